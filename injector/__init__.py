@@ -1,0 +1,1 @@
+"""Istio sidecars for many control-plane revisions at once."""

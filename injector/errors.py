@@ -1,0 +1,75 @@
+"""Every error of the application, in one tree.
+
+::
+
+    InjectorError                    something the user can act on; never a traceback without -v
+    ├── UsageError                   a wrong flag or argument            exit 64
+    └── DataError                    bad input: where, what, what to do  exit 65
+        ├── ManifestError            a manifest or a pod that cannot be read
+        ├── ConfigError              a revision's config, values, mesh or revision.yaml
+        ├── TemplateRenderError      a template that does not parse or run
+        ├── OverlayError             rendered text that is not a pod overlay
+        ├── AnnotationError          an annotation with a value that Istio refuses
+        └── ReviewError              an AdmissionReview that cannot be answered in full
+            └── UnknownRevisionError the path names a revision or tag that nobody serves
+
+``where`` names the file, annotation or key path (with a line where there is one), ``what`` the fault, ``hint`` what to do.
+"""
+
+from __future__ import annotations
+
+
+class InjectorError(Exception):
+    """An error that a user can act on."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+class UsageError(InjectorError):
+    """A wrong flag or argument (BSD sysexits EX_USAGE)."""
+
+    exit_code = 64
+
+
+class DataError(InjectorError):
+    """Input that cannot be used (BSD sysexits EX_DATAERR)."""
+
+    exit_code = 65
+
+
+class ManifestError(DataError):
+    """A manifest or pod that cannot be read."""
+
+
+class ConfigError(DataError):
+    """A revision's config, values, mesh config or revision.yaml that cannot be used."""
+
+
+class TemplateRenderError(DataError):
+    """A template that does not parse or run."""
+
+
+class OverlayError(DataError):
+    """Rendered text that is no pod overlay, or does not merge into one."""
+
+
+class AnnotationError(DataError):
+    """A pod annotation whose value Istio refuses."""
+
+
+class ReviewError(DataError):
+    """An AdmissionReview that cannot be answered with a patch."""
+
+
+class UnknownRevisionError(ReviewError):
+    """The path names a revision or tag that nobody serves."""

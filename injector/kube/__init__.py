@@ -1,0 +1,1 @@
+"""Placeholder promise, replaced by the package owner."""
