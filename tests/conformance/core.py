@@ -1,0 +1,59 @@
+"""The pure core on the corpus: a revision per settings, injections without a command line or a server."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+from injector.kube.serial import load_yaml_all
+
+from injector.injection.manifest import inject_object
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.istio.revision import Revision, RevisionSettings, build_revision
+from tests.conformance.corpus import OPENSHIFT_ANNOTATIONS, OPENSHIFT_NAMESPACE, Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMESPACE_META = {"annotations": dict(OPENSHIFT_ANNOTATIONS)}
+
+
+@cache
+def revision_of(settings: Settings) -> Revision:
+    """The revision that ``settings`` describe, built once for all cases that share them."""
+    return build_revision(
+        settings.revision or "default",
+        config=settings.config.read_text(),
+        values=settings.values.read_text() if settings.values else None,
+        mesh=settings.mesh.read_text(),
+        settings=RevisionSettings(
+            istio_version=settings.istio_version,
+            env=dict(settings.env),
+            node_versions=settings.nodes,
+            namespaces={OPENSHIFT_NAMESPACE: NAMESPACE_META},
+        ),
+        origin=settings.config.name,
+    )
+
+
+def documents(path: Path) -> list[Any]:
+    """The documents of a file as Go reads them; empty ones are none."""
+    return [document for document in load_yaml_all(path.read_text()) if document is not None]
+
+
+def injected_documents(settings: Settings, path: Path) -> tuple[list[Any], list[str]]:
+    """What ``kube-inject`` makes of a file, and its warnings."""
+    warnings: list[str] = []
+    revision = revision_of(settings)
+    return [inject_object(revision, document, warn=warnings.append) for document in documents(path)], warnings
+
+
+def patched_pod(settings: Settings, pod: dict[str, Any], namespace: str) -> Any:
+    """``pod`` after the patch that the core answers, applied by an implementation that is not ours."""
+    meta = NAMESPACE_META if namespace == OPENSHIFT_NAMESPACE else None
+    result = inject_pod(revision_of(settings), pod, RequestFacts(namespace=namespace, namespace_meta=meta))
+    if not isinstance(result, Injected):
+        return pod
+    return jsonpatch.apply_patch(pod, result.patch)

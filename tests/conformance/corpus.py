@@ -1,0 +1,158 @@
+"""The corpus beside the project: Istio's own cases, loaded as frozen values.
+
+The folder is described in its own README. Nothing of it is copied here: where it is absent, ``present()`` is False and
+the tests skip with ``ABSENT`` as their reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).resolve().parents[3] / "shared" / "corpus"
+ABSENT = f"the corpus is not beside the project ({ROOT.parent.name}/{ROOT.name})"
+
+MINORS = ("1.24", "1.30")
+"""The minors whose every case must pass."""
+
+WEBHOOK_MINORS = ("1.30",)
+"""The minors whose ``webhook.json`` must pass."""
+
+OPENSHIFT_NAMESPACE = "test-ns"
+OPENSHIFT_ANNOTATIONS = MappingProxyType(
+    {
+        "openshift.io/sa.scc.uid-range": "1000620000/10000",
+        "openshift.io/sa.scc.supplemental-groups": "1000620000/10000",
+    }
+)
+"""What the one namespace of Istio's own test cluster carries; the corpus says so in words, not in its data."""
+
+
+LAST_WHOLE_ERROR = 12
+"""Up to 1.12 an ``expectedError`` is Go's whole text, of which only the annotation's name counts."""
+ANNOTATION = re.compile(r"[\w.-]+\.istio\.io/\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one control plane runs with: the files of its ConfigMaps and its feature variables."""
+
+    config: Path
+    mesh: Path
+    values: Path | None
+    env: tuple[tuple[str, str], ...]
+    nodes: tuple[str, ...]
+    revision: str
+    istio_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of a ``cases.json``."""
+
+    name: str
+    minor: str
+    settings: Settings
+    source: Path
+    expected: Path | None
+    expected_error: str
+    expected_warning: str
+    webhook: bool
+    kube_inject: bool
+
+    def error_fits(self, text: str) -> bool:
+        """Whether ``text`` is the error expected: it holds the part given or, to 1.12, names the annotation of Go's."""
+        if int(self.minor.split(".")[1]) > LAST_WHOLE_ERROR:
+            return self.expected_error in text.lower()
+        return all(name in text for name in ANNOTATION.findall(self.expected_error))
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCase:
+    """One case of a ``webhook.json``: a pod as the API server sends it, and the pod after the patch."""
+
+    name: str
+    minor: str
+    settings: Settings
+    namespace: str
+    pod: dict[str, Any] = field(hash=False)
+    patched: dict[str, Any] = field(hash=False)
+
+
+def present() -> bool:
+    """Whether the corpus lies beside the project."""
+    return ROOT.is_dir()
+
+
+@cache
+def cases(minor: str) -> tuple[Case, ...]:
+    """Every case of ``minor``'s ``cases.json``, in its order; none where the corpus is absent."""
+    if not present():
+        return ()
+    data = json.loads((ROOT / minor / "cases.json").read_text())
+    return tuple(_case(minor, entry) for entry in data["cases"])
+
+
+@cache
+def webhook_cases(minor: str) -> tuple[WebhookCase, ...]:
+    """Every case of ``minor``'s ``webhook.json``, in its order; none where the corpus is absent."""
+    if not present():
+        return ()
+    data = json.loads((ROOT / minor / "webhook.json").read_text())
+    return tuple(
+        WebhookCase(
+            name=entry["name"],
+            minor=minor,
+            settings=_settings(minor, {"revision": data["revision"], **entry}),
+            namespace=entry["namespace"],
+            pod=entry["pod"],
+            patched=entry["patched"],
+        )
+        for entry in data["cases"]
+    )
+
+
+def policy_rows() -> list[dict[str, Any]]:
+    """The rows of ``policy.json``: a policy, selectors and a pod, and whether it is injected."""
+    if not present():
+        return []
+    rows: list[dict[str, Any]] = json.loads((ROOT / "policy.json").read_text())["cases"]
+    return rows
+
+
+def _case(minor: str, entry: Mapping[str, Any]) -> Case:
+    folder = ROOT / minor
+    expected = entry.get("expected")
+    return Case(
+        name=entry["name"],
+        minor=minor,
+        settings=_settings(minor, entry),
+        source=folder / entry["input"],
+        expected=folder / expected if expected else None,
+        expected_error=entry.get("expectedError", ""),
+        expected_warning=entry.get("expectedWarning", ""),
+        webhook=entry.get("webhook", True),
+        kube_inject=entry.get("kubeInject", True),
+    )
+
+
+def _settings(minor: str, entry: Mapping[str, Any]) -> Settings:
+    folder = ROOT / minor
+    values = entry.get("values")
+    return Settings(
+        config=folder / entry["config"],
+        mesh=folder / entry["mesh"],
+        values=folder / values if values else None,
+        env=tuple(sorted(entry.get("env", {}).items())),
+        nodes=tuple(entry.get("nodes", ())),
+        revision=entry.get("revision", ""),
+        istio_version=minor,
+    )

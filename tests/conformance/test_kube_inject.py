@@ -1,0 +1,68 @@
+"""Every case of the corpus through the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+from injector.kube.serial import load_yaml_all
+
+from injector.cli import main
+from tests.conformance import compare, core, corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+
+CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.kube_inject]
+EX_DATAERR = 65
+
+
+def test_the_corpus_has_cases_of_every_minor_that_must_pass() -> None:
+    assert {case.minor for case in CASES} == set(corpus.MINORS)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.expected], ids=lambda case: f"{case.minor}-{case.name}"
+)
+def test_kube_inject_prints_what_istioctl_prints(case: corpus.Case) -> None:
+    result = kube_inject(case)
+
+    assert (result.exit_code, result.stderr if result.exit_code else "") == (0, "")
+    assert case.expected is not None
+    got = [document for document in load_yaml_all(result.stdout) if document is not None]
+    fault = compare.difference(got, core.documents(case.expected))
+    assert not fault, f"\n{fault}"
+    assert case.expected_warning in result.stderr
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.expected], ids=lambda case: f"{case.minor}-{case.name}"
+)
+def test_kube_inject_refuses_what_istioctl_refuses_and_prints_nothing(case: corpus.Case) -> None:
+    result = kube_inject(case)
+
+    assert (result.exit_code, result.stdout) == (EX_DATAERR, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert case.error_fits(result.stderr)
+
+
+def kube_inject(case: corpus.Case) -> Result:
+    """Run the command on a case, as a user would with the files of its ConfigMaps."""
+    return CliRunner().invoke(main, ["kube-inject", "-f", str(case.source), *options(case.settings)])
+
+
+def options(settings: corpus.Settings) -> Iterable[str]:
+    """The flags that say what the control plane runs with."""
+    yield from ("--injectConfigFile", str(settings.config), "--meshConfigFile", str(settings.mesh))
+    if settings.values:
+        yield from ("--valuesFile", str(settings.values))
+    yield from ("--istio-version", settings.istio_version)
+    for name, value in settings.env:
+        yield from ("--set-env", f"{name}={value}")
+    for version in settings.nodes:
+        yield from ("--node-version", version)
+    if settings.revision:
+        yield from ("--revision", settings.revision)

@@ -1,0 +1,65 @@
+"""Builders of what tests send: a pod and an AdmissionReview, valid as they are, changed by keyword."""
+
+from __future__ import annotations
+
+from typing import Any
+
+UID = "6f1d3c9e-3c1f-4b6e-9b0a-2f7f5a0c1d2e"
+"""The uid of a review made here; the answer must carry it."""
+
+
+def make_container(name: str = "app", **fields: Any) -> dict[str, Any]:
+    """A container of a pod."""
+    return {"name": name, "image": f"registry.example.com/{name}:1.0", **fields}
+
+
+def make_pod(
+    name: str = "hello",
+    *,
+    namespace: str = "",
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    containers: list[dict[str, Any]] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A pod with one container; further keywords are fields of its spec."""
+    metadata: dict[str, Any] = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if labels is not None:
+        metadata["labels"] = labels
+    if annotations is not None:
+        metadata["annotations"] = annotations
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [make_container()] if containers is None else containers, **spec},
+    }
+
+
+def make_review(
+    pod: dict[str, Any] | None = None,
+    *,
+    namespace: str = "default",
+    uid: str = UID,
+    version: str = "v1",
+    **request: Any,
+) -> dict[str, Any]:
+    """An AdmissionReview that asks about creating ``pod``; further keywords are fields of its request."""
+    return {
+        "apiVersion": f"admission.k8s.io/{version}",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": namespace,
+            "operation": "CREATE",
+            "userInfo": {"username": "system:serviceaccount:kube-system:replicaset-controller"},
+            "object": make_pod() if pod is None else pod,
+            "oldObject": None,
+            "dryRun": False,
+            **request,
+        },
+    }
