@@ -1,0 +1,96 @@
+"""Finding and moving containers by name, as Istio's injector does. No function changes what it is given.
+
+Follows ``FindContainer``, ``moveContainer`` and ``modifyContainers`` in pkg/kube/inject (1.30.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Container: TypeAlias = dict[str, Any]
+Pod: TypeAlias = dict[str, Any]
+
+PROXY: Final = "istio-proxy"
+INIT: Final = "istio-init"
+VALIDATION: Final = "istio-validation"
+ENABLE_CORE_DUMP: Final = "enable-core-dump"
+
+
+def containers_of(pod: Mapping[str, Any], kind: str = "containers") -> list[Container]:
+    """Return the pod's list ``containers`` or ``initContainers``, empty where it has none."""
+    return (pod.get("spec") or {}).get(kind) or []
+
+
+def find(name: str, containers: Iterable[Container]) -> Container | None:
+    """Return the first container of that name."""
+    return next((item for item in containers if item.get("name") == name), None)
+
+
+def find_in_pod(name: str, pod: Mapping[str, Any]) -> Container | None:
+    """Return the first container of that name: application containers before init containers."""
+    return find(name, containers_of(pod)) or find(name, containers_of(pod, "initContainers"))
+
+
+def without(name: str, containers: Iterable[Container]) -> list[Container]:
+    """Return the containers but those of that name."""
+    return [item for item in containers if item.get("name") != name]
+
+
+def moved_first(name: str, containers: Sequence[Container]) -> list[Container]:
+    """Return the containers with the one of that name first; of several equal names the last stays, as in Istio."""
+    return [*_last_of(name, containers), *without(name, containers)]
+
+
+def moved_last(name: str, containers: Sequence[Container]) -> list[Container]:
+    """Return the containers with the one of that name last; of several equal names the last stays, as in Istio."""
+    return [*without(name, containers), *_last_of(name, containers)]
+
+
+def _last_of(name: str, containers: Sequence[Container]) -> list[Container]:
+    return [item for item in containers if item.get("name") == name][-1:]
+
+
+def with_spec(pod: Pod, **changes: Any) -> Pod:
+    """Return the pod with keys of its spec replaced; a value of None, or an empty list, leaves the key out."""
+    spec = {**pod.get("spec", {}), **changes}
+    for key, value in changes.items():
+        if value is None or value == []:
+            del spec[key]
+    return {**pod, "spec": spec}
+
+
+def with_container(pod: Pod, changed: Container) -> Pod:
+    """Return the pod with the container that ``find_in_pod`` finds under the same name replaced by ``changed``."""
+    for kind in ("containers", "initContainers"):
+        items = containers_of(pod, kind)
+        for index, item in enumerate(items):
+            if item.get("name") == changed.get("name"):
+                return with_spec(pod, **{kind: [*items[:index], changed, *items[index + 1 :]]})
+    return pod
+
+
+def with_metadata(pod: Pod, **changes: Any) -> Pod:
+    """Return the pod with keys of its metadata replaced; an empty map leaves the key out."""
+    metadata = {**pod.get("metadata", {}), **changes}
+    for key, value in changes.items():
+        if not value:
+            del metadata[key]
+    return {**pod, "metadata": metadata}
+
+
+def annotations_of(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pod's annotations, empty where it has none."""
+    return (pod.get("metadata") or {}).get("annotations") or {}
+
+
+def labels_of(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pod's labels, empty where it has none."""
+    return (pod.get("metadata") or {}).get("labels") or {}
+
+
+def env_appended(container: Container, name: str, value: str) -> Container:
+    """Return the container with an env variable added at the end."""
+    return {**container, "env": [*(container.get("env") or ()), {"name": name, "value": value}]}

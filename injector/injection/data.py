@@ -1,0 +1,62 @@
+"""The data that templates get.
+
+Follows ``SidecarTemplateData``, ``ProxyImage`` and ``imageURL`` in pkg/kube/inject/inject.go (1.30.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from injector.gotemplate.values import Int64
+from injector.injection import containers as c
+from injector.injection.openshift import proxy_ids
+from injector.istio.goview import string_struct, view
+from injector.istio.template import TemplateData
+
+if TYPE_CHECKING:
+    from injector.injection.parameters import Parameters
+    from injector.istio.values import Values
+
+PROXY_IMAGE_TYPE: Final = "sidecar.istio.io/proxyImageType"
+_DEFAULT_PROXY_IMAGE: Final = "proxyv2"
+_KNOWN_IMAGE_TYPES: Final = ("distroless", "debug")
+
+
+def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
+    """Return the template data for one injection; ``stripped`` is the pod without what an earlier injection added."""
+    revision, workload = params.revision, params.workload
+    uid, gid = proxy_ids(params.namespace_meta)
+    return TemplateData(
+        {
+            "TypeMeta": string_struct("v1.TypeMeta", Kind=workload.kind, APIVersion=workload.api_version),
+            "DeploymentMeta": string_struct("types.NamespacedName", Namespace=workload.namespace, Name=workload.name),
+            "ObjectMeta": view("v1.ObjectMeta", stripped.get("metadata") or {}),
+            "Spec": view("v1.PodSpec", stripped.get("spec") or {}),
+            "ProxyConfig": params.proxy_config.proxy_config,
+            "MeshConfig": params.mesh.mesh_pointer,
+            "Values": revision.values.tree,
+            "Revision": params.written_revision,
+            "NativeSidecars": params.native_sidecar,
+            "ProxyImage": proxy_image(revision.values, params.proxy_config.image_type, stripped),
+            "ProxyUID": Int64(uid),
+            "ProxyGID": Int64(gid),
+            "InboundTrafficPolicyMode": params.mesh.inbound_traffic_policy,
+            "CompliancePolicy": revision.env.get("COMPLIANCE_POLICY", ""),
+        },
+        only=revision.behaviours.template_fields,
+    )
+
+
+def proxy_image(values: Values, image_type: str | None, pod: c.Pod) -> str:
+    """Return the proxy's image: hub, name and tag of the values, the type by annotation, ProxyConfig or values."""
+    wanted = c.annotations_of(pod).get(PROXY_IMAGE_TYPE, values.variant if image_type is None else image_type)
+    return f"{values.hub}/{values.proxy_image or _DEFAULT_PROXY_IMAGE}:{tag_of_type(values.tag, wanted)}"
+
+
+def tag_of_type(tag: str, image_type: str) -> str:
+    """Return the tag with its known type suffix, if any, replaced by ``image_type``; ``default`` has no suffix."""
+    if not image_type:
+        return tag
+    suffix = next((f"-{known}" for known in _KNOWN_IMAGE_TYPES if tag.endswith(f"-{known}")), "")
+    bare = tag.removesuffix(suffix)
+    return bare if image_type == "default" else f"{bare}-{image_type}"

@@ -1,0 +1,134 @@
+"""Injection of whole workload objects, as ``kube-inject`` does it.
+
+Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from the webhook as Istio's does: the policy is always
+``enabled`` without selectors, the template always ``sidecar``, the config's own annotations are not added, and the pod's
+``proxy.istio.io/config`` reaches the mesh config too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ManifestError
+from injector.injection import containers as c
+from injector.injection.native import native_sidecar
+from injector.injection.parameters import Parameters, cluster_envs
+from injector.injection.pipeline import inject, overlaid_mesh
+from injector.injection.policy import Policy, injection_required
+from injector.istio.config import SIDECAR_TEMPLATE_NAME
+from injector.kube.pods import WorkloadMeta, pod_template_path, workload_of
+from injector.kube.typed import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from injector.istio.revision import Revision
+
+# Istio takes a CronJob's labels and annotations from its job template, and writes them there, not to the pod template.
+_METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
+_ENABLED: Final = Policy(policy="enabled", never=(), always=())
+
+
+def inject_object(revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None]) -> dict[str, Any] | None:
+    """Return a workload, or a List of them, with its pods injected; None where it is of a kind that has no pods.
+
+    Args:
+        revision: what injects.
+        obj: one document of a manifest.
+        warn: gets a line, in Istio's words, for each workload that is left alone.
+
+    Raises:
+        DataError: the object, an annotation or the template cannot be used.
+    """
+    if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
+        items = obj.get("items") or []
+        return {**obj, "items": [_inject_item(revision, item, warn) for item in items]}
+    path = pod_template_path(obj)
+    if path is None:
+        return None
+    return _inject_workload(revision, obj, path, warn)
+
+
+def _inject_item(revision: Revision, item: Any, warn: Callable[[str], None]) -> Any:
+    if not isinstance(item, dict):
+        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
+    injected = inject_object(revision, item, warn=warn)
+    return item if injected is None else injected
+
+
+def _inject_workload(
+    revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None]
+) -> dict[str, Any]:
+    meta_path = _METADATA_PATHS.get(obj["kind"], path)
+    meta, spec = _template_at(obj, meta_path).get("metadata") or {}, _template_at(obj, path).get("spec") or {}
+    pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
+    pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
+    workload = _workload(obj, path, pod)
+    reason = _left_alone(revision, pod, workload)
+    if reason:
+        warn(f"===> Skipping injection because {_described(pod, workload)} has {reason}")
+        return obj
+    injected = inject(_parameters(revision, pod, workload))
+    obj = _replaced_at(obj, meta_path, {"metadata": injected.pod["metadata"]})
+    return _replaced_at(obj, path, {"spec": injected.pod["spec"]})
+
+
+def _template_at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    node: Any = obj
+    for key in path:
+        node = node.get(key)
+        if not isinstance(node, dict):
+            raise ManifestError(
+                f"{'.'.join(path)} is required value",
+                where=f"{obj.get('kind')} {(obj.get('metadata') or {}).get('name', '')}".strip(),
+                hint="give the workload its pod template",
+            )
+    return node
+
+
+def _workload(obj: dict[str, Any], path: tuple[str, ...], pod: c.Pod) -> WorkloadMeta:
+    if not path:
+        return workload_of({**pod, "apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", "")})
+    meta = obj.get("metadata") or {}
+    return WorkloadMeta(
+        name=meta.get("name", ""),
+        namespace=meta.get("namespace", ""),
+        kind=obj.get("kind", ""),
+        api_version=obj.get("apiVersion", ""),
+    )
+
+
+def _left_alone(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> str:
+    decision = injection_required(_ENABLED, revision.behaviours, pod, pod["metadata"].get("namespace", ""))
+    if decision.inject:
+        return ""
+    return "host networking enabled" if decision.reason == "host_network" else "sidecar injection disabled"
+
+
+def _described(pod: c.Pod, workload: WorkloadMeta) -> str:
+    name = pod["metadata"].get("name") or workload.name
+    full = f"{workload.namespace}/{name}" if workload.namespace else name
+    return f'{workload.kind} "{full}"'.lstrip()
+
+
+def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> Parameters:
+    mesh = overlaid_mesh(revision, pod)
+    return Parameters(
+        revision=revision,
+        pod=pod,
+        workload=workload,
+        mesh=mesh,
+        proxy_config=mesh,
+        default_templates=(SIDECAR_TEMPLATE_NAME,),
+        injected_annotations={},
+        written_revision=revision.written,
+        native_sidecar=native_sidecar(revision),
+        proxy_envs=cluster_envs(revision, pod, {}),
+    )
+
+
+def _replaced_at(obj: dict[str, Any], path: tuple[str, ...], template: dict[str, Any]) -> dict[str, Any]:
+    if not path:
+        return {**obj, **template}
+    key, *rest = path
+    return {**obj, key: _replaced_at(obj[key], tuple(rest), template)}

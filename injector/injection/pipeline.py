@@ -1,0 +1,133 @@
+"""One injection, step by step: policy, parameters, data, render, overrides, post-processing, patch.
+
+Follows ``Webhook.inject`` and ``injectPod`` in pkg/kube/inject/webhook.go (1.30.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from injector.errors import AnnotationError
+from injector.injection import containers as c
+from injector.injection import openshift, prometheus
+from injector.injection.data import template_data
+from injector.injection.native import native_sidecar
+from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
+from injector.injection.parameters import Parameters, cluster_envs
+from injector.injection.policy import injection_required
+from injector.injection.postprocess import post_processed
+from injector.injection.render import render, select_templates
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.status import read_status, stripped
+from injector.istio.annotations import validate_annotations
+from injector.istio.meshconfig import apply_proxy_config
+from injector.istio.meshfacts import MeshFacts, mesh_facts
+from injector.kube.jsonpatch import create_patch
+from injector.kube.pods import workload_of
+from injector.kube.typed import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.istio.revision import Revision
+
+PROXY_CONFIG = "proxy.istio.io/config"
+
+
+def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped:
+    """Inject ``pod``, the object of an AdmissionReview, as the webhook of ``revision`` does.
+
+    Returns:
+        The injected pod with the patch from ``pod`` to it, or why it is left alone.
+
+    Raises:
+        DataError: the pod, an annotation or the revision's template cannot be used; the text says what, where and what to do.
+    """
+    admitted = admitted_pod(pod, facts.namespace)
+    namespace = admitted["metadata"].get("namespace", "")
+    decision = injection_required(revision.policy, revision.behaviours, admitted, namespace)
+    if not decision.inject:
+        return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
+    if revision.openshift:
+        admitted = openshift.forget_assigned_user(
+            admitted, with_init_containers=revision.behaviours.openshift_init_containers
+        )
+    result = inject(webhook_parameters(revision, admitted, facts))
+    return replace(result, warnings=_warnings(decision.warning)) if decision.warning else result
+
+
+def _warnings(warning: str) -> tuple[str, ...]:
+    return (warning,) if warning else ()
+
+
+def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:
+    """Return the pod as Go reads it from a review: normalised, its namespace filled in, managed fields left out."""
+    read: c.Pod = normalise(pod, "v1.Pod")
+    meta = {key: value for key, value in (read.get("metadata") or {}).items() if key != "managedFields"}
+    if namespace and not meta.get("namespace"):
+        meta["namespace"] = namespace
+    return {**read, "metadata": meta, "spec": read.get("spec") or {}}
+
+
+def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
+    """Gather what the webhook injects ``pod`` with: the pod's ProxyConfig annotation shapes the proxy, not the mesh."""
+    namespace_meta = facts.namespace_meta if revision.openshift else None
+    return Parameters(
+        revision=revision,
+        pod=pod,
+        workload=workload_of(pod),
+        mesh=revision.mesh,
+        proxy_config=overlaid_mesh(revision, pod),
+        default_templates=revision.config.default_templates,
+        injected_annotations=revision.config.injected_annotations,
+        written_revision=revision.written,
+        native_sidecar=native_sidecar(revision),
+        proxy_envs=cluster_envs(revision, pod, facts.proxy_envs),
+        namespace_meta=namespace_meta,
+    )
+
+
+def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
+    """Return the revision's mesh config with the pod's ``proxy.istio.io/config`` on top.
+
+    Raises:
+        AnnotationError: the annotation is no ProxyConfig.
+    """
+    text = c.annotations_of(pod).get(PROXY_CONFIG)
+    if text is None:
+        return revision.mesh
+    validated(revision, pod)
+    return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor))
+
+
+def validated(revision: Revision, pod: c.Pod) -> None:
+    """Check the pod's annotations as the revision's Istio does.
+
+    Raises:
+        AnnotationError: with Istio's words.
+    """
+    error = validate_annotations(c.annotations_of(pod), revision.minor)
+    if error:
+        raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
+
+
+def inject(params: Parameters) -> Injected:
+    """Run one injection on a pod that gets one.
+
+    Raises:
+        DataError: as ``inject_pod``.
+    """
+    revision, pod = params.revision, params.pod
+    validated(revision, pod)
+    status = read_status(pod)
+    clean = pod
+    if status is not None:
+        clean = prometheus.without_agent_annotations(stripped(pod, status), status_port=params.mesh.status_port)
+    data = template_data(params, reinserted(clean))
+    names = select_templates(revision, pod, params.default_templates)
+    rendered = render(revision, pod, data, names, native=params.native_sidecar)
+    final = reapplied(rendered.merged, pod, rendered.template)
+    final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
+    final = post_processed(final, rendered.template, params)
+    return Injected(pod=final, patch=create_patch(pod, final), templates=names)

@@ -1,0 +1,96 @@
+"""What happens to a pod after the templates: everything that a template cannot do, in Istio's order.
+
+Follows ``postProcessPod`` and what it calls in pkg/kube/inject/webhook.go (1.30.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from injector.injection import containers as c
+from injector.injection import probes, prometheus
+from injector.injection.status import STATUS, status_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from injector.injection.parameters import Parameters
+
+NETWORK_LABEL: Final = "topology.istio.io/network"
+
+
+def cluster_info(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Set the proxy's env variables of the URL and of the cluster, which win over the template's."""
+    del template
+    sidecar = c.find_in_pod(c.PROXY, pod)
+    if sidecar is None or not params.proxy_envs:
+        return pod
+    env = [item for item in sidecar.get("env") or () if item.get("name") not in params.proxy_envs]
+    # Go leaves an empty value out of the variable's JSON.
+    env += [
+        {"name": name, "value": value} if value else {"name": name} for name, value in sorted(params.proxy_envs.items())
+    ]
+    return c.with_container(pod, {**sidecar, "env": env})
+
+
+def prometheus_merge(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Let the agent serve the application's metrics with the proxy's."""
+    del template
+    facts = params.mesh
+    return prometheus.merged(pod, mesh_setting=facts.prometheus_merge, status_port=facts.status_port)
+
+
+def rewrite_probes(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Send the application's probes through the agent."""
+    del template
+    revision = params.revision
+    return probes.rewritten(
+        pod,
+        revision.behaviours,
+        rewrite_by_default=revision.values.rewrite_probes,
+        status_port=params.mesh.status_port,
+    )
+
+
+def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Write the network label of the URL, the status annotation and the annotations that the config adds."""
+    network = params.proxy_envs.get("ISTIO_META_NETWORK")
+    if network is not None:
+        pod = c.with_metadata(pod, labels={**c.labels_of(pod), NETWORK_LABEL: network})
+    added = {STATUS: status_text(template.get("spec") or {}, params.written_revision), **params.injected_annotations}
+    return c.with_metadata(pod, annotations={**c.annotations_of(pod), **added})
+
+
+def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Put the proxy where it must start, and the init containers where they do not cut others off.
+
+    A native sidecar comes right after Istio's own init containers, so that the user's are in the mesh; else interception starts
+    after the user's init containers, which have no proxy to go through.
+    """
+    del template
+    move_proxy = c.moved_first if params.hold_application else c.moved_last
+    init = c.containers_of(pod, "initContainers")
+    if c.find(c.PROXY, init) is not None:
+        for name in (c.ENABLE_CORE_DUMP, c.PROXY, c.VALIDATION, c.INIT):
+            init = c.moved_first(name, init)
+    else:
+        init = c.moved_first(c.VALIDATION, init)
+        init = c.moved_last(c.INIT, init)
+        init = c.moved_last(c.ENABLE_CORE_DUMP, init)
+    return c.with_spec(pod, containers=move_proxy(c.PROXY, c.containers_of(pod)), initContainers=init)
+
+
+POST_PROCESSORS: Final[tuple[Callable[[c.Pod, c.Pod, Parameters], c.Pod], ...]] = (
+    cluster_info,
+    prometheus_merge,
+    rewrite_probes,
+    metadata,
+    reorder,
+)
+
+
+def post_processed(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Return the merged pod after all post processors; ``template`` is what the templates add, as a pod."""
+    for process in POST_PROCESSORS:
+        pod = process(pod, template, params)
+    return pod

@@ -1,0 +1,183 @@
+"""Probe rewrite: kubelet's probes go to the agent, which asks the application from inside the pod.
+
+Follows pkg/kube/inject/app_probe.go and ``applyRewrite`` in webhook.go (1.30.3), URLs as pilot/cmd/pilot-agent/status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError
+from injector.injection import containers as c
+from injector.injection.status import STATUS
+from injector.istio.annotations import parse_bool
+from injector.kube.serial import load_json
+from injector.kube.typed import go_struct_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from injector.istio.behaviours import Behaviours
+
+REWRITE: Final = "sidecar.istio.io/rewriteAppHTTPProbers"
+STATUS_PORT: Final = "status.sidecar.istio.io/port"
+APP_PROBERS: Final = "ISTIO_KUBE_APP_PROBERS"
+
+_ACTIONS: Final = {"httpGet": "v1.HTTPGetAction", "tcpSocket": "v1.TCPSocketAction", "grpc": "v1.GRPCAction"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    """One place of a container that holds a probe or a lifecycle handler."""
+
+    path: tuple[str, ...]
+    url: str
+    actions: tuple[str, ...]
+
+    def get(self, container: Mapping[str, Any]) -> dict[str, Any] | None:
+        value: Any = container
+        for key in self.path:
+            value = (value or {}).get(key)
+        return value
+
+    def action(self, container: Mapping[str, Any]) -> str | None:
+        handler = self.get(container)
+        return next((name for name in self.actions if handler is not None and handler.get(name) is not None), None)
+
+
+_PROBES: Final = (
+    _Handler(("readinessProbe",), "/app-health/{}/readyz", ("httpGet", "tcpSocket", "grpc")),
+    _Handler(("livenessProbe",), "/app-health/{}/livez", ("httpGet", "tcpSocket", "grpc")),
+    _Handler(("startupProbe",), "/app-health/{}/startupz", ("httpGet", "tcpSocket", "grpc")),
+)
+_LIFECYCLE: Final = (
+    _Handler(("lifecycle", "preStop"), "/app-lifecycle/{}/prestopz", ("httpGet", "tcpSocket")),
+    _Handler(("lifecycle", "postStart"), "/app-lifecycle/{}/poststartz", ("httpGet", "tcpSocket")),
+)
+
+
+def rewritten(pod: c.Pod, behaviours: Behaviours, *, rewrite_by_default: bool, status_port: int) -> c.Pod:
+    """Return the pod with the probes of its own containers sent to the agent, and the agent told where they went."""
+    sidecar = c.find_in_pod(c.PROXY, pod)
+    annotations = c.annotations_of(pod)
+    asked = parse_bool(annotations.get(REWRITE, ""))
+    if sidecar is None or not (rewrite_by_default if asked is None else asked):
+        return pod
+    handlers = _PROBES + (_LIFECYCLE if behaviours.lifecycle_probes else ())
+    probers = app_probers(pod, handlers, status_port)
+    if probers:
+        pod = c.with_container(pod, _with_probers(sidecar, probers, behaviours, injected_before=STATUS in annotations))
+    port = _agent_port(annotations, status_port)
+    return c.with_spec(
+        pod,
+        **{
+            kind: [_redirected(item, handlers, port) for item in c.containers_of(pod, kind)]
+            for kind in ("containers", "initContainers")
+            if c.containers_of(pod, kind)
+        },
+    )
+
+
+def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
+    text = annotations.get(STATUS_PORT)
+    if text is None:
+        return status_port
+    # The annotation is validated before; Go's Atoi gives 0 for what validation lets pass and Atoi does not (" 15020").
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def app_probers(pod: c.Pod, handlers: tuple[_Handler, ...], status_port: int) -> dict[str, str]:
+    """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL."""
+    found = {}
+    for container in [*c.containers_of(pod, "initContainers"), *c.containers_of(pod)]:
+        if container.get("name") != c.PROXY:
+            found.update(_probers_of(container, handlers, status_port))
+    return dict(sorted(found.items()))
+
+
+def _probers_of(container: c.Container, handlers: tuple[_Handler, ...], status_port: int) -> Iterator[tuple[str, str]]:
+    ports = {port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")}
+    for handler in handlers:
+        name = handler.action(container)
+        if name is None:
+            continue
+        probe = handler.get(container) or {}
+        action = dict(probe[name])
+        if name != "grpc":
+            port = action.get("port", 0)
+            port = ports.get(port) if isinstance(port, str) else port
+            if port is None or (port == status_port and not isinstance(action.get("port"), str)):
+                continue  # a name that no port has, or a probe that was rewritten before
+            action["port"] = port
+        timeout = probe.get("timeoutSeconds") if handler.path[0] != "lifecycle" else None
+        suffix = f',"timeoutSeconds":{timeout}' if timeout else ""
+        text = f'{{"{name}":{go_struct_json(action, _ACTIONS[name])}{suffix}}}'
+        yield handler.url.format(container.get("name", "")), text
+
+
+def _with_probers(
+    sidecar: c.Container, probers: dict[str, str], behaviours: Behaviours, *, injected_before: bool
+) -> c.Container:
+    if not injected_before:
+        return c.env_appended(sidecar, APP_PROBERS, _joined(probers))
+    env = list(sidecar.get("env") or ())
+    for index, variable in enumerate(env):
+        if variable.get("name") == APP_PROBERS:
+            existing = _decoded(variable.get("value", ""))
+            if existing is None:
+                return sidecar
+            env[index] = {"name": APP_PROBERS, "value": _joined(dict(sorted({**probers, **existing}.items())))}
+            return {**sidecar, "env": env}
+    return c.env_appended(sidecar, APP_PROBERS, _joined(probers)) if behaviours.append_missing_probers else sidecar
+
+
+def _decoded(text: str) -> dict[str, str] | None:
+    try:
+        raw = load_json(text)
+    except DataError:
+        return None
+    if not isinstance(raw, dict) or not all(isinstance(item, dict) for item in raw.values()):
+        return None
+    return {url: _prober_json(prober) for url, prober in raw.items()}
+
+
+def _prober_json(prober: Mapping[str, Any]) -> str:
+    parts = [
+        f'"{name}":{go_struct_json(prober[name], kind)}' for name, kind in _ACTIONS.items() if prober.get(name) is not None
+    ]
+    if prober.get("timeoutSeconds"):
+        parts.append(f'"timeoutSeconds":{prober["timeoutSeconds"]}')
+    return "{" + ",".join(parts) + "}"
+
+
+def _joined(probers: Mapping[str, str]) -> str:
+    # URLs hold container names only, which are DNS labels or escape as JSON strings do.
+    return "{" + ",".join(f"{_quoted(url)}:{text}" for url, text in probers.items()) + "}"
+
+
+def _quoted(text: str) -> str:
+    return go_struct_json(text, "string")
+
+
+def _redirected(container: c.Container, handlers: tuple[_Handler, ...], port: int) -> c.Container:
+    if container.get("name") == c.PROXY:
+        return container
+    for handler in handlers:
+        name = handler.action(container)
+        if name is not None:
+            container = _replaced(container, handler, name, port)
+    return container
+
+
+def _replaced(container: c.Container, handler: _Handler, name: str, port: int) -> c.Container:
+    probe = dict(handler.get(container) or {})
+    action = dict(probe.pop(name)) if name == "httpGet" else {}
+    action.update(path=handler.url.format(container.get("name", "")), port=port)
+    if action.get("scheme") == "HTTPS":
+        action["scheme"] = "HTTP"
+    probe["httpGet"] = action
+    if len(handler.path) == 1:
+        return {**container, handler.path[0]: probe}
+    outer, inner = handler.path
+    return {**container, outer: {**container[outer], inner: probe}}

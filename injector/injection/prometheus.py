@@ -1,0 +1,79 @@
+"""Prometheus merge: the application's scrape annotations move into the proxy's environment and are replaced by the agent's.
+
+Follows ``applyPrometheusMerge`` and what it calls in pkg/kube/inject/webhook.go (1.30.3). Prometheus reads ``prometheus.io/port``,
+``prometheus.io.port`` and every other spelling with the same sanitised name alike, so all of them count.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from injector.injection import containers as c
+from injector.istio.annotations import parse_bool
+from injector.kube.serial import go_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MERGE_METRICS: Final = "prometheus.istio.io/merge-metrics"
+_ENV: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
+_INVALID = re.compile(r"[^a-zA-Z0-9_]")
+_SANITISED: Final = {"prometheus_io_scrape": "scrape", "prometheus_io_path": "path", "prometheus_io_port": "port"}
+
+
+def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int) -> c.Pod:
+    """Return the pod with merged metrics, or as it is where merging is off, declined or already done."""
+    annotations = c.annotations_of(pod)
+    if not _scraped(annotations) or not _enabled(annotations, mesh_setting=mesh_setting):
+        return pod
+    target = str(status_port)
+    found = _scrape_config(annotations)
+    if found.get("port") == target:
+        return pod
+    sidecar = c.find_in_pod(c.PROXY, pod)
+    if sidecar is not None and any(found.values()):
+        pod = c.with_container(pod, c.env_appended(sidecar, _ENV, _config_json(found)))
+    own = {"prometheus.io/port": target, "prometheus.io/path": "/stats/prometheus", "prometheus.io/scrape": "true"}
+    return c.with_metadata(pod, annotations={**_cleared(annotations), **own})
+
+
+def without_agent_annotations(pod: c.Pod, *, status_port: int) -> c.Pod:
+    """Return the pod without the scrape annotations an earlier injection wrote, told by the agent's port."""
+    annotations = c.annotations_of(pod)
+    if _scrape_config(annotations).get("port") != str(status_port):
+        return pod
+    return c.with_metadata(pod, annotations=_cleared(annotations))
+
+
+def _enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
+    asked = parse_bool(annotations.get(MERGE_METRICS, ""))
+    if asked is not None:
+        return asked
+    return True if mesh_setting is None else mesh_setting
+
+
+def _scraped(annotations: Mapping[str, str]) -> bool:
+    for key, value in annotations.items():
+        scrape = parse_bool(value) if _INVALID.sub("_", key) == "prometheus_io_scrape" else None
+        if scrape is not None:
+            return scrape
+    return True
+
+
+def _scrape_config(annotations: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for key, value in annotations.items():
+        field = _SANITISED.get(_INVALID.sub("_", key))
+        if field is not None:
+            found[field] = value
+    return found
+
+
+def _cleared(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if _INVALID.sub("_", key) not in _SANITISED}
+
+
+def _config_json(found: Mapping[str, str]) -> str:
+    # Field order of status.PrometheusScrapeConfiguration.
+    return go_json({key: found.get(key, "") for key in ("scrape", "path", "port")})

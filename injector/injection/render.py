@@ -1,0 +1,116 @@
+"""Select the templates of a pod, render them, and lay them over the pod.
+
+Follows ``RunTemplate``, ``selectTemplates`` and ``resolveAliases`` in pkg/kube/inject/inject.go (1.30.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
+from injector.injection import containers as c
+from injector.kube.serial import load_yaml
+from injector.kube.strategicpatch import strategic_merge
+from injector.kube.typed import normalise
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+    from injector.istio.template import Template, TemplateData
+
+TEMPLATES: Final = "inject.istio.io/templates"
+NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run."""
+
+    merged: c.Pod
+    template: c.Pod
+    names: tuple[str, ...]
+
+
+def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the templates for ``pod``: those of its annotation or ``defaults``, aliases expanded once."""
+    asked = c.annotations_of(pod).get(TEMPLATES)
+    names = defaults if asked is None else tuple(name.strip() for name in asked.split(","))
+    aliases = revision.config.aliases
+    return tuple(target for name in names for target in aliases.get(name, (name,)))
+
+
+def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...], *, native: bool) -> Rendered:
+    """Render the templates ``names`` for ``data`` and merge each over ``pod`` in turn.
+
+    ``native`` is whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
+
+    Raises:
+        AnnotationError: the pod asks for a template that the revision has not.
+        TemplateRenderError: a template fails.
+        OverlayError: what it renders is no overlay of a pod.
+    """
+    merged, template = pod, {}
+    for name in names:
+        overlay = _overlay(revision, _template(revision, pod, name), name, data)
+        template = _applied(revision, name, template, overlay)
+        native = {"true": True, "false": False}.get(c.annotations_of(merged).get(NATIVE_SIDECAR, ""), native)
+        if native:
+            merged = _proxy_among_init(merged, template)
+        merged = _applied(revision, name, merged, overlay)
+    return Rendered(merged, template, names)
+
+
+def _template(revision: Revision, pod: c.Pod, name: str) -> Template:
+    template = revision.templates.get(name)
+    if template is not None:
+        return template
+    known = ", ".join(sorted(revision.templates))
+    what = f'requested template "{name}" not found; have {known}'
+    if TEMPLATES in c.annotations_of(pod):
+        where = f"metadata.annotations[{TEMPLATES}]"
+        raise AnnotationError(what, where=where, hint=f"name templates of revision {revision.name}")
+    raise ConfigError(what, where=f"{revision.origin}: defaultTemplates", hint="name a template that `templates` holds")
+
+
+def _overlay(revision: Revision, template: Template, name: str, data: TemplateData) -> dict[str, Any]:
+    text = template.render(data)
+    where = f"revision {revision.name}, template {name}"
+    try:
+        overlay = load_yaml(text, where=f"{where}, rendered text")
+    except DataError as error:
+        raise OverlayError(
+            f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
+            where=error.where or where,
+            hint="look at the annotations that the template pastes into its text",
+        ) from error
+    if not isinstance(overlay, dict | None):
+        raise OverlayError("the rendered text is not a mapping", where=where, hint="a template renders a part of a Pod")
+    return overlay or {}
+
+
+def _applied(revision: Revision, name: str, pod: c.Pod, overlay: dict[str, Any]) -> c.Pod:
+    try:
+        return normalise(strategic_merge(pod, overlay, "v1.Pod"), "v1.Pod")
+    except DataError as error:
+        raise OverlayError(
+            f"failed applying injection overlay: {error.what}",
+            where=f"revision {revision.name}, template {name}",
+            hint="look at the annotations that the template pastes into its text",
+        ) from error
+
+
+def _proxy_among_init(merged: c.Pod, template: c.Pod) -> c.Pod:
+    """Move the user's own istio-proxy to where the template has it, so that the two merge.
+
+    A native sidecar stands among the init containers, while the user's customisation stands among the containers.
+    """
+    own = c.find(c.PROXY, c.containers_of(merged))
+    if own is None or c.find(c.PROXY, c.containers_of(template, "initContainers")) is None:
+        return merged
+    items = c.containers_of(merged)
+    index = items.index(own)
+    return c.with_spec(
+        merged,
+        containers=[*items[:index], *items[index + 1 :]],
+        initContainers=[*c.containers_of(merged, "initContainers"), own],
+    )

@@ -1,0 +1,41 @@
+"""What one injection gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What an injection needs to know beside the pod.
+
+    ``namespace`` is where the pod is created, ``proxy_envs`` the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others), and
+    ``namespace_meta`` the metadata of the namespace where it is known (OpenShift reads its annotations).
+    """
+
+    namespace: str = ""
+    proxy_envs: Mapping[str, str] = field(default_factory=dict)
+    namespace_meta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A pod with its sidecar: the pod as Go would print it, and the JSON patch that leads there from the pod given."""
+
+    pod: dict[str, Any]
+    patch: list[dict[str, Any]]
+    templates: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A pod that is left alone: ``reason`` is a stable token for metrics and programs, ``detail`` a sentence for people."""
+
+    reason: str
+    detail: str
+    warnings: tuple[str, ...] = ()

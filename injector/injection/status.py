@@ -1,0 +1,66 @@
+"""The annotation ``sidecar.istio.io/status``: what an injection added, and how to take it away again.
+
+Follows ``SidecarInjectionStatus``, ``getInjectionStatus`` and ``stripPod`` in pkg/kube/inject (1.30.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError
+from injector.injection import containers as c
+from injector.kube.serial import go_json, load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATUS: Final = "sidecar.istio.io/status"
+_LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionStatus:
+    """Names of what an earlier injection added."""
+
+    init_containers: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+
+
+def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
+    """Return the status an earlier injection left; None where there is none or it is no such JSON (Istio ignores it then)."""
+    text = c.annotations_of(pod).get(STATUS)
+    if text is None:
+        return None
+    try:
+        raw = load_json(text)
+    except DataError:
+        return None
+    if not isinstance(raw, dict):
+        return None
+    init, app = _names(raw.get("initContainers")), _names(raw.get("containers"))
+    return None if init is None or app is None else InjectionStatus(init, app)
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    return None
+
+
+def status_text(template_spec: Mapping[str, Any], revision: str) -> str:
+    """Return the annotation's value for what ``template_spec``, the rendered overlay, adds; absent lists print as null."""
+    listed = {key: [item.get("name", "") for item in template_spec.get(key) or ()] or None for key in _LISTS}
+    return go_json({**listed, "revision": revision or "default"})
+
+
+def stripped(pod: c.Pod, status: InjectionStatus | None) -> c.Pod:
+    """Return the pod without the containers and the annotation of an earlier injection."""
+    if status is None:
+        return pod
+    app = [item for item in c.containers_of(pod) if item.get("name") not in status.containers]
+    init = [item for item in c.containers_of(pod, "initContainers") if item.get("name") not in status.init_containers]
+    annotations = {key: value for key, value in c.annotations_of(pod).items() if key != STATUS}
+    return c.with_metadata(c.with_spec(pod, containers=app, initContainers=init), annotations=annotations)

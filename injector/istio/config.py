@@ -1,0 +1,154 @@
+"""The inject config: the key ``config`` of ConfigMap ``istio-sidecar-injector``, every generation normalised to one shape.
+
+Follows Istio's pkg/kube/inject/inject.go ``Config`` and ``UnmarshalConfig`` (1.30.3) and, for a single ``template``, the same at
+1.8.6 and before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ConfigError
+from injector.kube.serial import load_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SIDECAR_TEMPLATE_NAME: Final = "sidecar"
+# Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
+_SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installation"
+
+
+@dataclass(frozen=True, slots=True)
+class InjectConfig:
+    """An inject config of any minor.
+
+    ``templates`` maps names to template texts. ``appends`` tells the generation: True for the single ``template`` of 1.0 to 1.8,
+    whose rendered lists are appended, False for the ``templates`` of 1.9 and later, which are strategic merge overlays.
+    """
+
+    policy: str
+    templates: Mapping[str, str]
+    appends: bool
+    delimiters: tuple[str, str]
+    default_templates: tuple[str, ...]
+    aliases: Mapping[str, tuple[str, ...]]
+    never_inject_selector: tuple[Mapping[str, Any], ...]
+    always_inject_selector: tuple[Mapping[str, Any], ...]
+    injected_annotations: Mapping[str, str]
+
+
+def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
+    """Read an inject config as Istio's ConfigMap holds it.
+
+    Raises:
+        ConfigError: it is no YAML mapping, a key has the wrong type, or it holds no template at all.
+    """
+    raw = load_yaml(text, where=where)
+    if not isinstance(raw, dict):
+        raise ConfigError(
+            f"an inject config is a mapping, this is {_kind(raw)}",
+            where=where,
+            hint="give the key `config` of ConfigMap istio-sidecar-injector",
+        )
+    reader = _Reader(raw, where)
+    templates = reader.string_map("templates")
+    single = reader.string("template")
+    appends = not templates and "templates" not in raw
+    if appends:
+        templates = {SIDECAR_TEMPLATE_NAME: _usable_single(single, where)}
+    return InjectConfig(
+        policy=reader.string("policy"),
+        templates=templates,
+        appends=appends,
+        delimiters=_delimiters(single) if appends else ("{{", "}}"),
+        default_templates=reader.strings("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
+        aliases=reader.string_lists("aliases"),
+        never_inject_selector=reader.selectors("neverInjectSelector"),
+        always_inject_selector=reader.selectors("alwaysInjectSelector"),
+        injected_annotations=reader.string_map("injectedAnnotations"),
+    )
+
+
+def _usable_single(template: str, where: str) -> str:
+    if not template.strip():
+        raise ConfigError(
+            "it has neither `templates` nor `template`",
+            where=where,
+            hint="give the key `config` of ConfigMap istio-sidecar-injector unchanged",
+        )
+    if _SENTINEL in template:
+        raise ConfigError(
+            "it has only the placeholder `template` that marks the format of Istio 1.9 and later, without `templates`",
+            where=where,
+            hint="copy the whole key `config` of the ConfigMap",
+        )
+    return template
+
+
+def _delimiters(template: str) -> tuple[str, str]:
+    # Istio 1.0 and 1.1 parse with [[ ]] (pilot/pkg/kube/inject/inject.go, sidecarTemplateDelimBegin), later minors with {{ }}.
+    # A template of theirs always opens with an action of its own delimiters, so the first one decides.
+    square, curly = template.find("[["), template.find("{{")
+    return ("[[", "]]") if square >= 0 and (curly < 0 or square < curly) else ("{{", "}}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Typed reads of a mapping, as encoding/json decodes it into Config: null is absent, another type is an error."""
+
+    raw: Mapping[str, Any]
+    where: str
+
+    def string(self, key: str) -> str:
+        value = self.raw.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self._wrong(key, "a string", value)
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        return self._strings(key, self.raw.get(key))
+
+    def string_map(self, key: str) -> dict[str, str]:
+        value = self._mapping(key)
+        for name, item in value.items():
+            if item is not None and not isinstance(item, str):
+                raise self._wrong(f"{key}.{name}", "a string", item)
+        return {name: item or "" for name, item in value.items()}
+
+    def string_lists(self, key: str) -> dict[str, tuple[str, ...]]:
+        return {name: self._strings(f"{key}.{name}", item) for name, item in self._mapping(key).items()}
+
+    def selectors(self, key: str) -> tuple[Mapping[str, Any], ...]:
+        value = self.raw.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._wrong(key, "a list of label selectors", value)
+        return tuple(value)
+
+    def _mapping(self, key: str) -> dict[str, Any]:
+        value = self.raw.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._wrong(key, "a mapping", value)
+        return value
+
+    def _strings(self, key: str, value: Any) -> tuple[str, ...]:
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(key, "a list of strings", value)
+        return tuple(value)
+
+    def _wrong(self, key: str, wanted: str, value: Any) -> ConfigError:
+        return ConfigError(f"`{key}` is {_kind(value)}", where=self.where, hint=f"make it {wanted}")
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return kinds.get(type(value), "empty")

@@ -1,0 +1,132 @@
+"""Kubernetes objects as the Go structs that templates read.
+
+A view wraps a plain, normalised dict and answers by Go's field names: ``.Spec.Containers`` reads ``containers``. An absent field has
+Go's zero value: an empty string, 0, a nil slice, a nil pointer. The shapes come from the table of k8s.io/api types in
+``kube.schema``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
+from injector.kube.schema import struct_type
+from injector.kube.typed import go_encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from injector.kube.schema import FieldType
+
+_INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
+_GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")
+
+
+class GoStruct(Struct):
+    """A view of one JSON object as a Go struct."""
+
+    __slots__ = ("_type", "data")
+
+    def __init__(self, type_name: str, data: dict[str, Any]) -> None:
+        self._type = type_name
+        self.data = data
+
+    @property
+    def go_type(self) -> str:
+        """The type as Go prints it."""
+        return self._type
+
+    def field(self, name: str) -> Any:
+        """Return a field by its Go name, its zero value where the object has none; KeyError for no such field."""
+        field = struct_type(self._type).by_go[name]
+        if field.inline:
+            return view(field.type, self.data)
+        return wrap(field.type, self.data.get(field.json))
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields in the order of Go's declaration."""
+        for field in struct_type(self._type).fields:
+            yield field.go, self.field(field.go)
+
+    def method(self, name: str) -> Func | None:
+        """Return a getter of metav1.Object, which ObjectMeta has."""
+        if self._type != "v1.ObjectMeta" or not name.startswith("Get") or name[3:] not in _GETTERS:
+            return None
+        return Func(name, "func() interface {}", lambda: self.field(name[3:]))
+
+
+class StringStruct(Struct):
+    """A struct of strings, such as types.NamespacedName."""
+
+    __slots__ = ("_fields", "_type")
+
+    def __init__(self, type_name: str, fields: dict[str, str]) -> None:
+        self._type = type_name
+        self._fields = fields
+
+    @property
+    def go_type(self) -> str:
+        """The type as Go prints it."""
+        return self._type
+
+    def field(self, name: str) -> str:
+        """Return a field; KeyError for no such field."""
+        return self._fields[name]
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields in order."""
+        return iter(self._fields.items())
+
+
+def view(type_name: str, data: dict[str, Any]) -> GoStruct:
+    """Return a normalised object as the Go struct ``type_name``."""
+    return GoStruct(type_name, data)
+
+
+def string_struct(type_name: str, **fields: str) -> StringStruct:
+    """Return a struct of strings, fields in the order given."""
+    return StringStruct(type_name, fields)
+
+
+def wrap(go_type: str, value: Any) -> Any:
+    """Return JSON data as a value of a Go type, in the template engine's model; None is the type's zero value."""
+    if go_type in _INTEGERS:
+        return _INTEGERS[go_type](value or 0)
+    wrapper = _WRAPPERS.get(go_type)
+    if wrapper is not None:
+        return wrapper(value)
+    if go_type.startswith("*"):
+        return Pointer(go_type, None if value is None else wrap(go_type[1:], value))
+    if go_type.startswith("[]"):
+        element = go_type[2:]
+        return Slice(element, [wrap(element, item) for item in value or ()], nil=value is None)
+    if go_type.startswith("map["):
+        key, _, element = go_type[4:].partition("]")
+        items = {name: wrap(element, item) for name, item in (value or {}).items()}
+        return Map(key, element, items, nil=value is None)
+    if struct_type.known(go_type):
+        return GoStruct(go_type, value or {})
+    return NamedString(go_type, value or "")
+
+
+_WRAPPERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "string": lambda value: value or "",
+    "bool": bool,
+    "map[string]string": lambda value: Map("string", "string", value or (), nil=value is None),
+    "[]string": lambda value: Slice("string", value or (), nil=value is None),
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a template value as JSON data, as encoding/json would marshal it."""
+    if isinstance(value, Pointer):
+        return None if value.target is None else plain(value.target)
+    if isinstance(value, GoStruct):
+        return go_encode(value.data, value.go_type)
+    if isinstance(value, Struct):
+        return {name: plain(item) for name, item in value.fields()}
+    if isinstance(value, dict):
+        return None if getattr(value, "nil", False) else {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return None if getattr(value, "nil", False) else [plain(item) for item in value]
+    return value

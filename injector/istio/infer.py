@@ -1,0 +1,39 @@
+"""Which Istio a ConfigMap is of, where nobody says so.
+
+The image tag of the values names the release in all but test builds; else the shape of the config gives a range, of which the newest
+minor counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from injector.istio.minor import NEWEST, OLDEST, Minor, format_minor
+
+if TYPE_CHECKING:
+    from injector.istio.config import InjectConfig
+    from injector.istio.values import Values
+
+_RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)
+_LAST_SQUARE: Final[Minor] = (1, 1)
+_LAST_SINGLE_TEMPLATE: Final[Minor] = (1, 8)
+
+
+def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
+    """Return the minor and why: the image tag if it names a known release of this shape, else the newest of the shape."""
+    newest, shape = _newest_of_shape(config)
+    match = _RELEASE_TAG.fullmatch(values.tag)
+    if match is not None:
+        tagged = (int(match[1]), int(match[2]))
+        if OLDEST <= tagged <= newest:
+            return tagged, f"values.global.tag is {values.tag}"
+    return newest, f"newest Istio with {shape} (up to {format_minor(newest)})"
+
+
+def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:
+    if not config.appends:
+        return NEWEST, "a map of templates"
+    if config.delimiters[0] == "[[":
+        return _LAST_SQUARE, "a template in [[ ]]"
+    return _LAST_SINGLE_TEMPLATE, "a single template in {{ }}"

@@ -1,0 +1,54 @@
+"""What the injector itself reads of a mesh config, beside what templates read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from injector.gotemplate.values import Pointer
+    from injector.istio.proto import Message
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFacts:
+    """A mesh config, with the fields that post-processing and the template data need read once."""
+
+    mesh_config: Message
+    proxy_config: Pointer
+    status_port: int
+    interception_mode: str
+    hold_application: bool
+    prometheus_merge: bool | None
+    inbound_traffic_policy: str
+    image_type: str | None
+
+
+def mesh_facts(mesh_config: Message) -> MeshFacts:
+    """Read a parsed mesh config; the fields are those of istio.io/api mesh/v1alpha1, absent ones have protobuf's zero."""
+    proxy = mesh_config.field("DefaultConfig")
+    image = _field(proxy, "Image")
+    policy = _field(mesh_config.field("InboundTrafficPolicy"), "Mode")
+    return MeshFacts(
+        mesh_config=mesh_config,
+        proxy_config=proxy,
+        status_port=int(_field(proxy, "StatusPort") or 0),
+        interception_mode=str(_field(proxy, "InterceptionMode") or "REDIRECT"),
+        hold_application=bool(_wrapped(_field(proxy, "HoldApplicationUntilProxyStarts"))),
+        prometheus_merge=_wrapped(mesh_config.field("EnablePrometheusMerge")),
+        inbound_traffic_policy="localhost" if str(policy) == "LOCALHOST" else "passthrough",
+        image_type=None if _target(image) is None else str(_field(image, "ImageType")),
+    )
+
+
+def _target(value: Any) -> Any:
+    return getattr(value, "target", value)
+
+
+def _field(value: Any, name: str) -> Any:
+    target = _target(value)
+    return None if target is None else target.field(name)
+
+
+def _wrapped(value: Any) -> Any:
+    return _field(value, "Value")

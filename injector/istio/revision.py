@@ -1,0 +1,164 @@
+"""A revision: everything that injects the sidecars of one control plane, compiled and frozen.
+
+The config flow builds it (``revisions/reload.py``), the request flow takes one reference to it and never a lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ConfigError
+from injector.istio.behaviours import Behaviours, behaviours_of
+from injector.istio.config import InjectConfig, parse_inject_config
+from injector.istio.infer import infer_minor
+from injector.istio.meshconfig import parse_mesh_config
+from injector.istio.meshfacts import MeshFacts, mesh_facts
+from injector.istio.minor import Minor, format_minor, parse_minor
+from injector.istio.template import Template, compile_go_template, go_functions
+from injector.istio.values import Values, parse_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SPRIG_SINCE: Final[Minor] = (1, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionSettings:
+    """What ``revision.yaml``, or flags in its place, says about a revision; None and empty mean: not said."""
+
+    istio_version: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    engine: str = "go"
+    revision: str | None = None
+    node_versions: tuple[str, ...] = ()
+    namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], *, where: str = "revision.yaml") -> RevisionSettings:
+        """Read the keys of ``revision.yaml``.
+
+        Raises:
+            ConfigError: an unknown key, or one of the wrong type.
+        """
+        unknown = sorted(set(mapping) - set(_SETTING_TYPES))
+        if unknown:
+            known = ", ".join(_SETTING_TYPES)
+            raise ConfigError(f"unknown key `{unknown[0]}`", where=where, hint=f"known are {known}")
+        for key, value in mapping.items():
+            wanted, text = _SETTING_TYPES[key]
+            if value is not None and not isinstance(value, wanted):
+                raise ConfigError(f"`{key}` has the wrong type", where=where, hint=f"make it {text}")
+        version = mapping.get("istioVersion")
+        return cls(
+            istio_version=None if version is None else str(version),
+            env={str(name): _env_text(value) for name, value in (mapping.get("env") or {}).items()},
+            engine=_engine(mapping.get("engine") or "go", where),
+            revision=mapping.get("revision"),
+            node_versions=tuple(str(item) for item in mapping.get("nodeVersions") or ()),
+            namespaces=mapping.get("namespaces") or {},
+        )
+
+
+_SETTING_TYPES: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
+    "istioVersion": ((str, float), 'a string such as "1.24"'),
+    "env": (dict, "a mapping of names to values"),
+    "engine": (str, "`go` or `jinja2`"),
+    "revision": (str, "a string"),
+    "nodeVersions": (list, "a list such as [v1.33.0]"),
+    "namespaces": (dict, "a mapping of names to {labels, annotations}"),
+}
+
+
+def _env_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _engine(name: str, where: str) -> str:
+    if name not in ("go", "jinja2"):
+        raise ConfigError(f"`engine` is {name!r}", where=where, hint="make it `go` or `jinja2`")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One control plane's injection, ready to run. ``written`` is the name that goes into pods."""
+
+    name: str
+    written: str
+    origin: str
+    minor: Minor
+    version_reason: str
+    engine: str
+    env: Mapping[str, str]
+    node_versions: tuple[str, ...]
+    namespaces: Mapping[str, Mapping[str, Any]]
+    config: InjectConfig
+    values: Values
+    mesh: MeshFacts
+    behaviours: Behaviours
+    templates: Mapping[str, Template]
+    fingerprint: str
+
+    @property
+    def istio_version(self) -> str:
+        """The Istio minor whose behaviour it has, as ``1.24``."""
+        return format_minor(self.minor)
+
+    @property
+    def openshift(self) -> bool:
+        """Whether istiod would run with ``PLATFORM=openshift``."""
+        return self.env.get("PLATFORM", "").lower() == "openshift"
+
+
+def build_revision(
+    name: str, *, config: str, values: str | None, mesh: str | None, settings: RevisionSettings, origin: str
+) -> Revision:
+    """Parse, check and compile one revision from the texts of Istio's ConfigMap keys.
+
+    Raises:
+        ConfigError: a text cannot be used.
+        TemplateRenderError: a template does not parse.
+    """
+    parsed = parse_inject_config(config, where=f"{origin}: config")
+    tree = parse_values(values, where=f"{origin}: values")
+    minor, reason = _minor(settings, parsed, tree, origin)
+    return Revision(
+        name=name,
+        written=name if settings.revision is None else settings.revision,
+        origin=origin,
+        minor=minor,
+        version_reason=reason,
+        engine=settings.engine,
+        env=settings.env,
+        node_versions=settings.node_versions,
+        namespaces=settings.namespaces,
+        config=parsed,
+        values=tree,
+        mesh=mesh_facts(parse_mesh_config(mesh, minor, where=f"{origin}: mesh")),
+        behaviours=behaviours_of(minor),
+        templates=_compiled(parsed, settings, minor),
+        fingerprint=_fingerprint(config, values, mesh, settings),
+    )
+
+
+def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origin: str) -> tuple[Minor, str]:
+    if settings.istio_version is not None:
+        return parse_minor(settings.istio_version, where=f"{origin}: istioVersion"), "stated"
+    return infer_minor(config, tree)
+
+
+def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> dict[str, Template]:
+    functions = go_functions(minor, settings.env, with_sprig=minor >= _SPRIG_SINCE)
+    return {
+        name: compile_go_template(name, text, functions, config.delimiters) for name, text in config.templates.items()
+    }
+
+
+def _fingerprint(config: str, values: str | None, mesh: str | None, settings: RevisionSettings) -> str:
+    digest = hashlib.sha256()
+    for part in (config, values, mesh, repr(settings)):
+        digest.update(b"\0" if part is None else part.encode() + b"\1")
+    return digest.hexdigest()[:12]
