@@ -47,7 +47,8 @@ def injected_documents(settings: Settings, path: Path) -> tuple[list[Any], list[
     """What ``kube-inject`` makes of a file, and its warnings."""
     warnings: list[str] = []
     revision = revision_of(settings)
-    return [inject_object(revision, document, warn=warnings.append) for document in documents(path)], warnings
+    injected = [(inject_object(revision, each, warn=warnings.append), each) for each in documents(path)]
+    return [each if result is None else result for result, each in injected], warnings
 
 
 def patched_pod(settings: Settings, pod: dict[str, Any], namespace: str) -> Any:

@@ -1,0 +1,141 @@
+"""The whole request under load: AdmissionReviews over plain HTTP, beside the yardstick in the same run.
+
+One core serves, another one posts (``taskset``); the ratio to the yardstick is what counts, since it hardly depends on the
+machine. Loopback only; about a minute and a half. Needs ``wrk`` (it is in Debian) and ``../shared/bench``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recording import ROOT, SHARED, record, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REVIEWS = 4_000
+SERVER_CORE, CLIENT_CORE = "0", "1"
+START_LIMIT = 30.0
+UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
+
+
+def main() -> int:
+    """Measure both servers on both loads."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=8, help="how long each load lasts")
+    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    options = parser.parse_args()
+    if shutil.which("wrk") is None or not (SHARED / "bench").is_dir():
+        print("skipped: the load needs wrk and ../shared/bench")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, SHARED / "bench" / "gen_reviews.py", str(REVIEWS)], cwd=folder, check=True)
+        rows = measured(Path(folder), options.seconds)
+    show("load", rows)
+    if options.record:
+        record("load", {"seconds": options.seconds, **rows})
+    return 0
+
+
+def measured(folder: Path, seconds: int) -> dict[str, dict[str, float]]:
+    """The figures of the yardstick and of each load, the yardstick taken before and after: a noisy machine shows."""
+    rows: dict[str, dict[str, float]] = {}
+    with server(yardstick_command) as url:
+        rows["yardstick, before"] = posted(url, folder / "replicas.jsonl", seconds)
+    with server(injector_command) as url:
+        for load in ("replicas", "unique"):
+            rows[load] = posted(url, folder / f"{load}.jsonl", seconds)
+    with server(yardstick_command) as url:
+        rows["yardstick, after"] = posted(url, folder / "replicas.jsonl", seconds)
+    yardstick = max(rows["yardstick, before"]["rps"], rows["yardstick, after"]["rps"])
+    return {name: {**row, "ratio": round(row["rps"] / yardstick, 4)} for name, row in rows.items()}
+
+
+def yardstick_command(port: int) -> list[str]:
+    """How the yardstick is started."""
+    return [sys.executable, str(ROOT / "bench" / "yardstick.py"), "--port", str(port)]
+
+
+def injector_command(port: int) -> list[str]:
+    """How the injector is started: Istio 1.30's own ConfigMaps, as they are after a default installation."""
+    folder = SHARED / "corpus" / "1.30" / "settings"
+    files = {"--injectConfig": "config-e1626ede.yaml", "--valuesFile": "values-531e24e5.yaml"}
+    files |= {"--meshConfig": "mesh-d3ed38e8.yaml"}
+    flags = [text for flag, name in files.items() for text in (flag, str(folder / name))]
+    ports = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(free_port()), "--insecure-http"]
+    return [str(Path(sys.executable).with_name("injector")), "serve", *ports, *flags]
+
+
+@contextmanager
+def server(command: object) -> Iterator[str]:
+    """Run a server on one core, until the block ends."""
+    assert callable(command)
+    port = free_port()
+    process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *command(port)], stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/inject"
+    try:
+        wait_for(url, process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    """Return once the server answers, whatever it answers."""
+    deadline = time.monotonic() + START_LIMIT
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, b"{}", {"Content-Type": "application/json"}))  # noqa: S310 -- loopback
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            if process.poll() is not None:
+                break
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"no server at {url}")
+
+
+def posted(url: str, reviews: Path, seconds: int) -> dict[str, float]:
+    """The rate and the latencies of posting the reviews in turn."""
+    command = ["wrk", "-t1", "-c8", f"-d{seconds}s", "--latency", "-s", str(SHARED / "bench" / "post.lua"), url]
+    run = subprocess.run(
+        ["taskset", "-c", CLIENT_CORE, *command, "--", str(reviews)], capture_output=True, text=True, check=True
+    )
+    if run.stderr.strip():
+        raise SystemExit(f"an answer without a patch: {run.stderr.strip()[:400]}")
+    latencies = dict(re.findall(r"^\s+(50|99)%\s+([\d.]+\w+)$", run.stdout, re.MULTILINE))
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", run.stdout)
+    assert rate is not None
+    return {"rps": float(rate[1]), "p50_ms": milliseconds(latencies["50"]), "p99_ms": milliseconds(latencies["99"])}
+
+
+def milliseconds(text: str) -> float:
+    """A duration of wrk's."""
+    number, unit = re.fullmatch(r"([\d.]+)(\w+)", text).groups()  # type: ignore[union-attr]
+    return round(float(number) * UNITS[unit], 3)
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What is committed works anywhere: no host of a package registry, no path of one machine, no lock that lags behind."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REGISTRY_HOSTS = [
+    ".".join(parts)
+    for parts in [
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("proxy", "golang", "org"),
+        ("sum", "golang", "org"),
+        ("registry", "npmjs", "org"),
+        ("crates", "io"),
+    ]
+]
+"""Where packages come from is the user's own setting."""
+
+LOCAL_PATHS = ["/".join(("", *parts, "")) for parts in [("work",), ("root",), ("home",), ("tmp", "istio")]]
+
+
+@pytest.mark.parametrize("text", [*REGISTRY_HOSTS, *LOCAL_PATHS])
+def test_no_committed_file_names_a_registry_or_a_path_of_one_machine(text: str) -> None:
+    assert [name for name, content in tracked().items() if text in content] == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "section"),
+    [
+        ("requirements.lock", ("project", "dependencies")),
+        ("requirements-dev.lock", ("project", "dependencies")),
+        ("requirements-dev.lock", ("project", "optional-dependencies", "dev")),
+        ("requirements-dev.lock", ("dependency-groups", "build")),
+        ("requirements-build.lock", ("dependency-groups", "build")),
+    ],
+)
+def test_the_lock_has_what_the_project_asks_for(lock: str, section: tuple[str, ...]) -> None:
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for key in section:
+        asked = asked[key]
+    locked = pins(lock)
+
+    unmet = [
+        text
+        for text in asked
+        if not (wish := Requirement(text)).specifier.contains(locked.get(canonicalize_name(wish.name), "0"))
+    ]
+
+    assert unmet == [], "run scripts/lock"
+
+
+def test_what_is_tested_is_what_is_run() -> None:
+    run, tested = pins("requirements.lock"), pins("requirements-dev.lock")
+
+    assert {name: tested[name] for name in run} == run
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-build.lock", "requirements-dev.lock"])
+def test_every_locked_package_has_hashes(lock: str) -> None:
+    entries = re.split(r"\n(?=\S)", (ROOT / lock).read_text())
+
+    assert [entry.split()[0] for entry in entries if "==" in entry and "--hash=sha256:" not in entry] == []
+
+
+def pins(lock: str) -> dict[str, str]:
+    """The versions of a lock file, by canonical name."""
+    found = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / lock).read_text(), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+def tracked() -> dict[str, str]:
+    """The text of every committed file, by path."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = [ROOT / name for name in listing.split("\0") if name]
+    return {str(path.relative_to(ROOT)): path.read_text(errors="replace") for path in paths if path.is_file()}
