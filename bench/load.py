@@ -1,7 +1,7 @@
 """The whole request under load: AdmissionReviews over plain HTTP, beside the yardstick in the same run.
 
-One core serves, another one posts (``taskset``); the ratio to the yardstick is what counts, since it hardly depends on the
-machine. Loopback only; about a minute and a half. Needs ``wrk`` (it is in Debian) and ``../shared/bench``.
+One core serves, another one posts (``taskset``); the ratio to the yardstick is what counts, since it hardly depends on
+the machine. Loopback only, under a minute. Needs ``wrk`` (it is in Debian) and ``../shared/bench``.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recording import ROOT, SHARED, record, show
+from bench.recording import ROOT, SHARED, record, show
+from tests.conformance import corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REVIEWS = 4_000
 SERVER_CORE, CLIENT_CORE = "0", "1"
@@ -70,18 +71,17 @@ def yardstick_command(port: int) -> list[str]:
 
 def injector_command(port: int) -> list[str]:
     """How the injector is started: Istio 1.30's own ConfigMaps, as they are after a default installation."""
-    folder = SHARED / "corpus" / "1.30" / "settings"
-    files = {"--injectConfig": "config-e1626ede.yaml", "--valuesFile": "values-531e24e5.yaml"}
-    files |= {"--meshConfig": "mesh-d3ed38e8.yaml"}
-    flags = [text for flag, name in files.items() for text in (flag, str(folder / name))]
+    settings = corpus.default_settings("1.30")
+    assert settings.values is not None
+    files = {"--injectConfig": settings.config, "--valuesFile": settings.values, "--meshConfig": settings.mesh}
+    flags = [text for flag, path in files.items() for text in (flag, str(path))]
     ports = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(free_port()), "--insecure-http"]
     return [str(Path(sys.executable).with_name("injector")), "serve", *ports, *flags]
 
 
 @contextmanager
-def server(command: object) -> Iterator[str]:
+def server(command: Callable[[int], list[str]]) -> Iterator[str]:
     """Run a server on one core, until the block ends."""
-    assert callable(command)
     port = free_port()
     process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *command(port)], stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/inject"

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from recording import ROOT, record, show
+from bench.recording import ROOT, record, show
 
 RUNS = 10
 INJECTOR = str(Path(sys.executable).with_name("injector"))

@@ -1,4 +1,4 @@
-"""The yardstick: what any aiohttp handler can do here. It reads the body and answers 9 kB of constant JSON, on uvloop."""
+"""The yardstick: what an aiohttp handler can do here. It reads a body and answers 9 kB of constant JSON, on uvloop."""
 
 from __future__ import annotations
 

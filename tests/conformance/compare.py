@@ -51,7 +51,7 @@ def _is_zero_struct(key: str, value: Any) -> bool:
     if key == "creationTimestamp":
         return value is None
     if key in EMPTY_STRUCTS:
-        return value == {}
+        return isinstance(value, dict) and not value
     return key == "status" and isinstance(value, dict) and _is_zero(value)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -99,6 +100,11 @@ def cases(minor: str) -> tuple[Case, ...]:
         return ()
     data = json.loads((ROOT / minor / "cases.json").read_text())
     return tuple(_case(minor, entry) for entry in data["cases"])
+
+
+def default_settings(minor: str) -> Settings:
+    """The settings that most cases of ``minor`` share: those of a default installation."""
+    return Counter(case.settings for case in cases(minor)).most_common(1)[0][0]
 
 
 @cache

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -26,12 +27,12 @@ def checks(minor: str) -> Iterator[Check]:
     """Every check of a minor: manifests, their pods, and the reviews of ``webhook.json``."""
     for case in corpus.cases(minor):
         if case.kube_inject:
-            yield "kube-inject", case.name, lambda case=case: manifest_fault(case)
+            yield "kube-inject", case.name, partial(manifest_fault, case)
         if case.webhook and case.expected:
-            yield "webhook", case.name, lambda case=case: pods_fault(case)
+            yield "webhook", case.name, partial(pods_fault, case)
     if (corpus.ROOT / minor / "webhook.json").exists():
         for review in corpus.webhook_cases(minor):
-            yield "webhook.json", review.name, lambda review=review: review_fault(review)
+            yield "webhook.json", review.name, partial(review_fault, review)
 
 
 def manifest_fault(case: corpus.Case) -> str:
