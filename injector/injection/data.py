@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 from injector.gotemplate.values import Int64
 from injector.injection import containers as c
+from injector.injection.concurrency import estimated_concurrency
 from injector.injection.openshift import proxy_ids
 from injector.istio.goview import string_struct, view
 from injector.istio.template import TemplateData
 
 if TYPE_CHECKING:
     from injector.injection.parameters import Parameters
-    from injector.istio.values import Values
+    from injector.gotemplate.values import Struct
+    from injector.istio.minor import Minor
 
 PROXY_IMAGE_TYPE: Final = "sidecar.istio.io/proxyImageType"
 _DEFAULT_PROXY_IMAGE: Final = "proxyv2"
+_NAMESPACED_NAME_SINCE: Final[Minor] = (1, 22)
 _KNOWN_IMAGE_TYPES: Final = ("distroless", "debug")
 
 
@@ -29,15 +32,16 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
     return TemplateData(
         {
             "TypeMeta": string_struct("v1.TypeMeta", Kind=workload.kind, APIVersion=workload.api_version),
-            "DeploymentMeta": string_struct("types.NamespacedName", Namespace=workload.namespace, Name=workload.name),
+            "DeploymentMeta": _deployment_meta(params),
             "ObjectMeta": view("v1.ObjectMeta", stripped.get("metadata") or {}),
             "Spec": view("v1.PodSpec", stripped.get("spec") or {}),
             "ProxyConfig": params.proxy_config.proxy_config,
-            "MeshConfig": params.mesh.mesh_pointer,
+            "MeshConfig": params.mesh_in_data.mesh_pointer,
             "Values": revision.values.tree,
             "Revision": params.written_revision,
             "NativeSidecars": params.native_sidecar,
-            "ProxyImage": proxy_image(revision.values, params.proxy_config.image_type, stripped),
+            "EstimatedConcurrency": estimated_concurrency(params),
+            "ProxyImage": proxy_image(params, stripped),
             "ProxyUID": Int64(uid),
             "ProxyGID": Int64(gid),
             "InboundTrafficPolicyMode": params.mesh.inbound_traffic_policy,
@@ -47,9 +51,19 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
     )
 
 
-def proxy_image(values: Values, image_type: str | None, pod: c.Pod) -> str:
+def _deployment_meta(params: Parameters) -> Struct:
+    workload = params.workload
+    if params.revision.minor >= _NAMESPACED_NAME_SINCE:
+        return string_struct("types.NamespacedName", Namespace=workload.namespace, Name=workload.name)
+    return view("v1.ObjectMeta", dict(params.owner_meta))
+
+
+def proxy_image(params: Parameters, pod: c.Pod) -> str:
     """Return the proxy's image: hub, name and tag of the values, the type by annotation, ProxyConfig or values."""
-    wanted = c.annotations_of(pod).get(PROXY_IMAGE_TYPE, values.variant if image_type is None else image_type)
+    values, revision = params.revision.values, params.revision
+    by_values = values.variant if revision.behaviours.values_variant else ""
+    image_type = params.proxy_config.image_type
+    wanted = c.annotations_of(pod).get(PROXY_IMAGE_TYPE, by_values if image_type is None else image_type)
     return f"{values.hub}/{values.proxy_image or _DEFAULT_PROXY_IMAGE}:{tag_of_type(values.tag, wanted)}"
 
 

@@ -14,8 +14,8 @@ from injector.injection import containers as c
 from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh
-from injector.injection.policy import Policy, injection_required
-from injector.istio.config import SIDECAR_TEMPLATE_NAME
+from injector.injection.policy import ENABLED, injection_required
+from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, workload_of
 from injector.kube.typed import normalise
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Istio takes a CronJob's labels and annotations from its job template, and writes them there, not to the pod template.
 _METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
-_ENABLED: Final = Policy(policy="enabled", never=(), always=())
+_ENABLED: Final = Policy(ENABLED)
 
 
 def inject_object(revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None]) -> dict[str, Any] | None:
@@ -68,7 +68,7 @@ def _inject_workload(
     if reason:
         warn(f"===> Skipping injection because {_described(pod, workload)} has {reason}")
         return obj
-    injected = inject(_parameters(revision, pod, workload))
+    injected = inject(_parameters(revision, pod, workload, obj.get("metadata") or {}))
     obj = _replaced_at(obj, meta_path, {"metadata": injected.pod["metadata"]})
     return _replaced_at(obj, path, {"spec": injected.pod["spec"]})
 
@@ -111,13 +111,15 @@ def _described(pod: c.Pod, workload: WorkloadMeta) -> str:
     return f'{workload.kind} "{full}"'.lstrip()
 
 
-def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> Parameters:
+def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, owner_meta: dict[str, Any]) -> Parameters:
     mesh = overlaid_mesh(revision, pod)
     return Parameters(
         revision=revision,
         pod=pod,
         workload=workload,
+        owner_meta=owner_meta,
         mesh=mesh,
+        mesh_in_data=mesh,
         proxy_config=mesh,
         default_templates=(SIDECAR_TEMPLATE_NAME,),
         injected_annotations={},

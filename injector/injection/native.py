@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from injector.istio.annotations import parse_bool
+
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
@@ -22,9 +24,10 @@ def native_sidecar(revision: Revision) -> bool:
 
     With ``auto`` every node must be new enough; with no nodes known it is off, as in Istio without a cluster to ask.
     """
-    mode = revision.env.get(FEATURE, revision.behaviours.native_sidecars).lower()
-    if mode != "auto":
-        return mode == "true"
+    behaviours = revision.behaviours
+    mode = revision.env.get(FEATURE, behaviours.native_sidecars).lower()
+    if mode != "auto" or not behaviours.native_sidecar_nodes:
+        return parse_bool(mode) is True
     return bool(revision.node_versions) and all(_supports(version) for version in revision.node_versions)
 
 

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError
 from injector.injection import containers as c
-from injector.injection.status import read_status
+from injector.injection.status import STATUS, read_status
 from injector.kube.serial import load_json
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import go_struct_json, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from injector.istio.behaviours import Behaviours
 
 OVERRIDES: Final = "proxy.istio.io/overrides"
 INTERCEPTION_MODE: Final = "sidecar.istio.io/interceptionMode"
@@ -57,36 +59,36 @@ def reinserted(pod: c.Pod) -> c.Pod:
     return pod
 
 
-def reapplied(final: c.Pod, original: c.Pod, template: c.Pod) -> c.Pod:
+def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behaviours) -> c.Pod:
     """Return ``final`` with the user's settings for injected containers on top, and a note of them in an annotation.
 
     ``original`` is the pod before injection and ``template`` what the templates add. A container that an earlier injection added is
     not the user's: the new template's wins.
     """
     noted = read_overrides(original)
-    status = read_status(original)
+    status = read_status(original) if behaviours.skip_injected_overrides else None
     ours = {"containers": status.containers, "initContainers": status.init_containers} if status else {}
+    both_lists = behaviours.sidecar_among_init
     applied: dict[str, list[c.Container]] = {kind: [] for kind in _KINDS}
     for kind in _KINDS:
         for injected in c.containers_of(template, kind):
             name = injected.get("name", "")
-            user = None if name in ours.get(kind, ()) else _user_container(name, kind, noted[kind], original)
-            if user is not None:
+            user = c.find(name, noted[kind]) or _own(name, kind, original, both_lists=both_lists)
+            if user is not None and name not in ours.get(kind, ()):
                 applied[kind].append(_without_auto_image(user))
     for kind in _KINDS:
         for overlay in applied[kind]:
             final = normalise(strategic_merge(final, {"spec": {kind: [overlay]}}, "v1.Pod"), "v1.Pod")
-    if status is None and any(applied.values()):
+    if STATUS not in c.annotations_of(original) and any(applied.values()):
         final = c.with_metadata(final, annotations={**c.annotations_of(final), OVERRIDES: _overrides_json(applied)})
     return final
 
 
-def _user_container(name: str, kind: str, noted: list[c.Container], original: c.Pod) -> c.Container | None:
-    found = c.find(name, noted)
-    if found is not None:
-        return found
+def _own(name: str, kind: str, original: c.Pod, *, both_lists: bool) -> c.Container | None:
     # A proxy that the template makes a native sidecar stands among the user's plain containers as often as not.
-    return c.find(name, c.containers_of(original)) if kind == "containers" else c.find_in_pod(name, original)
+    if kind == "initContainers" and both_lists:
+        return c.find_in_pod(name, original)
+    return c.find(name, c.containers_of(original, kind))
 
 
 def _without_auto_image(container: c.Container) -> c.Container:

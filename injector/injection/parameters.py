@@ -26,15 +26,18 @@ _NETWORK_LABEL: Final = "topology.istio.io/network"
 class Parameters:
     """One injection's inputs.
 
-    ``mesh`` is what the mesh config says and ``proxy_config`` the facts of the workload's own ProxyConfig: the two differ where a
-    pod has the annotation ``proxy.istio.io/config`` and comes by the webhook. ``default_templates`` are those of a pod that names
+    ``workload`` owns the pod, ``owner_meta`` is its metadata as templates see it. ``mesh`` is what the mesh config says and
+    ``proxy_config`` the facts of the pod's own ProxyConfig: the two differ where a pod has the annotation
+    ``proxy.istio.io/config`` and comes by the webhook; ``mesh_in_data`` is the one that templates see. ``default_templates`` are those of a pod that names
     none; ``injected_annotations`` is empty for kube-inject, as in Istio.
     """
 
     revision: Revision
     pod: c.Pod
     workload: WorkloadMeta
+    owner_meta: Mapping[str, Any]
     mesh: MeshFacts
+    mesh_in_data: MeshFacts
     proxy_config: MeshFacts
     default_templates: tuple[str, ...]
     injected_annotations: Mapping[str, str]

@@ -46,10 +46,10 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     """
     admitted = admitted_pod(pod, facts.namespace)
     namespace = admitted["metadata"].get("namespace", "")
-    decision = injection_required(revision.policy, revision.behaviours, admitted, namespace)
+    decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
-    if revision.openshift:
+    if revision.openshift and revision.behaviours.openshift:
         admitted = openshift.forget_assigned_user(
             admitted, with_init_containers=revision.behaviours.openshift_init_containers
         )
@@ -73,12 +73,16 @@ def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
     """Gather what the webhook injects ``pod`` with: the pod's ProxyConfig annotation shapes the proxy, not the mesh."""
     namespace_meta = facts.namespace_meta if revision.openshift else None
+    overlaid = overlaid_mesh(revision, pod)
+    workload = workload_of(pod)
     return Parameters(
         revision=revision,
         pod=pod,
-        workload=workload_of(pod),
+        workload=workload,
+        owner_meta={**pod["metadata"], "name": workload.name, "namespace": workload.namespace},
         mesh=revision.mesh,
-        proxy_config=overlaid_mesh(revision, pod),
+        mesh_in_data=overlaid if revision.behaviours.mesh_overlay_in_data else revision.mesh,
+        proxy_config=overlaid,
         default_templates=revision.config.default_templates,
         injected_annotations=revision.config.injected_annotations,
         written_revision=revision.written,
@@ -120,14 +124,23 @@ def inject(params: Parameters) -> Injected:
     """
     revision, pod = params.revision, params.pod
     validated(revision, pod)
-    status = read_status(pod)
-    clean = pod
-    if status is not None:
-        clean = prometheus.without_agent_annotations(stripped(pod, status), status_port=params.mesh.status_port)
-    data = template_data(params, reinserted(clean))
+    data = template_data(params, reinserted(_without_earlier_injection(params)))
     names = select_templates(revision, pod, params.default_templates)
     rendered = render(revision, pod, data, names, native=params.native_sidecar)
-    final = reapplied(rendered.merged, pod, rendered.template)
-    final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
+    final = reapplied(rendered.merged, pod, rendered.template, revision.behaviours)
+    if revision.behaviours.adjust_init_user:
+        final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
     final = post_processed(final, rendered.template, params)
     return Injected(pod=final, patch=create_patch(pod, final), templates=names)
+
+
+def _without_earlier_injection(params: Parameters) -> c.Pod:
+    """Return the pod as the templates should see it: without what an earlier injection added."""
+    status = read_status(params.pod)
+    if status is None:
+        return params.pod
+    return prometheus.without_agent_annotations(
+        stripped(params.pod, status),
+        status_port=params.mesh.status_port,
+        sanitised=params.revision.behaviours.prometheus_sanitised,
+    )

@@ -8,35 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.kube.selectors import Selector
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from injector.istio.behaviours import Behaviours
-    from injector.istio.config import InjectConfig
+    from injector.istio.config import Policy
 
 INJECT: Final = "sidecar.istio.io/inject"
 ENABLED: Final = "enabled"
 DISABLED: Final = "disabled"
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The part of an inject config that decides, with its selectors compiled."""
-
-    policy: str
-    never: tuple[Selector, ...]
-    always: tuple[Selector, ...]
-
-    @classmethod
-    def of(cls, config: InjectConfig) -> Policy:
-        """Compile the policy of an inject config; a selector that Kubernetes refuses matches nothing, as in Istio."""
-        return cls(
-            policy=config.policy,
-            never=tuple(Selector.compile_or_nothing(raw) for raw in config.never_inject_selector),
-            always=tuple(Selector.compile_or_nothing(raw) for raw in config.always_inject_selector),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,19 +37,20 @@ def prometheus_merge(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     """Let the agent serve the application's metrics with the proxy's."""
     del template
     facts = params.mesh
-    return prometheus.merged(pod, mesh_setting=facts.prometheus_merge, status_port=facts.status_port)
+    return prometheus.merged(
+        pod,
+        mesh_setting=facts.prometheus_merge,
+        status_port=facts.status_port,
+        sanitised=params.revision.behaviours.prometheus_sanitised,
+    )
 
 
 def rewrite_probes(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     """Send the application's probes through the agent."""
     del template
     revision = params.revision
-    return probes.rewritten(
-        pod,
-        revision.behaviours,
-        rewrite_by_default=revision.values.rewrite_probes,
-        status_port=params.mesh.status_port,
-    )
+    rewrite = probes.Rewrite.of(revision.behaviours, revision.env, by_default=revision.values.rewrite_probes)
+    return probes.rewritten(pod, rewrite, status_port=params.mesh.status_port)
 
 
 def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
@@ -57,8 +58,13 @@ def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     network = params.proxy_envs.get("ISTIO_META_NETWORK")
     if network is not None:
         pod = c.with_metadata(pod, labels={**c.labels_of(pod), NETWORK_LABEL: network})
-    added = {STATUS: status_text(template.get("spec") or {}, params.written_revision), **params.injected_annotations}
+    added = {STATUS: _status(template, params), **params.injected_annotations}
     return c.with_metadata(pod, annotations={**c.annotations_of(pod), **added})
+
+
+def _status(template: c.Pod, params: Parameters) -> str:
+    revision = (params.written_revision or "default") if params.revision.behaviours.status_revision else None
+    return status_text(template.get("spec") or {}, revision)
 
 
 def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:

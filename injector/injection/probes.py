@@ -47,9 +47,9 @@ class _Handler:
 
 
 _PROBES: Final = (
-    _Handler(("readinessProbe",), "/app-health/{}/readyz", ("httpGet", "tcpSocket", "grpc")),
-    _Handler(("livenessProbe",), "/app-health/{}/livez", ("httpGet", "tcpSocket", "grpc")),
-    _Handler(("startupProbe",), "/app-health/{}/startupz", ("httpGet", "tcpSocket", "grpc")),
+    (("readinessProbe",), "/app-health/{}/readyz"),
+    (("livenessProbe",), "/app-health/{}/livez"),
+    (("startupProbe",), "/app-health/{}/startupz"),
 )
 _LIFECYCLE: Final = (
     _Handler(("lifecycle", "preStop"), "/app-lifecycle/{}/prestopz", ("httpGet", "tcpSocket")),
@@ -57,23 +57,51 @@ _LIFECYCLE: Final = (
 )
 
 
-def rewritten(pod: c.Pod, behaviours: Behaviours, *, rewrite_by_default: bool, status_port: int) -> c.Pod:
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """How a revision rewrites probes: which it handles, in which lists of containers, and whether it keeps earlier notes."""
+
+    handlers: tuple[_Handler, ...]
+    kinds: tuple[str, ...]
+    merges: bool
+    appends_missing: bool
+    by_default: bool
+
+    @classmethod
+    def of(cls, behaviours: Behaviours, env: Mapping[str, str], *, by_default: bool) -> Rewrite:
+        """Return the rewrite of a minor's behaviours and a revision's feature variables."""
+        tcp = behaviours.tcp_probes and not (
+            behaviours.tcp_probes_optional and parse_bool(env.get("REWRITE_TCP_PROBES", "")) is False
+        )
+        handled = {"httpGet": True, "tcpSocket": tcp, "grpc": behaviours.grpc_probes}
+        actions = tuple(name for name, on in handled.items() if on)
+        probes = tuple(_Handler(path, url, actions) for path, url in _PROBES)
+        return cls(
+            handlers=probes + (_LIFECYCLE if behaviours.lifecycle_probes else ()),
+            kinds=("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",),
+            merges=behaviours.merge_probers,
+            appends_missing=behaviours.append_missing_probers,
+            by_default=by_default,
+        )
+
+
+def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
     """Return the pod with the probes of its own containers sent to the agent, and the agent told where they went."""
     sidecar = c.find_in_pod(c.PROXY, pod)
     annotations = c.annotations_of(pod)
     asked = parse_bool(annotations.get(REWRITE, ""))
-    if sidecar is None or not (rewrite_by_default if asked is None else asked):
+    if sidecar is None or not (rewrite.by_default if asked is None else asked):
         return pod
-    handlers = _PROBES + (_LIFECYCLE if behaviours.lifecycle_probes else ())
-    probers = app_probers(pod, handlers, status_port)
+    probers = app_probers(pod, rewrite, status_port)
     if probers:
-        pod = c.with_container(pod, _with_probers(sidecar, probers, behaviours, injected_before=STATUS in annotations))
+        injected_before = rewrite.merges and STATUS in annotations
+        pod = c.with_container(pod, _with_probers(sidecar, probers, rewrite, injected_before=injected_before))
     port = _agent_port(annotations, status_port)
     return c.with_spec(
         pod,
         **{
-            kind: [_redirected(item, handlers, port) for item in c.containers_of(pod, kind)]
-            for kind in ("containers", "initContainers")
+            kind: [_redirected(item, rewrite.handlers, port) for item in c.containers_of(pod, kind)]
+            for kind in rewrite.kinds
             if c.containers_of(pod, kind)
         },
     )
@@ -87,12 +115,13 @@ def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def app_probers(pod: c.Pod, handlers: tuple[_Handler, ...], status_port: int) -> dict[str, str]:
+def app_probers(pod: c.Pod, rewrite: Rewrite, status_port: int) -> dict[str, str]:
     """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL."""
     found = {}
-    for container in [*c.containers_of(pod, "initContainers"), *c.containers_of(pod)]:
-        if container.get("name") != c.PROXY:
-            found.update(_probers_of(container, handlers, status_port))
+    for kind in rewrite.kinds:
+        for container in c.containers_of(pod, kind):
+            if container.get("name") != c.PROXY:
+                found.update(_probers_of(container, rewrite.handlers, status_port))
     return dict(sorted(found.items()))
 
 
@@ -117,7 +146,7 @@ def _probers_of(container: c.Container, handlers: tuple[_Handler, ...], status_p
 
 
 def _with_probers(
-    sidecar: c.Container, probers: dict[str, str], behaviours: Behaviours, *, injected_before: bool
+    sidecar: c.Container, probers: dict[str, str], rewrite: Rewrite, *, injected_before: bool
 ) -> c.Container:
     if not injected_before:
         return c.env_appended(sidecar, APP_PROBERS, _joined(probers))
@@ -129,7 +158,7 @@ def _with_probers(
                 return sidecar
             env[index] = {"name": APP_PROBERS, "value": _joined(dict(sorted({**probers, **existing}.items())))}
             return {**sidecar, "env": env}
-    return c.env_appended(sidecar, APP_PROBERS, _joined(probers)) if behaviours.append_missing_probers else sidecar
+    return c.env_appended(sidecar, APP_PROBERS, _joined(probers)) if rewrite.appends_missing else sidecar
 
 
 def _decoded(text: str) -> dict[str, str] | None:

@@ -20,30 +20,34 @@ MERGE_METRICS: Final = "prometheus.istio.io/merge-metrics"
 _ENV: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _INVALID = re.compile(r"[^a-zA-Z0-9_]")
 _SANITISED: Final = {"prometheus_io_scrape": "scrape", "prometheus_io_path": "path", "prometheus_io_port": "port"}
+_EXACT: Final = {f"prometheus.io/{field}": field for field in ("scrape", "path", "port")}
 
 
-def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int) -> c.Pod:
-    """Return the pod with merged metrics, or as it is where merging is off, declined or already done."""
+def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int, sanitised: bool) -> c.Pod:
+    """Return the pod with merged metrics, or as it is where merging is off, declined or already done.
+
+    ``sanitised`` (since Istio 1.13): the annotations count in every spelling, and ``scrape: false`` declines.
+    """
     annotations = c.annotations_of(pod)
-    if not _scraped(annotations) or not _enabled(annotations, mesh_setting=mesh_setting):
+    if not _enabled(annotations, mesh_setting=mesh_setting) or (sanitised and not _scraped(annotations)):
         return pod
     target = str(status_port)
-    found = _scrape_config(annotations)
+    found = _scrape_config(annotations, sanitised=sanitised)
     if found.get("port") == target:
         return pod
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is not None and any(found.values()):
         pod = c.with_container(pod, c.env_appended(sidecar, _ENV, _config_json(found)))
     own = {"prometheus.io/port": target, "prometheus.io/path": "/stats/prometheus", "prometheus.io/scrape": "true"}
-    return c.with_metadata(pod, annotations={**_cleared(annotations), **own})
+    return c.with_metadata(pod, annotations={**_cleared(annotations, sanitised=sanitised), **own})
 
 
-def without_agent_annotations(pod: c.Pod, *, status_port: int) -> c.Pod:
+def without_agent_annotations(pod: c.Pod, *, status_port: int, sanitised: bool) -> c.Pod:
     """Return the pod without the scrape annotations an earlier injection wrote, told by the agent's port."""
     annotations = c.annotations_of(pod)
-    if _scrape_config(annotations).get("port") != str(status_port):
+    if _scrape_config(annotations, sanitised=sanitised).get("port") != str(status_port):
         return pod
-    return c.with_metadata(pod, annotations=_cleared(annotations))
+    return c.with_metadata(pod, annotations=_cleared(annotations, sanitised=sanitised))
 
 
 def _enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
@@ -61,17 +65,21 @@ def _scraped(annotations: Mapping[str, str]) -> bool:
     return True
 
 
-def _scrape_config(annotations: Mapping[str, str]) -> dict[str, str]:
+def _field_of(annotation: str, *, sanitised: bool) -> str | None:
+    return _SANITISED.get(_INVALID.sub("_", annotation)) if sanitised else _EXACT.get(annotation)
+
+
+def _scrape_config(annotations: Mapping[str, str], *, sanitised: bool) -> dict[str, str]:
     found = {}
     for key, value in annotations.items():
-        field = _SANITISED.get(_INVALID.sub("_", key))
+        field = _field_of(key, sanitised=sanitised)
         if field is not None:
             found[field] = value
     return found
 
 
-def _cleared(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in annotations.items() if _INVALID.sub("_", key) not in _SANITISED}
+def _cleared(annotations: Mapping[str, str], *, sanitised: bool) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if _field_of(key, sanitised=sanitised) is None}
 
 
 def _config_json(found: Mapping[str, str]) -> str:

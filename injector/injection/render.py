@@ -53,11 +53,17 @@ def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str,
     for name in names:
         overlay = _overlay(revision, _template(revision, pod, name), name, data)
         template = _applied(revision, name, template, overlay)
-        native = {"true": True, "false": False}.get(c.annotations_of(merged).get(NATIVE_SIDECAR, ""), native)
-        if native:
+        if _native(revision, merged, native=native):
             merged = _proxy_among_init(merged, template)
         merged = _applied(revision, name, merged, overlay)
     return Rendered(merged, template, names)
+
+
+def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:
+    behaviours = revision.behaviours
+    if behaviours.native_sidecar_annotation:
+        native = {"true": True, "false": False}.get(c.annotations_of(merged).get(NATIVE_SIDECAR, ""), native)
+    return native and behaviours.sidecar_among_init
 
 
 def _template(revision: Revision, pod: c.Pod, name: str) -> Template:

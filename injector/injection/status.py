@@ -50,10 +50,13 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return None
 
 
-def status_text(template_spec: Mapping[str, Any], revision: str) -> str:
-    """Return the annotation's value for what ``template_spec``, the rendered overlay, adds; absent lists print as null."""
+def status_text(template_spec: Mapping[str, Any], revision: str | None) -> str:
+    """Return the annotation's value for what ``template_spec``, the rendered overlay, adds.
+
+    Absent lists print as null. ``revision`` is None for minors that do not name it.
+    """
     listed = {key: [item.get("name", "") for item in template_spec.get(key) or ()] or None for key in _LISTS}
-    return go_json({**listed, "revision": revision or "default"})
+    return go_json(listed if revision is None else {**listed, "revision": revision})
 
 
 def stripped(pod: c.Pod, status: InjectionStatus | None) -> c.Pod:

@@ -18,6 +18,7 @@ _TRUTHY: Final = frozenset({"y", "yes", "true", "on"})
 class Behaviours:
     """The behaviours of one minor: field by field what ``ROWS`` holds for it. The rows' comments say what a field means."""
 
+    template_fields: frozenset[str]
     ignored_namespaces: frozenset[str]
     inject_label: bool
     strict_inject_values: bool
@@ -62,13 +63,30 @@ def _since(name: str, first: Minor) -> tuple[Row, Row]:
     return Row(name, OLDEST, (first[0], first[1] - 1), value=False), Row(name, first, NEWEST, value=True)
 
 
+_DATA_1_0: Final = frozenset({"ObjectMeta", "Spec", "ProxyConfig", "MeshConfig"})
+_DATA_1_9: Final = _DATA_1_0 | {"DeploymentMeta", "Values", "TypeMeta", "Revision"}
+_DATA_1_22: Final = _DATA_1_9 | {"ProxyImage", "CompliancePolicy", "ProxyUID", "ProxyGID", "InboundTrafficPolicyMode"}
+
 ROWS: Final[tuple[Row, ...]] = (
-    Row("ignored_namespaces", (1, 0), (1, 12), _SYSTEM_NAMESPACES),
-    Row("ignored_namespaces", (1, 13), NEWEST, _SYSTEM_NAMESPACES | {"kube-node-lease", "local-path-storage"}),
+    # The fields of SidecarTemplateData.
+    Row("template_fields", OLDEST, (1, 0), _DATA_1_0),
+    Row("template_fields", (1, 1), (1, 1), _DATA_1_0 | {"DeploymentMeta"}),
+    Row("template_fields", (1, 2), (1, 2), _DATA_1_0 | {"DeploymentMeta", "Values"}),
+    Row("template_fields", (1, 3), (1, 8), _DATA_1_0 | {"DeploymentMeta", "Values", "TypeMeta"}),
+    Row("template_fields", (1, 9), (1, 9), _DATA_1_9),
+    Row("template_fields", (1, 10), (1, 12), _DATA_1_9 | {"EstimatedConcurrency"}),
+    Row("template_fields", (1, 13), (1, 17), _DATA_1_9 | {"EstimatedConcurrency", "ProxyImage"}),
+    Row("template_fields", (1, 18), (1, 18), _DATA_1_9 | {"ProxyImage"}),
+    Row("template_fields", (1, 19), (1, 19), _DATA_1_9 | {"ProxyImage", "CompliancePolicy"}),
+    Row("template_fields", (1, 20), (1, 21), _DATA_1_22 - {"InboundTrafficPolicyMode"}),
+    Row("template_fields", (1, 22), (1, 26), _DATA_1_22),
+    Row("template_fields", (1, 27), NEWEST, _DATA_1_22 | {"NativeSidecars"}),
+    Row("ignored_namespaces", OLDEST, (1, 8), _SYSTEM_NAMESPACES),
+    Row("ignored_namespaces", (1, 9), NEWEST, _SYSTEM_NAMESPACES | {"kube-node-lease", "local-path-storage"}),
     # The label sidecar.istio.io/inject counts, and more than the annotation.
-    *_since("inject_label", (1, 9)),
+    *_since("inject_label", (1, 12)),
     # Only `true` and `false` count; before, y, yes, true and on in any case were true and all else false.
-    *_since("strict_inject_values", (1, 25)),
+    *_since("strict_inject_values", (1, 27)),
     # Templates see the annotation proxy.istio.io/config in .MeshConfig too, not only in .ProxyConfig.
     Row("mesh_overlay_in_data", OLDEST, (1, 12), value=True),
     Row("mesh_overlay_in_data", (1, 13), NEWEST, value=False),
@@ -101,7 +119,7 @@ ROWS: Final[tuple[Row, ...]] = (
     *_since("native_sidecar_annotation", (1, 24)),
     *_since("native_sidecar_nodes", (1, 27)),
     *_since("openshift", (1, 23)),
-    *_since("openshift_init_containers", (1, 25)),
+    *_since("openshift_init_containers", (1, 27)),
 )
 
 

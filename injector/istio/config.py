@@ -21,6 +21,18 @@ _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installa
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """The part of an inject config that decides who is injected.
+
+    A selector that Kubernetes refuses is left out, as Istio logs and passes over it.
+    """
+
+    policy: str
+    never: tuple[Selector, ...] = ()
+    always: tuple[Selector, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class InjectConfig:
     """An inject config of any minor.
 
@@ -28,14 +40,12 @@ class InjectConfig:
     whose rendered lists are appended, False for the ``templates`` of 1.9 and later, which are strategic merge overlays.
     """
 
-    policy: str
+    policy: Policy
     templates: Mapping[str, str]
     appends: bool
     delimiters: tuple[str, str]
     default_templates: tuple[str, ...]
     aliases: Mapping[str, tuple[str, ...]]
-    never_inject_selector: tuple[Mapping[str, Any], ...]
-    always_inject_selector: tuple[Mapping[str, Any], ...]
     injected_annotations: Mapping[str, str]
 
 
@@ -59,14 +69,14 @@ def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
     if appends:
         templates = {SIDECAR_TEMPLATE_NAME: _usable_single(single, where)}
     return InjectConfig(
-        policy=reader.string("policy"),
+        policy=Policy(
+            reader.string("policy"), reader.selectors("neverInjectSelector"), reader.selectors("alwaysInjectSelector")
+        ),
         templates=templates,
         appends=appends,
         delimiters=_delimiters(single) if appends else ("{{", "}}"),
         default_templates=reader.strings("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
         aliases=reader.string_lists("aliases"),
-        never_inject_selector=reader.selectors("neverInjectSelector"),
-        always_inject_selector=reader.selectors("alwaysInjectSelector"),
         injected_annotations=reader.string_map("injectedAnnotations"),
     )
 
@@ -122,13 +132,13 @@ class _Reader:
     def string_lists(self, key: str) -> dict[str, tuple[str, ...]]:
         return {name: self._strings(f"{key}.{name}", item) for name, item in self._mapping(key).items()}
 
-    def selectors(self, key: str) -> tuple[Mapping[str, Any], ...]:
+    def selectors(self, key: str) -> tuple[Selector, ...]:
         value = self.raw.get(key)
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self._wrong(key, "a list of label selectors", value)
-        return tuple(value)
+        return tuple(selector for item in value if (selector := _selector(item)) is not None)
 
     def _mapping(self, key: str) -> dict[str, Any]:
         value = self.raw.get(key)

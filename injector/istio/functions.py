@@ -7,26 +7,38 @@ map[string]string.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from injector.errors import DataError
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.printf import sprint
 from injector.gotemplate.values import Func, Map, Pointer
 from injector.istio import meshconfig, multus
 from injector.istio.goview import plain
+from injector.istio.minor import NEWEST, OLDEST
 from injector.istio.otel import otel_resource_attributes
 from injector.istio.values import float_numbers
-from injector.kube.serial import dump_yaml, go_json
+from injector.kube.serial import dump_yaml, go_json, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from injector.istio.minor import Minor
 
-_NON_TCP = frozenset({"UDP", "SCTP"})
-_PROXY = "istio-proxy"
+_NON_TCP: Final = frozenset({"UDP", "SCTP"})
+_PROXY: Final = "istio-proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A function under one name from the minor ``first`` to the minor ``last``; ``make`` builds it for a minor and its environment."""
+
+    name: str
+    signature: str
+    make: Callable[[Minor, Mapping[str, str]], Callable[..., Any]]
+    first: Minor
+    last: Minor = NEWEST
 
 
 def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
@@ -34,40 +46,11 @@ def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
 
     ``env`` stands for istiod's environment, which the function ``env`` reads.
     """
-    table: tuple[tuple[str, str, Callable[..., Any], Minor], ...] = (
-        ("formatDuration", "func(*durationpb.Duration) string", format_duration, (1, 0)),
-        ("isset", "func(map[string]string, string) bool", isset, (1, 0)),
-        ("excludeInboundPort", "func(interface {}, string) string", exclude_inbound_port, (1, 0)),
-        ("includeInboundPorts", "func([]v1.Container) string", include_inbound_ports, (1, 0)),
-        ("kubevirtInterfaces", "func(string) string", str, (1, 0)),
-        ("excludeInterfaces", "func(string) string", str, (1, 13)),
-        ("applicationPorts", "func([]v1.Container) string", application_ports, (1, 0)),
-        ("annotation", "func(v1.ObjectMeta, string, interface {}) string", annotation, (1, 0)),
-        ("valueOrDefault", "func(interface {}, interface {}) interface {}", value_or_default, (1, 0)),
-        ("toJSON", "func(map[string]string) string", to_json, (1, 0)),
-        ("fromJSON", "func(string) interface {}", from_json, (1, 1)),
-        ("structToJSON", "func(interface {}) string", struct_to_json, (1, 4)),
-        ("protoToJSON", "func(protoreflect.ProtoMessage) string", _ProtoToJson(minor), (1, 4)),
-        ("toYaml", "func(interface {}) string", to_yaml, (1, 0)),
-        ("indent", "func(int, string) string", indent, (1, 0)),
-        ("directory", "func(string) string", directory, (1, 0)),
-        ("contains", "func(string, string) bool", flipped_contains, (1, 2)),
-        ("toLower", "func(string) string", str.lower, (1, 2)),
-        ("appendMultusNetwork", "func(string, string) string", multus.append_multus_network, (1, 8)),
-        ("env", "func(string, string) string", _Env(env), (1, 9)),
-        ("omit", "func(map[string]string, ...string) map[string]string", omit, (1, 16)),
-        ("strdict", "func(...string) map[string]string", strdict, (1, 16)),
-        ("toJsonMap", "func(...map[string]string) string", to_json_map, (1, 16)),
-        ("mergeMaps", "func(...map[string]string) map[string]string", merge_maps, (1, 16)),
-        ("omitNil", "func(interface {}) interface {}", omit_nil, (1, 29)),
-        (
-            "otelResourceAttributes",
-            "func(*v1alpha1.MeshConfig, map[string]string, map[string]string, string, []v1.Container) string",
-            otel_resource_attributes,
-            (1, 29),
-        ),
-    )
-    return {name: Func(name, signature, call) for name, signature, call, first in table if minor >= first}
+    return {row.name: Func(row.name, row.signature, row.make(minor, env)) for row in _ROWS if row.first <= minor <= row.last}
+
+
+def _same(call: Callable[..., Any]) -> Callable[[Minor, Mapping[str, str]], Callable[..., Any]]:
+    return lambda _minor, _env: call
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +75,15 @@ class _ProtoToJson:
         return "{}" if message is None else meshconfig.proto_to_json(message, self.minor)
 
 
-def format_duration(duration: Any) -> str:
-    """Return a protobuf duration as Go's time.Duration prints it."""
-    target = duration.target if isinstance(duration, Pointer) else duration
-    return "0s" if target is None else meshconfig.format_duration(target)
+@dataclass(frozen=True, slots=True)
+class _FormatDuration:
+    """``formatDuration``: a protobuf duration as Go's time.Duration prints it."""
+
+    unset: str
+
+    def __call__(self, duration: Any) -> str:
+        target = duration.target if isinstance(duration, Pointer) else duration
+        return self.unset if target is None else meshconfig.format_duration(target)
 
 
 def isset(entries: Mapping[str, str], key: str) -> bool:
@@ -137,8 +125,8 @@ def to_json(entries: Mapping[str, str]) -> str:
 def from_json(text: str) -> Any:
     """Return decoded JSON; as Istio, the string ``{}`` where it does not decode."""
     try:
-        return float_numbers(json.loads(text))
-    except ValueError:
+        return float_numbers(load_json(text))
+    except DataError:
         return "{}"
 
 
@@ -169,20 +157,29 @@ def annotation(meta: Any, name: str, default: Any) -> str:
     return value if value is not None else sprint(default)
 
 
-def include_inbound_ports(containers: Iterable[Any]) -> str:
-    """Return the TCP ports of all containers."""
-    return ",".join(port for container in containers for port in _tcp_ports(container))
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """``includeInboundPorts`` and ``applicationPorts``: the ports of containers, joined by commas."""
+
+    ignored_protocols: frozenset[str]
+    ignored_container: str = ""
+
+    def __call__(self, containers: Iterable[Any]) -> str:
+        return ",".join(
+            str(port.field("ContainerPort"))
+            for container in containers
+            if not self.ignored_container or container.field("Name") != self.ignored_container
+            for port in container.field("Ports")
+            if port.field("Protocol") not in self.ignored_protocols
+        )
 
 
-def application_ports(containers: Iterable[Any]) -> str:
-    """Return the TCP ports of all containers but the proxy; templates up to 1.9 use it."""
-    return include_inbound_ports(item for item in containers if item.field("Name") != _PROXY)
+def _ports(container: str) -> Callable[[Minor, Mapping[str, str]], Callable[..., Any]]:
+    return lambda minor, _env: _Ports(_NON_TCP if minor >= (1, 4) else frozenset(), container)
 
 
-def _tcp_ports(container: Any) -> Iterable[str]:
-    return (
-        str(port.field("ContainerPort")) for port in container.field("Ports") if port.field("Protocol") not in _NON_TCP
-    )
+def _string_map(entries: dict[str, str]) -> Map:
+    return Map("string", "string", entries)
 
 
 def omit(entries: Mapping[str, str], *keys: str) -> Map:
@@ -231,5 +228,41 @@ def _omit_nil(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
-def _string_map(entries: dict[str, str]) -> Map:
-    return Map("string", "string", entries)
+_STRING_MAP: Final = "map[string]string"
+_ANY: Final = "interface {}"
+_ROWS: Final = (
+    _Row("formatDuration", f"func({_ANY}) string", lambda minor, _: _FormatDuration("1s" if minor < (1, 14) else "0s"), OLDEST),
+    _Row("isset", f"func({_STRING_MAP}, string) bool", _same(isset), OLDEST),
+    _Row("excludeInboundPort", f"func({_ANY}, string) string", _same(exclude_inbound_port), OLDEST),
+    _Row("includeInboundPorts", "func([]v1.Container) string", _ports(""), OLDEST),
+    _Row("applicationPorts", "func([]v1.Container) string", _ports(_PROXY), OLDEST),
+    _Row("annotation", f"func(v1.ObjectMeta, string, {_ANY}) string", _same(annotation), OLDEST),
+    # Later minors have sprig's toJson, which takes anything.
+    _Row("toJson", f"func({_STRING_MAP}) string", _same(to_json), OLDEST, (1, 18)),
+    _Row("toJSON", f"func({_STRING_MAP}) string", _same(to_json), (1, 1)),
+    _Row("kubevirtInterfaces", "func(string) string", _same(str), (1, 1)),
+    _Row("valueOrDefault", "func(string, string) string", _same(value_or_default), (1, 1), (1, 1)),
+    _Row("valueOrDefault", f"func({_ANY}, {_ANY}) {_ANY}", _same(value_or_default), (1, 2)),
+    _Row("fromJSON", f"func(string) {_ANY}", _same(from_json), (1, 1)),
+    _Row("toYaml", f"func({_ANY}) string", _same(to_yaml), (1, 1)),
+    _Row("indent", "func(int, string) string", _same(indent), (1, 1)),
+    _Row("directory", "func(string) string", _same(directory), (1, 1)),
+    _Row("contains", "func(string, string) bool", _same(flipped_contains), (1, 2)),
+    _Row("structToJSON", f"func({_ANY}) string", _same(struct_to_json), (1, 3)),
+    _Row("toLower", "func(string) string", _same(str.lower), (1, 3)),
+    _Row("protoToJSON", f"func({_ANY}) string", lambda minor, _: _ProtoToJson(minor), (1, 4)),
+    _Row("env", "func(string, string) string", lambda _, env: _Env(env), (1, 5)),
+    _Row("appendMultusNetwork", "func(string, string) string", lambda minor, _: multus.AppendNetwork.of(minor), (1, 8)),
+    _Row("excludeInterfaces", "func(string) string", _same(str), (1, 15)),
+    _Row("omit", f"func({_STRING_MAP}, ...string) {_STRING_MAP}", _same(omit), (1, 18)),
+    _Row("strdict", f"func(...string) {_STRING_MAP}", _same(strdict), (1, 18)),
+    _Row("toJsonMap", f"func(...{_STRING_MAP}) string", _same(to_json_map), (1, 18)),
+    _Row("mergeMaps", f"func(...{_STRING_MAP}) {_STRING_MAP}", _same(merge_maps), (1, 21)),
+    _Row("omitNil", f"func({_ANY}) {_ANY}", _same(omit_nil), (1, 28)),
+    _Row(
+        "otelResourceAttributes",
+        f"func(*v1alpha1.MeshConfig, {_STRING_MAP}, {_STRING_MAP}, string, []v1.Container) string",
+        _same(otel_resource_attributes),
+        (1, 30),
+    ),
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from injector.gotemplate.values import Pointer
+
 if TYPE_CHECKING:
-    from injector.gotemplate.values import Pointer
     from injector.istio.proto import Message
 
 
@@ -15,7 +16,9 @@ class MeshFacts:
     """A mesh config, with the fields that post-processing and the template data need read once."""
 
     mesh_config: Message
+    mesh_pointer: Pointer
     proxy_config: Pointer
+    concurrency: int | None
     status_port: int
     interception_mode: str
     hold_application: bool
@@ -31,7 +34,9 @@ def mesh_facts(mesh_config: Message) -> MeshFacts:
     policy = _field(mesh_config.field("InboundTrafficPolicy"), "Mode")
     return MeshFacts(
         mesh_config=mesh_config,
+        mesh_pointer=Pointer("*v1alpha1.MeshConfig", mesh_config),
         proxy_config=proxy,
+        concurrency=_wrapped(_field(proxy, "Concurrency")),
         status_port=int(_field(proxy, "StatusPort") or 0),
         interception_mode=str(_field(proxy, "InterceptionMode") or "REDIRECT"),
         hold_application=bool(_wrapped(_field(proxy, "HoldApplicationUntilProxyStarts"))),
