@@ -15,6 +15,7 @@ from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh
 from injector.injection.policy import ENABLED, injection_required
+from injector.injection.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, workload_of
 from injector.kube.typed import normalise
@@ -64,11 +65,11 @@ def _inject_workload(
     pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
     pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
     workload = _workload(obj, path, pod)
-    reason = _left_alone(revision, pod, workload)
+    reason = _left_alone(revision, pod)
     if reason:
-        warn(f"===> Skipping injection because {_described(pod, workload)} has {reason}")
+        warn(_warning(revision, pod, workload, reason))
         return obj
-    injected = inject(_parameters(revision, pod, workload, obj.get("metadata") or {}))
+    injected = inject(_parameters(revision, pod, workload, obj.get("metadata") or {}), webhook=False)
     obj = _replaced_at(obj, meta_path, {"metadata": injected.pod["metadata"]})
     return _replaced_at(obj, path, {"spec": injected.pod["spec"]})
 
@@ -98,29 +99,46 @@ def _workload(obj: dict[str, Any], path: tuple[str, ...], pod: c.Pod) -> Workloa
     )
 
 
-def _left_alone(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> str:
-    decision = injection_required(_ENABLED, revision.behaviours, pod, pod["metadata"].get("namespace", ""))
-    if decision.inject:
-        return ""
-    return "host networking enabled" if decision.reason == "host_network" else "sidecar injection disabled"
+def _left_alone(revision: Revision, pod: c.Pod) -> str:
+    behaviours = revision.behaviours
+    if pod["spec"].get("hostNetwork"):
+        return "host networking enabled"
+    if _injected_already(pod, behaviours.kube_inject_injected_check):
+        return f'injected "{c.PROXY}" sidecar already'
+    if not behaviours.kube_inject_patches:
+        return ""  # up to 1.7, kube-inject asks no policy
+    decision = injection_required(_ENABLED, behaviours, pod, pod["metadata"].get("namespace", ""))
+    return "" if decision.inject else "sidecar injection disabled"
 
 
-def _described(pod: c.Pod, workload: WorkloadMeta) -> str:
+def _injected_already(pod: c.Pod, check: str) -> bool:
+    app = c.containers_of(pod)
+    if not check or len(app) < 2 or c.find(c.PROXY, app) is None:  # noqa: PLR2004 - a proxy alone is the user's own pod
+        return False
+    return check == "containers" or STATUS in c.annotations_of(pod)
+
+
+def _warning(revision: Revision, pod: c.Pod, workload: WorkloadMeta, reason: str) -> str:
     name = pod["metadata"].get("name") or workload.name
-    full = f"{workload.namespace}/{name}" if workload.namespace else name
-    return f'{workload.kind} "{full}"'.lstrip()
+    style = revision.behaviours.kube_inject_warning
+    full = f"{workload.namespace}/{name}" if workload.namespace and style == "kind" else name
+    kind = f"{workload.kind} " if workload.kind and style == "kind" else ""
+    arrow = "" if style == "plain" else "===> "
+    return f'{arrow}Skipping injection because {kind}"{full}" has {reason}'
 
 
 def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, owner_meta: dict[str, Any]) -> Parameters:
-    mesh = overlaid_mesh(revision, pod)
+    overlaid = overlaid_mesh(revision, pod)
+    # Where templates see the annotation in .MeshConfig by either way, kube-inject's own reads still take the plain mesh config.
+    mesh = revision.mesh if revision.behaviours.mesh_overlay_in_data else overlaid
     return Parameters(
         revision=revision,
         pod=pod,
         workload=workload,
         owner_meta=owner_meta,
         mesh=mesh,
-        mesh_in_data=mesh,
-        proxy_config=mesh,
+        mesh_in_data=overlaid,
+        proxy_config=overlaid,
         default_templates=(SIDECAR_TEMPLATE_NAME,),
         injected_annotations={},
         written_revision=revision.written,

@@ -49,7 +49,9 @@ class Parameters:
     @property
     def hold_application(self) -> bool:
         """Whether the proxy starts before the application: by mesh config, annotation or values."""
-        return self.proxy_config.hold_application or self.revision.values.hold_application
+        source = self.revision.behaviours.hold_application
+        by_values = bool(source) and self.revision.values.hold_application
+        return by_values or (source == "mesh" and self.proxy_config.hold_application)
 
 
 def cluster_envs(revision: Revision, pod: c.Pod, proxy_envs: Mapping[str, str]) -> dict[str, str]:

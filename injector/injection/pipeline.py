@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from injector.errors import AnnotationError
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
+from injector.injection.append import inject_appending
 from injector.injection.data import template_data
 from injector.injection.native import native_sidecar
 from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
@@ -53,7 +54,7 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         admitted = openshift.forget_assigned_user(
             admitted, with_init_containers=revision.behaviours.openshift_init_containers
         )
-    result = inject(webhook_parameters(revision, admitted, facts))
+    result = inject(webhook_parameters(revision, admitted, facts), webhook=True)
     return replace(result, warnings=_warnings(decision.warning)) if decision.warning else result
 
 
@@ -99,7 +100,7 @@ def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
         AnnotationError: the annotation is no ProxyConfig.
     """
     text = c.annotations_of(pod).get(PROXY_CONFIG)
-    if text is None:
+    if text is None or not revision.behaviours.proxy_config_annotation:
         return revision.mesh
     validated(revision, pod)
     return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor))
@@ -116,14 +117,18 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
 
 
-def inject(params: Parameters) -> Injected:
-    """Run one injection on a pod that gets one.
+def inject(params: Parameters, *, webhook: bool) -> Injected:
+    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
 
     Raises:
         DataError: as ``inject_pod``.
     """
+    validated(params.revision, params.pod)
+    return inject_appending(params, webhook=webhook) if params.revision.config.appends else _inject_overlays(params)
+
+
+def _inject_overlays(params: Parameters) -> Injected:
     revision, pod = params.revision, params.pod
-    validated(revision, pod)
     data = template_data(params, reinserted(_without_earlier_injection(params)))
     names = select_templates(revision, pod, params.default_templates)
     rendered = render(revision, pod, data, names, native=params.native_sidecar)

@@ -83,13 +83,18 @@ def _label_or_annotation(facts: _Facts) -> Decision | None:
 
 
 def _never_selector(facts: _Facts) -> Decision | None:
-    if any(selector.selects(facts.labels) for selector in facts.policy.never):
+    if facts.behaviours.selectors and _any_matches(facts.policy.never, facts.labels):
         return Decision(inject=False, reason="never_selector", detail="the pod's labels match neverInjectSelector")
     return None
 
 
+def _any_matches(selectors: tuple[Selector, ...], labels: Mapping[str, str]) -> bool:
+    # An empty selector would match everything; in Istio it matches nothing.
+    return any(not selector.is_empty and selector.matches(labels) for selector in selectors)
+
+
 def _always_selector(facts: _Facts) -> Decision | None:
-    if any(selector.selects(facts.labels) for selector in facts.policy.always):
+    if facts.behaviours.selectors and _any_matches(facts.policy.always, facts.labels):
         return Decision(inject=True, reason="always_selector", detail="the pod's labels match alwaysInjectSelector")
     return None
 

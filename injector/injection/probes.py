@@ -16,7 +16,7 @@ from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from injector.istio.behaviours import Behaviours
 
@@ -59,13 +59,17 @@ _LIFECYCLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How a revision rewrites probes: which it handles, in which lists of containers, and whether it keeps earlier notes."""
+    """How a revision rewrites probes: which it handles, in which lists of containers, and how it notes them."""
 
     handlers: tuple[_Handler, ...]
     kinds: tuple[str, ...]
     merges: bool
     appends_missing: bool
     by_default: bool
+    scheme: bool
+    timeouts: bool
+    passes_rewritten: bool
+    port_annotation: bool
 
     @classmethod
     def of(cls, behaviours: Behaviours, env: Mapping[str, str], *, by_default: bool) -> Rewrite:
@@ -75,14 +79,67 @@ class Rewrite:
         )
         handled = {"httpGet": True, "tcpSocket": tcp, "grpc": behaviours.grpc_probes}
         actions = tuple(name for name, on in handled.items() if on)
-        probes = tuple(_Handler(path, url, actions) for path, url in _PROBES)
+        places = _PROBES if behaviours.startup_probes else _PROBES[:2]
+        probes = tuple(_Handler(path, url, actions) for path, url in places)
         return cls(
             handlers=probes + (_LIFECYCLE if behaviours.lifecycle_probes else ()),
             kinds=("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",),
             merges=behaviours.merge_probers,
             appends_missing=behaviours.append_missing_probers,
             by_default=by_default,
+            scheme=behaviours.probe_scheme,
+            timeouts=behaviours.prober_timeouts,
+            passes_rewritten=behaviours.passes_rewritten_probes,
+            port_annotation=not behaviours.probe_port_from_args,
         )
+
+    def probers(self, containers: Iterable[c.Container], status_port: int) -> dict[str, str]:
+        """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL."""
+        found: dict[str, str] = {}
+        for container in containers:
+            if container.get("name") != c.PROXY:
+                found.update(self._probers_of(container, status_port))
+        return dict(sorted(found.items()))
+
+    def _probers_of(self, container: c.Container, status_port: int) -> Iterator[tuple[str, str]]:
+        ports = {port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")}
+        for handler in self.handlers:
+            name = handler.action(container)
+            if name is None:
+                continue
+            probe = handler.get(container) or {}
+            action = dict(probe[name])
+            if name != "grpc":
+                asked = action.get("port", 0)
+                action["port"] = ports.get(asked) if isinstance(asked, str) else asked
+                rewritten_before = self.passes_rewritten and asked == status_port
+                if action["port"] is None or rewritten_before:
+                    continue
+            yield handler.url.format(container.get("name", "")), self._prober_json(handler, name, action, probe)
+
+    def _prober_json(self, handler: _Handler, name: str, action: Mapping[str, Any], probe: Mapping[str, Any]) -> str:
+        text = go_struct_json(action, _ACTIONS[name])
+        if not self.timeouts:
+            return text
+        timeout = probe.get("timeoutSeconds") if handler.path[0] != "lifecycle" else None
+        suffix = f',"timeoutSeconds":{timeout}' if timeout else ""
+        return f'{{"{name}":{text}{suffix}}}'
+
+    def redirected(
+        self, containers: Iterable[c.Container], annotations: Mapping[str, str], status_port: int
+    ) -> list[c.Container]:
+        """Return the containers with their probes sent to the agent, which listens on ``status_port`` unless annotated."""
+        port = _agent_port(annotations, status_port) if self.port_annotation else status_port
+        return [item if port < 0 else self._redirected(item, port) for item in containers]
+
+    def _redirected(self, container: c.Container, port: int) -> c.Container:
+        if container.get("name") == c.PROXY:
+            return container
+        for handler in self.handlers:
+            name = handler.action(container)
+            if name is not None:
+                container = _replaced(container, handler, name, port, scheme=self.scheme)
+        return container
 
 
 def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
@@ -92,19 +149,17 @@ def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
     asked = parse_bool(annotations.get(REWRITE, ""))
     if sidecar is None or not (rewrite.by_default if asked is None else asked):
         return pod
-    probers = app_probers(pod, rewrite, status_port)
+    probed = [item for kind in rewrite.kinds for item in c.containers_of(pod, kind)]
+    probers = rewrite.probers(probed, status_port)
     if probers:
         injected_before = rewrite.merges and STATUS in annotations
         pod = c.with_container(pod, _with_probers(sidecar, probers, rewrite, injected_before=injected_before))
-    port = _agent_port(annotations, status_port)
-    return c.with_spec(
-        pod,
-        **{
-            kind: [_redirected(item, rewrite.handlers, port) for item in c.containers_of(pod, kind)]
-            for kind in rewrite.kinds
-            if c.containers_of(pod, kind)
-        },
-    )
+    changed = {
+        kind: rewrite.redirected(c.containers_of(pod, kind), annotations, status_port)
+        for kind in rewrite.kinds
+        if c.containers_of(pod, kind)
+    }
+    return c.with_spec(pod, **changed)
 
 
 def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
@@ -115,50 +170,20 @@ def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def app_probers(pod: c.Pod, rewrite: Rewrite, status_port: int) -> dict[str, str]:
-    """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL."""
-    found = {}
-    for kind in rewrite.kinds:
-        for container in c.containers_of(pod, kind):
-            if container.get("name") != c.PROXY:
-                found.update(_probers_of(container, rewrite.handlers, status_port))
-    return dict(sorted(found.items()))
-
-
-def _probers_of(container: c.Container, handlers: tuple[_Handler, ...], status_port: int) -> Iterator[tuple[str, str]]:
-    ports = {port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")}
-    for handler in handlers:
-        name = handler.action(container)
-        if name is None:
-            continue
-        probe = handler.get(container) or {}
-        action = dict(probe[name])
-        if name != "grpc":
-            port = action.get("port", 0)
-            port = ports.get(port) if isinstance(port, str) else port
-            if port is None or (port == status_port and not isinstance(action.get("port"), str)):
-                continue  # a name that no port has, or a probe that was rewritten before
-            action["port"] = port
-        timeout = probe.get("timeoutSeconds") if handler.path[0] != "lifecycle" else None
-        suffix = f',"timeoutSeconds":{timeout}' if timeout else ""
-        text = f'{{"{name}":{go_struct_json(action, _ACTIONS[name])}{suffix}}}'
-        yield handler.url.format(container.get("name", "")), text
-
-
 def _with_probers(
     sidecar: c.Container, probers: dict[str, str], rewrite: Rewrite, *, injected_before: bool
 ) -> c.Container:
     if not injected_before:
-        return c.env_appended(sidecar, APP_PROBERS, _joined(probers))
+        return c.env_appended(sidecar, APP_PROBERS, joined(probers))
     env = list(sidecar.get("env") or ())
     for index, variable in enumerate(env):
         if variable.get("name") == APP_PROBERS:
             existing = _decoded(variable.get("value", ""))
             if existing is None:
                 return sidecar
-            env[index] = {"name": APP_PROBERS, "value": _joined(dict(sorted({**probers, **existing}.items())))}
+            env[index] = {"name": APP_PROBERS, "value": joined(dict(sorted({**probers, **existing}.items())))}
             return {**sidecar, "env": env}
-    return c.env_appended(sidecar, APP_PROBERS, _joined(probers)) if rewrite.appends_missing else sidecar
+    return c.env_appended(sidecar, APP_PROBERS, joined(probers)) if rewrite.appends_missing else sidecar
 
 
 def _decoded(text: str) -> dict[str, str] | None:
@@ -180,7 +205,8 @@ def _prober_json(prober: Mapping[str, Any]) -> str:
     return "{" + ",".join(parts) + "}"
 
 
-def _joined(probers: Mapping[str, str]) -> str:
+def joined(probers: Mapping[str, str]) -> str:
+    """Return the probers as the JSON object that the agent reads."""
     # URLs hold container names only, which are DNS labels or escape as JSON strings do.
     return "{" + ",".join(f"{_quoted(url)}:{text}" for url, text in probers.items()) + "}"
 
@@ -189,21 +215,11 @@ def _quoted(text: str) -> str:
     return go_struct_json(text, "string")
 
 
-def _redirected(container: c.Container, handlers: tuple[_Handler, ...], port: int) -> c.Container:
-    if container.get("name") == c.PROXY:
-        return container
-    for handler in handlers:
-        name = handler.action(container)
-        if name is not None:
-            container = _replaced(container, handler, name, port)
-    return container
-
-
-def _replaced(container: c.Container, handler: _Handler, name: str, port: int) -> c.Container:
+def _replaced(container: c.Container, handler: _Handler, name: str, port: int, *, scheme: bool) -> c.Container:
     probe = dict(handler.get(container) or {})
     action = dict(probe.pop(name)) if name == "httpGet" else {}
     action.update(path=handler.url.format(container.get("name", "")), port=port)
-    if action.get("scheme") == "HTTPS":
+    if scheme and action.get("scheme") == "HTTPS":
         action["scheme"] = "HTTP"
     probe["httpGet"] = action
     if len(handler.path) == 1:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MERGE_METRICS: Final = "prometheus.istio.io/merge-metrics"
-_ENV: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
+ENV: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _INVALID = re.compile(r"[^a-zA-Z0-9_]")
 _SANITISED: Final = {"prometheus_io_scrape": "scrape", "prometheus_io_path": "path", "prometheus_io_port": "port"}
 _EXACT: Final = {f"prometheus.io/{field}": field for field in ("scrape", "path", "port")}
@@ -29,7 +29,7 @@ def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int, sanitised
     ``sanitised`` (since Istio 1.13): the annotations count in every spelling, and ``scrape: false`` declines.
     """
     annotations = c.annotations_of(pod)
-    if not _enabled(annotations, mesh_setting=mesh_setting) or (sanitised and not _scraped(annotations)):
+    if not enabled(annotations, mesh_setting=mesh_setting) or (sanitised and not _scraped(annotations)):
         return pod
     target = str(status_port)
     found = _scrape_config(annotations, sanitised=sanitised)
@@ -37,9 +37,24 @@ def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int, sanitised
         return pod
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is not None and any(found.values()):
-        pod = c.with_container(pod, c.env_appended(sidecar, _ENV, _config_json(found)))
-    own = {"prometheus.io/port": target, "prometheus.io/path": "/stats/prometheus", "prometheus.io/scrape": "true"}
-    return c.with_metadata(pod, annotations={**_cleared(annotations, sanitised=sanitised), **own})
+        pod = c.with_container(pod, c.env_appended(sidecar, ENV, _config_json(found)))
+    kept = _cleared(annotations, sanitised=sanitised)
+    return c.with_metadata(pod, annotations={**kept, **agent_annotations(status_port)})
+
+
+def agent_annotations(status_port: int) -> dict[str, str]:
+    """Return the annotations that make Prometheus scrape the agent."""
+    return {
+        "prometheus.io/port": str(status_port),
+        "prometheus.io/path": "/stats/prometheus",
+        "prometheus.io/scrape": "true",
+    }
+
+
+def scrape_config_json(annotations: Mapping[str, str]) -> str | None:
+    """Return the application's own scrape annotations, exactly spelled, as the agent reads them; None where there are none."""
+    found = _scrape_config(annotations, sanitised=False)
+    return _config_json(found) if any(found.values()) else None
 
 
 def without_agent_annotations(pod: c.Pod, *, status_port: int, sanitised: bool) -> c.Pod:
@@ -50,7 +65,8 @@ def without_agent_annotations(pod: c.Pod, *, status_port: int, sanitised: bool) 
     return c.with_metadata(pod, annotations=_cleared(annotations, sanitised=sanitised))
 
 
-def _enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
+def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
+    """Return whether metrics are merged: by annotation, else by mesh config, else yes."""
     asked = parse_bool(annotations.get(MERGE_METRICS, ""))
     if asked is not None:
         return asked

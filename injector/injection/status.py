@@ -25,6 +25,18 @@ class InjectionStatus:
 
     init_containers: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
+
+    def by_list(self) -> dict[str, tuple[str, ...]]:
+        """Return the names by the list of the pod's spec that they are in."""
+        return dict(
+            zip(_LISTS, (self.init_containers, self.containers, self.volumes, self.image_pull_secrets), strict=True)
+        )
+
+    def any(self) -> bool:
+        """Return whether it names anything."""
+        return any(self.by_list().values())
 
 
 def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
@@ -38,8 +50,9 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
         return None
     if not isinstance(raw, dict):
         return None
-    init, app = _names(raw.get("initContainers")), _names(raw.get("containers"))
-    return None if init is None or app is None else InjectionStatus(init, app)
+    names = [_names(raw.get(key)) for key in _LISTS]
+    known = [item for item in names if item is not None]
+    return InjectionStatus(*known) if len(known) == len(names) else None
 
 
 def _names(value: Any) -> tuple[str, ...] | None:

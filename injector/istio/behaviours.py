@@ -22,6 +22,7 @@ class Behaviours:
     ignored_namespaces: frozenset[str]
     inject_label: bool
     strict_inject_values: bool
+    proxy_config_annotation: bool
     mesh_overlay_in_data: bool
     sidecar_among_init: bool
     status_revision: bool
@@ -40,6 +41,30 @@ class Behaviours:
     native_sidecar_nodes: bool
     openshift: bool
     openshift_init_containers: bool
+    injected_annotations: bool
+    selectors: bool
+    namespace_from_request: bool
+    concurrency_args: bool
+    cluster_env: str
+    token_mount: bool
+    dns_config: bool
+    fs_group: str
+    added_labels: frozenset[str]
+    hold_application: str
+    prometheus_merge: bool
+    probe_rewrite: bool
+    probe_rewrite_annotation: bool
+    startup_probes: bool
+    probe_scheme: bool
+    passes_rewritten_probes: bool
+    prober_timeouts: bool
+    prober_env_when_empty: bool
+    probe_port_from_args: bool
+    kube_inject_patches: bool
+    kube_inject_pull_secrets: bool
+    kube_inject_redirect_annotations: bool
+    kube_inject_injected_check: str
+    kube_inject_warning: str
 
     def wants_injection(self, value: str) -> bool | None:
         """Return what a value of ``sidecar.istio.io/inject`` asks for, None where it leaves it to the policy."""
@@ -61,6 +86,15 @@ class Row:
 def _since(name: str, first: Minor) -> tuple[Row, Row]:
     """Return the rows of a behaviour that came with the minor ``first`` and stayed."""
     return Row(name, OLDEST, (first[0], first[1] - 1), value=False), Row(name, first, NEWEST, value=True)
+
+
+def _between(name: str, first: Minor, last: Minor) -> tuple[Row, Row, Row]:
+    """Return the rows of a behaviour that came with the minor ``first`` and went after ``last``."""
+    return (
+        Row(name, OLDEST, (first[0], first[1] - 1), value=False),
+        Row(name, first, last, value=True),
+        Row(name, (last[0], last[1] + 1), NEWEST, value=False),
+    )
 
 
 _DATA_1_0: Final = frozenset({"ObjectMeta", "Spec", "ProxyConfig", "MeshConfig"})
@@ -87,6 +121,8 @@ ROWS: Final[tuple[Row, ...]] = (
     *_since("inject_label", (1, 12)),
     # Only `true` and `false` count; before, y, yes, true and on in any case were true and all else false.
     *_since("strict_inject_values", (1, 27)),
+    # The annotation proxy.istio.io/config.
+    *_since("proxy_config_annotation", (1, 6)),
     # Templates see the annotation proxy.istio.io/config in .MeshConfig too, not only in .ProxyConfig.
     Row("mesh_overlay_in_data", OLDEST, (1, 12), value=True),
     Row("mesh_overlay_in_data", (1, 13), NEWEST, value=False),
@@ -120,6 +156,63 @@ ROWS: Final[tuple[Row, ...]] = (
     *_since("native_sidecar_nodes", (1, 27)),
     *_since("openshift", (1, 23)),
     *_since("openshift_init_containers", (1, 27)),
+    *_since("injected_annotations", (1, 4)),
+    # neverInjectSelector and alwaysInjectSelector.
+    *_since("selectors", (1, 1)),
+    *_since("namespace_from_request", (1, 1)),
+    # 1.0 to 1.8, where the rendered lists are appended: --concurrency follows from the proxy's CPUs.
+    *_between("concurrency_args", (1, 1), (1, 8)),
+    # Cluster and network of the URL: not at all, by position, or as pairs.
+    Row("cluster_env", OLDEST, (1, 5), ""),
+    Row("cluster_env", (1, 6), (1, 7), "positional"),
+    Row("cluster_env", (1, 8), NEWEST, "pairs"),
+    # The proxy gets the mount of the service account's token that the application has.
+    *_between("token_mount", (1, 1), (1, 8)),
+    *_between("dns_config", (1, 1), (1, 8)),
+    # When the pod's fsGroup becomes 1337: by mesh config (replacing or keeping the pod's security context), or by feature.
+    Row("fs_group", OLDEST, (1, 0), ""),
+    Row("fs_group", (1, 1), (1, 2), "sds_token_mount"),
+    Row("fs_group", (1, 3), (1, 3), "sds_replace"),
+    Row("fs_group", (1, 4), (1, 7), "sds"),
+    Row("fs_group", (1, 8), (1, 8), "feature"),
+    Row("fs_group", (1, 9), NEWEST, ""),
+    # Labels that the injector adds itself; from 1.9 on the templates do.
+    Row("added_labels", OLDEST, (1, 3), frozenset()),
+    Row("added_labels", (1, 4), (1, 4), frozenset({"tls_mode"})),
+    Row("added_labels", (1, 5), (1, 5), frozenset({"tls_mode", "canonical"})),
+    Row("added_labels", (1, 6), (1, 7), frozenset({"tls_mode", "canonical", "revision"})),
+    Row("added_labels", (1, 8), (1, 8), frozenset({"tls_mode", "canonical", "revision", "network"})),
+    Row("added_labels", (1, 9), NEWEST, frozenset()),
+    # What makes the application wait for the proxy: nothing, the values, or the mesh config too.
+    Row("hold_application", OLDEST, (1, 6), ""),
+    Row("hold_application", (1, 7), (1, 7), "values"),
+    Row("hold_application", (1, 8), NEWEST, "mesh"),
+    *_since("prometheus_merge", (1, 6)),
+    *_since("probe_rewrite", (1, 1)),
+    *_since("probe_rewrite_annotation", (1, 2)),
+    *_since("startup_probes", (1, 7)),
+    # A rewritten HTTPS probe asks the agent by HTTP.
+    *_since("probe_scheme", (1, 2)),
+    # A probe that asks the agent's port already is not noted again.
+    *_since("passes_rewritten_probes", (1, 9)),
+    # The probers' JSON has {httpGet, timeoutSeconds} by URL, before the bare action.
+    *_since("prober_timeouts", (1, 5)),
+    *_between("prober_env_when_empty", (1, 1), (1, 7)),
+    # The agent's port is that of the proxy's argument --statusPort, later that of the mesh config.
+    *_between("probe_port_from_args", (1, 1), (1, 5)),
+    # kube-inject takes the webhook's way through a patch.
+    *_since("kube_inject_patches", (1, 8)),
+    *_since("kube_inject_pull_secrets", (1, 6)),
+    *_between("kube_inject_redirect_annotations", (1, 3), (1, 7)),
+    # kube-inject leaves alone what has a sidecar: told by its containers, or by the status annotation as well.
+    Row("kube_inject_injected_check", OLDEST, (1, 1), ""),
+    Row("kube_inject_injected_check", (1, 2), (1, 8), "containers"),
+    Row("kube_inject_injected_check", (1, 9), (1, 16), "status"),
+    Row("kube_inject_injected_check", (1, 17), NEWEST, ""),
+    # How kube-inject warns: plainly, with an arrow, or with kind and namespace as well.
+    Row("kube_inject_warning", OLDEST, (1, 7), "plain"),
+    Row("kube_inject_warning", (1, 8), (1, 12), "arrow"),
+    Row("kube_inject_warning", (1, 13), NEWEST, "kind"),
 )
 
 

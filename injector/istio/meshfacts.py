@@ -25,6 +25,8 @@ class MeshFacts:
     prometheus_merge: bool | None
     inbound_traffic_policy: str
     image_type: str | None
+    sds_uds_path: str
+    enable_sds_token_mount: bool
 
 
 def mesh_facts(mesh_config: Message) -> MeshFacts:
@@ -43,6 +45,8 @@ def mesh_facts(mesh_config: Message) -> MeshFacts:
         prometheus_merge=_wrapped(mesh_config.field("EnablePrometheusMerge")),
         inbound_traffic_policy="localhost" if str(policy) == "LOCALHOST" else "passthrough",
         image_type=None if _target(image) is None else str(_field(image, "ImageType")),
+        sds_uds_path=str(mesh_config.field("SdsUdsPath") or ""),
+        enable_sds_token_mount=bool(mesh_config.field("EnableSdsTokenMount")),
     )
 
 
