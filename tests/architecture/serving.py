@@ -1,0 +1,93 @@
+"""Tries a command that serves: starts it, has a pod injected, ends it.
+
+``.ci/run`` runs ``python tests/architecture/serving.py scripts/demo``, which installs first and so is no test; a test runs
+it on the README's other server.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.factories import UID, make_review
+
+START_LIMIT = 240.0
+"""Seconds until a server must be ready; ``scripts/demo`` installs everything in that time."""
+STOP_LIMIT = 60.0
+
+
+def tried(command: list[str], folder: Path, env: dict[str, str] | None = None) -> str:
+    """What ``command``, a server on plain HTTP, printed; it injected a pod meanwhile and ended when told to.
+
+    Raises:
+        AssertionError: it did not start, did not inject, or ended with an error.
+    """
+    port, ops_port = free_ports(2)
+    ports = ["--port", str(port), "--ops-port", str(ops_port)]
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as logged:
+        process = subprocess.Popen([*command, *ports], cwd=folder, env=env, stdout=printed, stderr=logged)
+        try:
+            ready = wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process)
+            answer = post(f"http://127.0.0.1:{port}/inject", make_review()) if ready else {}
+        finally:
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(STOP_LIMIT)
+        printed.seek(0)
+        logged.seek(0)
+        assert ready, logged.read()
+        assert status == 0, logged.read()
+        check(answer["response"])
+        return printed.read()
+
+
+def check(response: dict[str, Any]) -> None:
+    """Hold the answer: the pod is allowed, under its own uid, with a patch that adds Istio's proxy."""
+    assert (response["uid"], response["allowed"]) == (UID, True), response
+    assert b"istio-proxy" in base64.b64decode(response["patch"])
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Whether the server said that it is ready, in time."""
+    deadline = time.monotonic() + START_LIMIT
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 -- loopback
+                return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
+
+def post(url: str, review: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a review."""
+    body, headers = json.dumps(review).encode(), {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:  # noqa: S310 -- loopback
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody listens on now."""
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+if __name__ == "__main__":
+    print(tried(sys.argv[1:], Path.cwd()))
