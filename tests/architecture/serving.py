@@ -1,7 +1,6 @@
 """Tries a command that serves: starts it, has a pod injected, ends it.
 
-``.ci/run`` runs ``python tests/architecture/serving.py scripts/demo``: it installs first and so is no test. A test runs it
-on the README's other server.
+``.ci/run`` tries ``scripts/demo`` so, which installs first and is no test; a test tries the README's other server.
 """
 
 from __future__ import annotations
