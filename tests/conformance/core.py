@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
-from injector.kube.serial import load_yaml_all
+from injector.kube.serial import load_yaml, split_documents
 
 from injector.injection.manifest import inject_object
 from injector.injection.pipeline import inject_pod
@@ -38,9 +38,15 @@ def revision_of(settings: Settings) -> Revision:
     )
 
 
+def read(text: str) -> list[Any]:
+    """The documents of a manifest as Go reads them; empty ones are none."""
+    loaded = [load_yaml(document.text) for document in split_documents(text)]
+    return [document for document in loaded if document is not None]
+
+
 def documents(path: Path) -> list[Any]:
-    """The documents of a file as Go reads them; empty ones are none."""
-    return [document for document in load_yaml_all(path.read_text()) if document is not None]
+    """The documents of a file."""
+    return read(path.read_text())
 
 
 def injected_documents(settings: Settings, path: Path) -> tuple[list[Any], list[str]]:

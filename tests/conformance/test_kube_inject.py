@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from injector.kube.serial import load_yaml_all
 
 from injector.cli import main
 from tests.conformance import compare, core, corpus
@@ -32,8 +31,7 @@ def test_kube_inject_prints_what_istioctl_prints(case: corpus.Case) -> None:
 
     assert (result.exit_code, result.stderr if result.exit_code else "") == (0, "")
     assert case.expected is not None
-    got = [document for document in load_yaml_all(result.stdout) if document is not None]
-    fault = compare.difference(got, core.documents(case.expected))
+    fault = compare.difference(core.read(result.stdout), core.documents(case.expected))
     assert not fault, f"\n{fault}"
     assert case.expected_warning in result.stderr
 

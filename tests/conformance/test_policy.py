@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from injector.kube.serial import dump_yaml
 
-from injector.injection.policy import Policy, injection_required
+from injector.injection.policy import injection_required
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import parse_inject_config
 from injector.istio.minor import parse_minor
@@ -30,7 +30,7 @@ def test_a_pod_is_injected_as_the_table_says(row: dict[str, Any]) -> None:
     config = {"policy": row["policy"], "templates": {"sidecar": "{}"}} | {
         key: row[key] for key in SELECTORS if key in row
     }
-    policy = Policy.of(parse_inject_config(dump_yaml(config), where="config"))
+    policy = parse_inject_config(dump_yaml(config)).policy
 
     decision = injection_required(
         policy, behaviours_of(parse_minor("1.30", where="test")), row["pod"], row["pod"]["metadata"]["namespace"]
