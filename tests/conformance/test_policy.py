@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from injector.kube.serial import dump_yaml
 
 from injector.injection.policy import injection_required
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import parse_inject_config
 from injector.istio.minor import parse_minor
+from injector.kube.serial import dump_yaml
 from tests.conformance import corpus
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
