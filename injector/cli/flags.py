@@ -1,0 +1,133 @@
+"""Flags that several commands have, in every spelling that their users know."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import click
+
+from injector.cli.output import FORMATS
+from injector.errors import UsageError
+from injector.revisions.build import Overrides
+from injector.settings import key_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+FILE: Final = click.Path(path_type=Path)
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def both_spellings(camel: str) -> tuple[str, str]:
+    """Return the spellings of a flag: Istio's (``--meshConfigFile``) and kubectl's (``--mesh-config-file``)."""
+    return f"--{camel}", f"--{_CAPITAL.sub('-', camel).lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What the flags say that ``revision.yaml`` says in a folder."""
+
+    istio_version: str | None
+    set_env: tuple[str, ...]
+    node_version: tuple[str, ...]
+
+    def overrides(self, *, values: str | None = None, mesh: str | None = None) -> Overrides:
+        """Return them checked.
+
+        Raises:
+            UsageError: ``--set-env`` is no pair.
+        """
+        return Overrides(
+            istio_version=self.istio_version,
+            env=key_values(self.set_env, flag="--set-env"),
+            node_versions=self.node_version,
+            values=values,
+            mesh=mesh,
+        )
+
+
+def behaviour_flags(command: F) -> F:
+    """Add the flags of ``Behaviour``, as its parameter ``behaviour``."""
+
+    @click.option(
+        "--istio-version",
+        metavar="VERSION",
+        help="The Istio that the configuration is of, such as 1.24; inferred where it is not given.",
+    )
+    @click.option(
+        "--set-env",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A feature variable of istiod, such as ENABLE_NATIVE_SIDECARS=auto. Repeatable.",
+    )
+    @click.option(
+        "--node-version",
+        multiple=True,
+        metavar="VERSION",
+        help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
+    )
+    @functools.wraps(command)
+    def with_behaviour(
+        *args: Any, istio_version: str | None, set_env: tuple[str, ...], node_version: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        return command(*args, behaviour=Behaviour(istio_version, set_env, node_version), **kwargs)
+
+    return cast("F", with_behaviour)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFlags:
+    """Where manifests come from and where they go."""
+
+    names: tuple[str, ...]
+    recursive: bool
+    format: str
+    file: Path | None
+
+
+def manifest_flags(command: F) -> F:
+    """Add the flags of ``ManifestFlags``, as its parameter ``manifest``."""
+
+    @click.argument("names", metavar="[FILES]...", nargs=-1)
+    @click.option(
+        "-f", "--filename", "named", multiple=True, metavar="FILE", help="A file, a folder, or - for stdin. Repeatable."
+    )
+    @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+    @click.option(
+        "-o",
+        "--output",
+        metavar="FORMAT|FILE",
+        help="yaml, json or patch (one JSON patch a line); else a file to write.",
+    )
+    @click.option(*both_spellings("outputFile"), "file", type=FILE, help="The file to write, whatever the format.")
+    @functools.wraps(command)
+    def with_manifest(
+        *args: Any,
+        names: tuple[str, ...],
+        named: tuple[str, ...],
+        recursive: bool,
+        output: str | None,
+        file: Path | None,
+        **kwargs: Any,
+    ) -> Any:
+        return command(*args, manifest=_manifest(named + names, recursive, output, file), **kwargs)
+
+    return cast("F", with_manifest)
+
+
+def _manifest(names: tuple[str, ...], recursive: bool, output: str | None, file: Path | None) -> ManifestFlags:  # noqa: FBT001 -- a flag's value
+    if output is None or output in FORMATS:
+        return ManifestFlags(names, recursive, output or FORMATS[0], file)
+    if file is not None:
+        raise UsageError(
+            f"{output!r} is no format, and --output-file names a file",
+            where="-o",
+            hint=f"give one of {', '.join(FORMATS)}",
+        )
+    return ManifestFlags(names, recursive, FORMATS[0], Path(output))

@@ -1,0 +1,114 @@
+"""Documents out: YAML as Istio prints it, JSON, or JSON patches; to stdout, or to a file that is never half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from injector.errors import InjectorError
+from injector.kube.jsonpatch import create_patch
+from injector.kube.serial import dump_yaml
+
+FORMATS: Final = ("yaml", "json", "patch")
+SEPARATOR: Final = "---\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """One document of a manifest and what became of it.
+
+    Args:
+        text: how it stood in its file, byte for byte.
+        before: what it holds.
+        after: what it holds now; None where it is of no kind that the command changes, and passes through.
+    """
+
+    text: str
+    before: Any
+    after: Any | None
+
+
+def rendered(documents: list[Processed], output_format: str) -> str:
+    """Return the documents in one of ``FORMATS``.
+
+    YAML ends every document with ``---``, as istioctl does. JSON is the object itself, or a List of several, as
+    kubectl prints them. A patch is one line of JSON for each document, from the document given to the one made of it.
+    """
+    match output_format:
+        case "json":
+            return _json(documents)
+        case "patch":
+            return "".join(f"{json.dumps(_patch(document))}\n" for document in documents)
+        case _:
+            return "".join(f"{_yaml(document)}{SEPARATOR}" for document in documents)
+
+
+def write(text: str, path: Path | None) -> None:
+    """Write ``text`` to a file, whole or not at all, or to stdout.
+
+    Raises:
+        InjectorError: the file cannot be written.
+    """
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        _replace(path, text)
+    except OSError as error:
+        raise InjectorError(
+            f"cannot be written: {error.strerror}",
+            where=str(path),
+            hint="name a file in a folder that you may write to",
+        ) from error
+
+
+def _yaml(document: Processed) -> str:
+    if document.after is not None:
+        return dump_yaml(document.after)
+    return document.text if document.text.endswith("\n") else f"{document.text}\n"
+
+
+def _json(documents: list[Processed]) -> str:
+    objects = [
+        content
+        for document in documents
+        if (content := document.before if document.after is None else document.after) is not None
+    ]
+    content = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
+    return f"{json.dumps(content, indent=4, ensure_ascii=False)}\n"
+
+
+def _patch(document: Processed) -> list[dict[str, Any]]:
+    return [] if document.after is None else create_patch(document.before, document.after)
+
+
+def _replace(path: Path, text: str) -> None:
+    # What is there may be a device, a pipe, or a link that must stay one: only a plain file is replaced whole.
+    if path.exists() and not (path.is_file() and not path.is_symlink()):
+        path.write_text(text, encoding="utf-8")
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(_mode(path))
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _mode(path: Path) -> int:
+    """The mode of the file that is replaced, else what the process gives a new file."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,116 @@
+"""``injector revision``: what a source of revisions holds, and whether it works."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from injector.cli.commands import verbose
+from injector.cli.failures import EX_DATAERR
+from injector.cli.flags import FILE, both_spellings
+from injector.cli.table import table
+from injector.kube.serial import dump_yaml
+from injector.revisions.directory import DirectorySource
+from injector.revisions.embedded import embedded_source
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from injector.revisions.registry import Snapshot
+    from injector.revisions.reload import LoadReport, RevisionState
+
+COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FINGERPRINT")
+
+revisions_dir = click.option(
+    *both_spellings("revisionsDir"),
+    "revisions_dir",
+    type=FILE,
+    help="A directory of revisions; the embedded ones without it.",
+)
+
+
+@click.group("revision", no_args_is_help=True)
+@verbose
+def revision() -> None:
+    """List and verify revisions."""
+
+
+@revision.command("list")
+@revisions_dir
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@verbose
+def list_revisions(revisions_dir: Path | None, output: str) -> None:
+    """List the revisions with the Istio that each is of and why, and the tags that lead to them."""
+    registry, report = _load(revisions_dir)
+    rows = [_row(state, registry.snapshot) for state in report.revisions.values()]
+    match output:
+        case "json":
+            click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        case "yaml":
+            click.echo(dump_yaml(rows), nl=False)
+        case _:
+            click.echo(table(COLUMNS, [_cells(row) for row in rows]), nl=False)
+    for error in report.errors:
+        click.echo(f"warning: {error}", err=True)
+
+
+@revision.command("verify")
+@revisions_dir
+@verbose
+@click.pass_context
+def verify_revisions(ctx: click.Context, revisions_dir: Path | None) -> None:
+    """Build every revision and render built-in pods with it; the exit code is 65 when one fails."""
+    _, report = _load(revisions_dir)
+    for state in report.revisions.values():
+        click.echo(f"{state.name}: {'ok' if state.error is None else f'error: {state.error}'}")
+        for note in state.notes:
+            click.echo(f"{state.name}: note: {note}")
+    for error in report.tag_errors:
+        click.echo(f"error: {error}")
+    if report.errors:
+        ctx.exit(EX_DATAERR)
+
+
+def _load(directory: Path | None) -> tuple[Registry, LoadReport]:
+    registry = Registry()
+    source = embedded_source() if directory is None else DirectorySource(directory)
+    return registry, Loader(source, registry).load(time.time())
+
+
+def _row(state: RevisionState, snapshot: Snapshot) -> dict[str, Any]:
+    served = state.served
+    tags = [tag.name for tag in snapshot.tags.values() if state.name in tag.targets]
+    row: dict[str, Any] = {"name": state.name, "tags": sorted(tags), "default": _is_default(state.name, snapshot)}
+    if served is None:
+        return {**row, "error": str(state.error)}
+    return {
+        **row,
+        "istioVersion": served.istio_version,
+        "versionReason": served.version_reason,
+        "engine": served.engine,
+        "fingerprint": served.fingerprint,
+        "origin": served.origin,
+    }
+
+
+def _is_default(name: str, snapshot: Snapshot) -> bool:
+    return snapshot.default is not None and snapshot.resolve("").revision.name == name
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in row:
+        return (row["name"], "-", "broken", "-", ",".join(row["tags"]) or "-", "", "-")
+    return (
+        row["name"],
+        row["istioVersion"],
+        row["versionReason"],
+        row["engine"],
+        ",".join(row["tags"]) or "-",
+        "yes" if row["default"] else "",
+        row["fingerprint"],
+    )

@@ -1,0 +1,146 @@
+"""Every metric series, in one class, given the registry that it counts in.
+
+Istio's names, with labels that Istio's lack. For each pair of ``revision`` and ``tag``, requests = successes +
+failures + skips, always: one method counts a request and its outcome together. A name that nobody serves counts as
+``unknown``, so that requests cannot make series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prometheus_client import CollectorRegistry
+
+UNKNOWN: Final = "unknown"
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+
+# From half a millisecond, as an injection takes, to the API server's longest timeout of 30 s; Istio's start at 100
+# ms, where every ordinary request is in the first.
+BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Outcome(Enum):
+    """How a request ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One request as it is counted: its outcome, the reason of a failure or skip, and how long each stage took."""
+
+    outcome: Outcome
+    seconds: Mapping[str, float]
+    reason: str = ""
+    revision: str = UNKNOWN
+    tag: str = ""
+
+
+class Metrics:
+    """The series of one injector."""
+
+    def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
+        self._registry = registry
+        asked = ("revision", "tag")
+        self._requests = Counter(
+            "sidecar_injection_requests_total", "AdmissionReviews received.", asked, registry=registry
+        )
+        self._outcomes = {
+            Outcome.SUCCESS: Counter(
+                "sidecar_injection_success_total", "Pods that were injected.", asked, registry=registry
+            ),
+            Outcome.FAILURE: Counter(
+                "sidecar_injection_failure_total",
+                "Requests that were refused or failed, by reason.",
+                (*asked, "reason"),
+                registry=registry,
+            ),
+            Outcome.SKIP: Counter(
+                "sidecar_injection_skip_total",
+                "Pods that were allowed without a sidecar, by reason.",
+                (*asked, "reason"),
+                registry=registry,
+            ),
+        }
+        self._seconds = Histogram(
+            "sidecar_injection_time_seconds",
+            "How long requests took, by stage; stage `total` is all of it.",
+            ("stage", *asked),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._valid = Gauge(
+            "injector_revision_config_valid",
+            "1 where what the source holds is what is served, 0 where it is broken.",
+            ("revision",),
+            registry=registry,
+        )
+        self._loaded = Gauge(
+            "injector_revision_loaded_timestamp_seconds",
+            "When the configuration that is served was loaded.",
+            ("revision",),
+            registry=registry,
+        )
+        self._info = Gauge(
+            "injector_revision_info",
+            "1 for each revision that is served, with the Istio it is of and the fingerprint of its configuration.",
+            ("revision", "istio_version", "fingerprint"),
+            registry=registry,
+        )
+        self._tags_valid = Gauge("injector_tags_valid", "1 where every tag leads to a revision.", registry=registry)
+        Gauge("injector_build_info", "1, with the version.", ("version",), registry=registry).labels(version).set(1)
+        self._shown: dict[str, RevisionRow] = {}
+
+    def answered(self, request: Answered) -> None:
+        """Count one request with its outcome."""
+        asked = (request.revision, request.tag)
+        self._requests.labels(*asked).inc()
+        reason = () if request.outcome is Outcome.SUCCESS else (request.reason,)
+        self._outcomes[request.outcome].labels(*asked, *reason).inc()
+        for stage, seconds in request.seconds.items():
+            self._seconds.labels(stage, *asked).observe(seconds)
+
+    def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
+        """Show how the revisions stand; series of those that are gone end."""
+        for name, row in self._shown.items():
+            if name not in rows:
+                self._valid.remove(name)
+            if row.served and rows.get(name) != row:
+                self._loaded.remove(name)
+                self._info.remove(name, row.istio_version, row.fingerprint)
+        for name, row in rows.items():
+            self._valid.labels(name).set(row.valid)
+            if row.served:
+                self._loaded.labels(name).set(row.loaded_at)
+                self._info.labels(name, row.istio_version, row.fingerprint).set(1)
+        self._tags_valid.set(tags_valid)
+        self._shown = dict(rows)
+
+    def exposition(self) -> bytes:
+        """Return every series as Prometheus reads it."""
+        return generate_latest(self._registry)
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """One revision as the metrics show it; ``fingerprint`` is empty where nothing is served."""
+
+    valid: bool
+    loaded_at: float = 0.0
+    istio_version: str = ""
+    fingerprint: str = ""
+
+    @property
+    def served(self) -> bool:
+        """Whether requests for it get anything."""
+        return bool(self.fingerprint)

@@ -1,0 +1,57 @@
+"""From a revision's texts to a Revision, and what flags may say over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from injector.istio.revision import Revision, RevisionSettings, build_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.revisions.source import RawRevision
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What a command line says over a revision's own files; None and empty say nothing."""
+
+    istio_version: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    node_versions: tuple[str, ...] = ()
+    values: str | None = None
+    mesh: str | None = None
+
+
+def build(raw: RawRevision) -> Revision:
+    """Parse, check and compile a revision.
+
+    Raises:
+        DataError: one of its texts cannot be used; the message names it.
+    """
+    return build_revision(
+        raw.name,
+        config=raw.config,
+        values=raw.values,
+        mesh=raw.mesh,
+        settings=RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: revision.yaml"),
+        origin=raw.origin,
+    )
+
+
+def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
+    """Return ``raw`` with the overrides in place of, and over, its own settings and texts."""
+    settings = dict(raw.settings)
+    if overrides.istio_version is not None:
+        settings["istioVersion"] = overrides.istio_version
+    if overrides.env:
+        settings["env"] = {**(settings.get("env") or {}), **overrides.env}
+    if overrides.node_versions:
+        settings["nodeVersions"] = list(overrides.node_versions)
+    return replace(
+        raw,
+        settings=settings,
+        values=raw.values if overrides.values is None else overrides.values,
+        mesh=raw.mesh if overrides.mesh is None else overrides.mesh,
+    )

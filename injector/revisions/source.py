@@ -1,0 +1,89 @@
+"""What a source of revisions gives: texts as Istio's ConfigMaps hold them, and the tags."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from injector.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.errors import DataError
+    from injector.revisions.tags import Tag
+
+# RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+RESERVED_NAMES: Final = frozenset({"cluster", "net"})
+"""Names that the path ``/inject/...`` gives another meaning: Istio's ``/inject/cluster/C/net/N``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRevision:
+    """One revision as text: the keys of Istio's two ConfigMaps, and what ``revision.yaml`` says.
+
+    ``origin`` names where it was read, for messages.
+    """
+
+    name: str
+    config: str
+    values: str | None
+    mesh: str | None
+    mesh_networks: str | None
+    settings: Mapping[str, Any]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """All that a source holds at one moment.
+
+    Args:
+        revisions: what can be read.
+        failures: by name, what is there but cannot be read.
+        tags: the tags, by name.
+        tags_error: why the tags cannot be read; ``tags`` is empty then.
+        default: the revision for requests that name none, where the source knows better than the rules.
+    """
+
+    revisions: tuple[RawRevision, ...]
+    failures: Mapping[str, DataError] = field(default_factory=dict)
+    tags: Mapping[str, Tag] = field(default_factory=dict)
+    tags_error: DataError | None = None
+    default: str | None = None
+
+
+class RevisionSource(Protocol):
+    """Where revisions come from."""
+
+    def read(self) -> SourceState:
+        """Return what it holds now; raise ConfigError where it cannot be reached at all."""
+
+
+def is_label(name: str) -> bool:
+    """Tell whether ``name`` is a DNS-1123 label."""
+    return _LABEL.fullmatch(name) is not None
+
+
+def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
+    """Return ``name`` if it can name a revision or a tag.
+
+    Raises:
+        ConfigError: it is no DNS-1123 label, or the path of requests gives it another meaning.
+    """
+    if not is_label(name):
+        raise ConfigError(
+            f"{name[:80]!r} cannot name a {kind}",
+            where=where,
+            hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
+        )
+    if name in RESERVED_NAMES:
+        raise ConfigError(
+            f"`{name}` cannot name a {kind}",
+            where=where,
+            hint=f"choose another: /inject/{name}/... is Istio's own path",
+        )
+    return name

@@ -1,0 +1,224 @@
+"""One request, from bytes to bytes: read, decode, resolve the path to a revision, inject, answer, count.
+
+Whatever happens, the answer carries the uid of the review as soon as that is known, and the request is counted once.
+What a pod holds is never logged: a log line has names, the reason and the place of an error; its text goes to the API
+server alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from injector.errors import (
+    AnnotationError,
+    ConfigError,
+    InjectorError,
+    ManifestError,
+    OverlayError,
+    ReviewError,
+    TemplateRenderError,
+    UnknownRevisionError,
+)
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.kube import admission
+from injector.metrics import Answered, Outcome
+from injector.webhook.path import parse_path
+from injector.webhook.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from injector.injection.result import Skipped
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry, Resolved
+    from injector.webhook.lifecycle import Lifecycle
+
+_log = logging.getLogger(__name__)
+
+JSON: Final = "application/json"
+# The API server waits 10 s by default, and sends a body at once: who takes longer is no API server.
+READ_TIMEOUT: Final = 10.0
+RETRY_AFTER: Final = "1"
+
+FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
+    (UnknownRevisionError, "unknown_revision"),
+    (ReviewError, "review"),
+    (AnnotationError, "annotation"),
+    (TemplateRenderError, "template"),
+    (OverlayError, "overlay"),
+    (ConfigError, "config"),
+    (ManifestError, "pod"),
+)
+"""The ``reason`` of a failure, for metrics and logs; the first class that fits decides."""
+OTHER_REASON: Final = "other"
+INTERNAL_REASON: Final = "internal"
+
+
+class Refusal(Exception):  # noqa: N818 -- not an error of the injector: an answer to a request that is no review
+    """A request that is answered by its HTTP status alone, since it has no uid."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back, and what is counted."""
+
+    body: bytes
+    outcome: Outcome
+    reason: str = ""
+    resolved: Resolved | None = None
+
+
+class InjectHandler:
+    """Answers ``POST /inject``."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._registry = registry
+        self._metrics = metrics
+        self._lifecycle = lifecycle
+        self._clock = clock
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        """Answer one review, and count it."""
+        watch = Stopwatch(self._clock)
+        try:
+            body = await self._read(request)
+            watch.lap("read")
+            answer = self.answer(request.rel_url.raw_path, body, watch)
+        except Refusal as refusal:
+            self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
+            return self._closing(_refused(refusal))
+        self._metrics.answered(_counted(answer, watch))
+        return self._closing(web.Response(body=answer.body, content_type=JSON))
+
+    def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
+        """Return the answer to the review in ``body``.
+
+        Raises:
+            Refusal: the body is no review that could be answered.
+        """
+        try:
+            review = admission.decode(body)
+        except admission.BrokenReviewError as error:
+            if not error.broken.uid:
+                raise Refusal(400, "undecodable", error.what) from error
+            return _failed(error.broken, error, None)
+        watch.lap("decode")
+        resolved: Resolved | None = None
+        try:
+            path = parse_path(raw_path)
+            resolved = self._registry.snapshot.resolve(path.name)
+            facts = RequestFacts(review.namespace, path.envs, resolved.revision.namespaces.get(review.namespace))
+            result = inject_pod(resolved.revision, review.object, facts)
+            watch.lap("inject")
+            answer = _answered(review, result, resolved)
+            watch.lap("encode")
+        except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
+            return _failed(review, error, resolved)
+        return answer
+
+    async def _read(self, request: web.Request) -> bytes:
+        """Return the body of a request that can be a review.
+
+        Raises:
+            Refusal: it cannot.
+        """
+        if not self._lifecycle.answers:
+            raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers")
+        if request.content_type != JSON or "Content-Encoding" in request.headers:
+            raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
+        limit = request.client_max_size
+        if request.content_length is not None and request.content_length > limit:
+            raise Refusal(413, "too_large", f"the body is larger than {limit} bytes")
+        try:
+            async with asyncio.timeout(READ_TIMEOUT):
+                body = await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise Refusal(413, "too_large", f"the body is larger than {limit} bytes") from error
+        except TimeoutError as error:
+            raise Refusal(408, "timeout", f"the body did not come within {READ_TIMEOUT:g} s") from error
+        if not body:
+            raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
+        return body
+
+    def _closing(self, response: web.Response) -> web.Response:
+        if not self._lifecycle.keeps_connections:
+            response.force_close()
+        return response
+
+
+def _answered(review: admission.Request, result: Injected | Skipped, resolved: Resolved) -> Answer:
+    if isinstance(result, Injected):
+        response = admission.patched(review, result.patch, warnings=result.warnings)
+        return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
+    response = admission.allowed(review, warnings=result.warnings)
+    return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
+
+
+def _failed(review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None) -> Answer:
+    if isinstance(error, InjectorError):
+        reason = reason_of(error)
+        message = str(error)
+        _log.warning(
+            "denied: uid=%.64r revision=%s reason=%s at=%.200r", review.uid, _name(resolved), reason, error.where
+        )
+    else:
+        reason = INTERNAL_REASON
+        message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
+        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), _traceback(error))
+    return Answer(admission.errored(review, message).encode(), Outcome.FAILURE, reason, resolved)
+
+
+def reason_of(error: InjectorError) -> str:
+    """Return the stable word for what kind of error it is."""
+    return next((reason for kind, reason in FAILURE_REASONS if isinstance(error, kind)), OTHER_REASON)
+
+
+def _name(resolved: Resolved | None) -> str:
+    return "unknown" if resolved is None else resolved.revision.name
+
+
+def _traceback(error: Exception) -> str:
+    """Return where an unforeseen error came from, without its text: that may quote the pod."""
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('injector/')[2]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {' > '.join(places)}"
+
+
+def _refused(refusal: Refusal) -> web.Response:
+    response = web.Response(text=refusal.message, status=refusal.status)
+    if refusal.status == web.HTTPServiceUnavailable.status_code:
+        response.headers["Retry-After"] = RETRY_AFTER
+    if refusal.status in (web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code):
+        response.force_close()
+    return response
+
+
+def _counted(answer: Answer, watch: Stopwatch) -> Answered:
+    if answer.resolved is None:
+        return Answered(answer.outcome, watch.total(), answer.reason)
+    revision, tag = answer.resolved.revision.name, answer.resolved.tag or ""
+    return Answered(answer.outcome, watch.total(), answer.reason, revision, tag)

@@ -1,0 +1,101 @@
+"""The path of a request: ``/inject``, a revision or tag, and Istio's trailing pairs.
+
+::
+
+    path    = "/inject" [ "/" name ] [ "/" pairs ]
+    pairs   = key "/" value { "/" key "/" value }         an odd last key is ignored
+            | ":ENV:" key "=" value { ":ENV:" key "=" value }
+    key     = "cluster" | "net" | an environment variable in any case
+
+Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3). Two things differ, on
+purpose: the name before the pairs, and that a segment is decoded after the path is split, so that an escaped ``/``
+makes no segment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
+
+from injector.errors import ReviewError
+from injector.revisions.source import RESERVED_NAMES, is_label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX: Final = "/inject"
+LEGACY: Final = ":ENV:"
+SLASH: Final = "--slash--"
+VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net": "ISTIO_META_NETWORK"})
+
+# What Kubernetes takes as the name of an environment variable: printable ASCII without `=`
+# (k8s.io/apimachinery/pkg/util/validation, IsRelaxedEnvVarName).
+_VARIABLE: Final = re.compile(r"[ -<>-~]+", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Names in messages are cut: the longest that is served has 63 letters.
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class InjectPath:
+    """What a path asks for: a revision or tag, empty for the default, and what it adds to the proxy's environment."""
+
+    name: str = ""
+    envs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def parse_path(raw_path: str) -> InjectPath:
+    """Read the path of a request, percent-encoded as it came.
+
+    Raises:
+        ReviewError: a name that cannot be a revision's, or a part that is no text.
+    """
+    segments = [_decoded(segment) for segment in raw_path.removeprefix(PREFIX).strip("/").split("/")]
+    if segments == [""]:
+        return InjectPath()
+    first, *rest = segments
+    if first in RESERVED_NAMES or first.startswith(LEGACY):
+        return InjectPath("", _envs(segments))
+    if not is_label(first):
+        raise ReviewError(
+            f"{first[:_SHOWN]!r} cannot be the name of a revision or tag",
+            where="path",
+            hint="send reviews to /inject/NAME, a DNS-1123 label",
+        )
+    return InjectPath(first, _envs(rest))
+
+
+def _envs(segments: list[str]) -> Mapping[str, str]:
+    if segments and segments[0].startswith(LEGACY):
+        pairs = _legacy_pairs("/".join(segments))
+    else:
+        pairs = [(key, value.replace(SLASH, "/")) for key, value in zip(segments[::2], segments[1::2], strict=False)]
+    return MappingProxyType({_variable(key): value for key, value in pairs if key})
+
+
+def _legacy_pairs(text: str) -> list[tuple[str, str]]:
+    """Read ``:ENV:KEY=VALUE:ENV:...``; what is no pair is ignored, as Istio does."""
+    pairs = (part.partition("=") for part in text.split(LEGACY)[1:])
+    return [(key, value) for key, separator, value in pairs if separator]
+
+
+def _variable(key: str) -> str:
+    name = VARIABLES.get(key) or key.upper()
+    if not _VARIABLE.fullmatch(name):
+        raise ReviewError(
+            f"{key[:_SHOWN]!r} cannot be an environment variable", where="path", hint="correct the webhook's path"
+        )
+    return name
+
+
+def _decoded(segment: str) -> str:
+    try:
+        text = unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError as error:
+        raise ReviewError("it is not UTF-8", where="path", hint="correct the webhook's path") from error
+    if _CONTROL.search(text):
+        raise ReviewError("it has a control character", where="path", hint="correct the webhook's path")
+    return text
