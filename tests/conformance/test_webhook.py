@@ -1,0 +1,90 @@
+"""Every case of the corpus through ``/inject``: reviews over HTTP, their patches applied by another implementation."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry
+
+from injector.metrics import Metrics
+from injector.revisions.registry import Registry, snapshot_of
+from injector.webhook.app import webhook_app
+from injector.webhook.inject import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
+from tests.conformance import compare, core, corpus, workloads
+from tests.factories import UID, make_review
+
+pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+
+CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook]
+REVIEWS = [case for minor in corpus.WEBHOOK_MINORS for case in corpus.webhook_cases(minor)]
+
+Answer = dict[str, Any]
+
+
+def name(case: corpus.Case | corpus.WebhookCase) -> str:
+    return f"{case.minor}-{case.name}"
+
+
+def test_the_corpus_has_cases_of_every_minor_that_must_pass() -> None:
+    assert {case.minor for case in CASES} == set(corpus.MINORS)
+    assert {case.minor for case in REVIEWS} == set(corpus.WEBHOOK_MINORS)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=name)
+async def test_the_pod_of_a_workload_becomes_the_pod_of_the_golden(case: corpus.Case) -> None:
+    assert case.expected is not None
+    goldens = workloads.injectable(core.documents(case.expected))
+    got = []
+    for source in workloads.injectable(core.documents(case.source)):
+        pod = workloads.as_pod(source)
+        got.append(patched(pod, await ask(case.settings, pod, workloads.namespace_of(source))))
+
+    fault = compare.difference(got, [workloads.as_pod(golden) for golden in goldens])
+
+    assert not fault, f"\n{fault}"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.expected], ids=name)
+async def test_a_pod_that_istio_refuses_is_denied_with_the_reason(case: corpus.Case) -> None:
+    (source,) = workloads.injectable(core.documents(case.source))
+
+    response = await ask(case.settings, workloads.as_pod(source), workloads.namespace_of(source))
+
+    assert (response["allowed"], "patch" in response) == (False, False)
+    assert case.error_fits(response["status"]["message"])
+
+
+@pytest.mark.parametrize("case", REVIEWS, ids=name)
+async def test_a_review_is_answered_as_istio_answers_it(case: corpus.WebhookCase) -> None:
+    response = await ask(case.settings, case.pod, case.namespace)
+
+    fault = compare.difference([patched(case.pod, response)], [case.patched])
+
+    assert not fault, f"\n{fault}"
+
+
+async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str) -> Answer:
+    """Post a pod, as it is created in a namespace, to a control plane with some settings; return the response."""
+    registry = Registry(snapshot_of([core.revision_of(settings)], {}))
+    app = webhook_app(InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle()))
+    async with TestClient(TestServer(app)) as client:
+        answer = await client.post("/inject/default", json=make_review(pod, namespace=namespace))
+        assert answer.status == 200
+        response: Answer = (await answer.json())["response"]
+        assert response["uid"] == UID
+        return response
+
+
+def patched(pod: dict[str, Any], response: Answer) -> Any:
+    """``pod`` after the patch of an answer; as it was where there is none."""
+    assert response["allowed"] is True, response
+    if "patch" not in response:
+        return pod
+    assert response["patchType"] == "JSONPatch"
+    return jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))
