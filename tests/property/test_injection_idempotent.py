@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.embedded import embedded_source
 from tests.conformance import compare, core, corpus, workloads
 from tests.property.pods import pods
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
 
 EXAMPLES = 60
 """For each revision: enough to meet every pair of annotations now and then, and a few seconds in all."""
