@@ -39,7 +39,7 @@ def tried(command: list[str], folder: Path, env: dict[str, str] | None = None) -
         process = subprocess.Popen([*command, *ports], cwd=folder, env=env, stdout=printed, stderr=logged)
         try:
             ready = wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process)
-            answer = post(f"http://127.0.0.1:{port}/inject", make_review()) if ready else {}
+            answer = post(f"http://127.0.0.1:{port}/inject/stable", make_review()) if ready else {}
         finally:
             process.send_signal(signal.SIGTERM)
             status = process.wait(STOP_LIMIT)
