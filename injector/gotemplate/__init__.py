@@ -1,1 +1,22 @@
-"""Go text/template."""
+"""Go's text/template in Python: parsed and compiled once, executed on data within a budget.
+
+It promises Go's output and Go's error texts, to the letter, for values in the model of ``values``. It knows neither Kubernetes nor
+Istio and could be a library of its own; ``sprig`` holds the functions of Masterminds/sprig.
+"""
+
+from injector.gotemplate.budget import Budget
+from injector.gotemplate.compiler import Template, compile_template
+from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError, TemplateError
+from injector.gotemplate.values import Func
+
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "ExecError",
+    "Func",
+    "FuncError",
+    "ParseError",
+    "Template",
+    "TemplateError",
+    "compile_template",
+]

@@ -1,0 +1,264 @@
+"""Go's own template functions (text/template funcs.go, Go 1.26), except and, or and call, which the compiler evaluates."""
+
+from __future__ import annotations
+
+import html as _html
+from typing import Any, Final
+from urllib.parse import quote_from_bytes
+
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.printf import sprint, sprintf, sprintln
+from injector.gotemplate.reflect import (
+    NO_VALUE,
+    basic_kind,
+    byte_slice,
+    element_type,
+    indirect,
+    is_nil,
+    is_true,
+    kind_of,
+    length,
+    type_of,
+    zero_of,
+)
+from injector.gotemplate.text import is_printable
+from injector.gotemplate.values import Func, Slice, Struct, Uint8
+
+_VALUES: Final = "...interface {}"
+
+
+def _argument_of(key_type: str, index: Any) -> Any:
+    """Return a map key fit for the map (funcs.go prepareArg)."""
+    if is_nil(index) and not isinstance(index, list | dict):
+        if key_type.startswith(("interface", "*")):
+            return None
+        raise FuncError(f"value is nil; should be of type {key_type}")
+    found = type_of(index)
+    if found == key_type or key_type == "interface {}":
+        return index
+    if basic_kind(index) in ("int", "uint") and key_type.lstrip("u").startswith("int"):
+        return index
+    raise FuncError(f"value has type {found}; should be {key_type}")
+
+
+def _index_of(index: Any, cap: int) -> int:
+    if basic_kind(index) not in ("int", "uint"):
+        if index is None or index is NO_VALUE:
+            raise FuncError("cannot index slice/array with nil")
+        raise FuncError(f"cannot index slice/array with type {type_of(index)}")
+    if not 0 <= index <= cap:
+        raise FuncError(f"index out of range: {int(index)}")
+    return int(index)
+
+
+def index(item: Any, *indexes: Any) -> Any:
+    """Return an element of nested lists and maps."""
+    if item is None or item is NO_VALUE:
+        raise FuncError("index of untyped nil")
+    for position in indexes:
+        item, nil = indirect(item)
+        if nil:
+            raise FuncError("index of nil pointer")
+        item = _element(item, position)
+    return item
+
+
+def _element(item: Any, position: Any) -> Any:
+    if isinstance(item, dict):
+        key = _argument_of(getattr(item, "key", "string"), position)
+        return item[key] if key in item else zero_of(element_type(item))
+    size = length(item)
+    if size is None:
+        raise FuncError(f"can't index item of type {type_of(item)}")
+    at = _index_of(position, size)
+    if at == size:
+        kind = "string" if isinstance(item, str) else "slice"
+        raise FuncError(f"reflect: {kind} index out of range")
+    if isinstance(item, str):
+        return Uint8(item.encode("utf-8", "surrogateescape")[at])
+    return item[at]
+
+
+def slice_(item: Any, *indexes: Any) -> Any:
+    """Return a part of a string or list."""
+    if item is None or item is NO_VALUE:
+        raise FuncError("slice of untyped nil")
+    item, nil = indirect(item)
+    if nil:
+        raise FuncError("slice of nil pointer")
+    if len(indexes) > 3:  # noqa: PLR2004 - item[i:j:k]
+        raise FuncError(f"too many slice indexes: {len(indexes)}")
+    if isinstance(item, str) and len(indexes) == 3:  # noqa: PLR2004 - item[i:j:k]
+        raise FuncError("cannot 3-index slice a string")
+    size = length(item)
+    if size is None or isinstance(item, dict):
+        raise FuncError(f"can't slice item of type {type_of(item)}")
+    bounds = [0, size, size]
+    for place, position in enumerate(indexes):
+        bounds[place] = _index_of(position, size)
+    for low, high in ((0, 1), (1, 2))[: max(len(indexes) - 1, 1)]:
+        if bounds[low] > bounds[high]:
+            raise FuncError(f"invalid slice index: {bounds[low]} > {bounds[high]}")
+    if isinstance(item, str):
+        return byte_slice(item, bounds[0], bounds[1])
+    part = item[bounds[0] : bounds[1]]
+    return Slice(item.elem, part) if isinstance(item, Slice) else part
+
+
+def length_of(item: Any) -> int:
+    """Return the length of a string (in bytes), list or map."""
+    item, nil = indirect(item)
+    if nil and item is not None:
+        raise FuncError("len of nil pointer")
+    size = length(item)
+    if size is None:
+        raise FuncError("reflect: call of reflect.Value.Type on zero Value" if nil else f"len of type {type_of(item)}")
+    return size
+
+
+def eq(first: Any, *others: Any) -> bool:
+    """Return whether the first argument equals any other."""
+    if not others:
+        raise FuncError("missing argument for comparison")
+    return any(_equal(first, other) for other in others)
+
+
+def _equal(first: Any, other: Any) -> bool:
+    left, right = basic_kind(first), basic_kind(other)
+    if left != right:
+        if {left, right} == {"int", "uint"}:
+            return int(first) == int(other)
+        if _valid(first) and _valid(other):
+            raise FuncError(f"incompatible types for comparison: {type_of(first)} and {type_of(other)}")
+        return False
+    if left:
+        return bool(first == other)
+    kinds = kind_of(first), kind_of(other)
+    if kinds[0] != kinds[1] and "invalid" not in kinds:
+        raise FuncError(f"non-comparable types {sprint(first)}: {type_of(first)}, {type_of(other)}: {sprint(other)}")
+    if is_nil(first) or is_nil(other):
+        return is_nil(first) == is_nil(other)
+    if kinds[1] in ("slice", "map", "func") or not _comparable(other):
+        raise FuncError(f"non-comparable type {sprint(other)}: {type_of(other)}")
+    return _identical(first, other)
+
+
+def _valid(value: Any) -> bool:
+    return value is not None and value is not NO_VALUE
+
+
+def _comparable(value: Any) -> bool:
+    return not isinstance(value, Struct) or all(not isinstance(item, list | dict) for _, item in value.fields())
+
+
+def _identical(first: Any, other: Any) -> bool:
+    if isinstance(first, Struct) and isinstance(other, Struct):
+        return type_of(first) == type_of(other) and list(first.fields()) == list(other.fields())
+    return first is other or getattr(first, "target", first) is getattr(other, "target", other)
+
+
+def ne(first: Any, other: Any) -> bool:
+    """Return whether the arguments differ."""
+    return not eq(first, other)
+
+
+def lt(first: Any, other: Any) -> bool:
+    """Return whether the first argument is less than the second."""
+    left, right = basic_kind(first), basic_kind(other)
+    if not left or not right:
+        raise FuncError("invalid type for comparison")
+    if left != right:
+        if {left, right} == {"int", "uint"}:
+            return int(first) < int(other)
+        raise FuncError(f"incompatible types for comparison: {type_of(first)} and {type_of(other)}")
+    if left in ("bool", "complex"):
+        raise FuncError("invalid type for comparison")
+    if left == "string" and not (first.isascii() and other.isascii()):
+        return bool(first.encode("utf-8", "surrogateescape") < other.encode("utf-8", "surrogateescape"))
+    return bool(first < other)
+
+
+def le(first: Any, other: Any) -> bool:
+    """Return whether the first argument is at most the second."""
+    return lt(first, other) or eq(first, other)
+
+
+def gt(first: Any, other: Any) -> bool:
+    """Return whether the first argument is greater than the second."""
+    return not le(first, other)
+
+
+def ge(first: Any, other: Any) -> bool:
+    """Return whether the first argument is at least the second."""
+    return not lt(first, other)
+
+
+def not_(value: Any) -> bool:
+    """Return the negation of a value's truth."""
+    return not is_true(value)
+
+
+def _evaluated(args: tuple[Any, ...]) -> str:
+    if len(args) == 1 and isinstance(args[0], str):
+        return args[0]
+    return sprint(*(indirect(arg)[0] if arg is not NO_VALUE else arg for arg in args))
+
+
+def html(*args: Any) -> str:
+    """Return the arguments printed and escaped for HTML."""
+    escaped = _html.escape(_evaluated(args), quote=False)
+    return escaped.replace('"', "&#34;").replace("'", "&#39;").replace("\0", "\ufffd")
+
+
+_JS: Final = {
+    "\\": "\\\\",
+    "'": "\\'",
+    '"': '\\"',
+    "<": "\\u003C",
+    ">": "\\u003E",
+    "&": "\\u0026",
+    "=": "\\u003D",
+}
+
+
+def js(*args: Any) -> str:
+    """Return the arguments printed and escaped for a JavaScript string."""
+    return "".join(_JS.get(char) or (char if is_printable(char) else f"\\u{ord(char):04X}") for char in _evaluated(args))
+
+
+def urlquery(*args: Any) -> str:
+    """Return the arguments printed and escaped for the query of a URL."""
+    raw = _evaluated(args).encode("utf-8", "surrogateescape")
+    return quote_from_bytes(raw, safe=" ").replace(" ", "+").replace("%7E", "~")
+
+
+def call(name: str, *_args: Any) -> Any:
+    """Stand for the builtin call, which the compiler evaluates itself."""
+    raise FuncError(f"call of {name}")
+
+
+_AND_OR: Final = "func(reflect.Value, ...reflect.Value) reflect.Value"
+BUILTINS: Final[dict[str, Func]] = {
+    func.name: func
+    for func in (
+        Func("and", _AND_OR, is_true),
+        Func("or", _AND_OR, is_true),
+        Func("call", _AND_OR, call),
+        Func("html", f"func({_VALUES}) string", html),
+        Func("index", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", index),
+        Func("slice", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", slice_),
+        Func("js", f"func({_VALUES}) string", js),
+        Func("len", "func(reflect.Value) (int, error)", length_of),
+        Func("not", "func(reflect.Value) bool", not_),
+        Func("print", f"func({_VALUES}) string", sprint),
+        Func("printf", f"func(string, {_VALUES}) string", sprintf),
+        Func("println", f"func({_VALUES}) string", sprintln),
+        Func("urlquery", f"func({_VALUES}) string", urlquery),
+        Func("eq", "func(reflect.Value, ...reflect.Value) (bool, error)", eq),
+        Func("ge", "func(reflect.Value, reflect.Value) (bool, error)", ge),
+        Func("gt", "func(reflect.Value, reflect.Value) (bool, error)", gt),
+        Func("le", "func(reflect.Value, reflect.Value) (bool, error)", le),
+        Func("lt", "func(reflect.Value, reflect.Value) (bool, error)", lt),
+        Func("ne", "func(reflect.Value, reflect.Value) (bool, error)", ne),
+    )
+}

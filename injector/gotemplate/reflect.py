@@ -1,0 +1,187 @@
+"""What Go's reflect package would say of a value: its type, its kind, whether it is true, what is behind a pointer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from injector.gotemplate.values import Float32, Func, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
+
+
+class _NoValue:
+    """The zero reflect.Value: what a missing map key gives."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<no value>"
+
+
+NO_VALUE: Final = _NoValue()
+"""Stands for reflect's invalid value: a missing key, or a nil interface at the end of a pipeline. Prints ``<no value>``."""
+
+ANY: Final = "interface {}"
+_PLAIN: Final[dict[type, str]] = {
+    bool: "bool",
+    str: "string",
+    int: "int",
+    float: "float64",
+    complex: "complex128",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+    bytes: "[]uint8",
+}
+_UNSIGNED: Final = frozenset({"uint", "uint8", "uint16", "uint32", "uint64", "uintptr"})
+_INTEGERS: Final = frozenset({"int", "int8", "int16", "int32", "int64"})
+
+
+def type_of(value: Any) -> str:
+    """Return a value's Go type as ``%T`` prints it; nil is ``<nil>``."""
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain
+    if value is None or value is NO_VALUE:
+        return "<nil>"
+    if isinstance(value, Func):
+        return value.signature
+    return str(value.go_type)
+
+
+def kind_of(value: Any) -> str:
+    """Return a value's reflect.Kind: bool, string, int ..., float64, slice, map, struct, ptr, func or invalid."""
+    if value is None or value is NO_VALUE:
+        return "invalid"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, SizedInt):
+        return integer_kind(value)
+    for python, kind in _KINDS:
+        if isinstance(value, python):
+            return kind
+    return "struct"
+
+
+_KINDS: Final[tuple[tuple[type, str], ...]] = (
+    (int, "int"),
+    (Float32, "float32"),
+    (float, "float64"),
+    (complex, "complex128"),
+    (list, "slice"),
+    (bytes, "slice"),
+    (dict, "map"),
+    (Pointer, "ptr"),
+    (Func, "func"),
+    (Struct, "struct"),
+)
+
+
+def integer_kind(value: int) -> str:
+    """Return an integer's kind; defined types, such as enumerations, have the kind of the class they derive from."""
+    for base in type(value).__mro__:
+        name = base.__dict__.get("go_type")
+        if isinstance(name, str) and (name in _INTEGERS or name in _UNSIGNED):
+            return name
+    return "int"
+
+
+def basic_kind(value: Any) -> str:
+    """Return the kind by which templates compare: bool, complex, int, uint, float, string, or empty for the others."""
+    kind = kind_of(value)
+    if kind in _INTEGERS:
+        return "int"
+    if kind in _UNSIGNED:
+        return "uint"
+    return {"float32": "float", "float64": "float", "complex128": "complex", "bool": "bool", "string": "string"}.get(kind, "")
+
+
+def is_nil(value: Any) -> bool:
+    """Return whether a value is nil: no value, a nil interface, pointer, slice or map."""
+    if value is None or value is NO_VALUE:
+        return True
+    if isinstance(value, Pointer):
+        return value.target is None
+    return bool(getattr(value, "nil", False)) if isinstance(value, Slice | Map) else False
+
+
+def indirect(value: Any) -> tuple[Any, bool]:
+    """Follow pointers to what they point at; also whether that ended at nil, which is then returned."""
+    while isinstance(value, Pointer):
+        if value.target is None:
+            return value, True
+        value = value.target
+    return value, value is None
+
+
+def is_true(value: Any) -> bool:
+    """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true."""
+    if isinstance(value, Pointer):
+        return value.target is not None
+    if isinstance(value, Struct | Func):
+        return True
+    return False if value is NO_VALUE else bool(value)
+
+
+def byte_length(text: str) -> int:
+    """Return the length of a Go string, in bytes."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
+
+
+def byte_slice(text: str, start: int, end: int) -> str:
+    """Return ``text[start:end]`` counted in bytes."""
+    if text.isascii():
+        return text[start:end]
+    return text.encode("utf-8", "surrogateescape")[start:end].decode("utf-8", "surrogateescape")
+
+
+def length(value: Any) -> int | None:
+    """Return Go's len, or None for what has none."""
+    if isinstance(value, str):
+        return byte_length(value)
+    return len(value) if isinstance(value, list | dict | bytes) else None
+
+
+def element_type(value: Any) -> str:
+    """Return the type of the elements of a slice or map."""
+    return value.elem if isinstance(value, Slice | Map) else ANY
+
+
+def zero_of(go_type: str) -> Any:
+    """Return the zero value of a type that a map's elements can have."""
+    if go_type == ANY or go_type.startswith("func("):
+        return None
+    if go_type.startswith("*"):
+        return Pointer(go_type)
+    if go_type.startswith("[]"):
+        return Slice(go_type[2:], nil=True) if go_type != "[]interface {}" else []
+    if go_type.startswith("map["):
+        key, _, elem = go_type[4:].partition("]")
+        return Map(key, elem, nil=True)
+    if go_type in _ZEROS:
+        return _ZEROS[go_type]
+    return NamedString(go_type, "")
+
+
+_ZEROS: Final[dict[str, Any]] = {
+    "string": "",
+    "bool": False,
+    "int": 0,
+    "float64": 0.0,
+    "uint8": Uint8(0),
+    **{cls.go_type: cls(0) for cls in SizedInt.__subclasses__()},
+}
+
+
+def sorted_items(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """Return a map's entries in the order Go ranges and prints them: by key, strings by bytes."""
+    if all(type(key) is str and key.isascii() for key in value):
+        return sorted(value.items(), key=_first)
+    return sorted(value.items(), key=lambda item: _sort_key(item[0]))
+
+
+def _first(item: tuple[Any, Any]) -> Any:
+    return item[0]
+
+
+def _sort_key(key: Any) -> Any:
+    return key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
