@@ -41,6 +41,7 @@ class Setting:
     metavar: str | None = None
     aliases: tuple[str, ...] = ()
     unused: str = ""
+    variable_name: str = ""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ class Setting:
     @property
     def variable(self) -> str:
         """The environment variable that says the same."""
-        return f"{ENV_PREFIX}{_CAPITAL.sub('_', self.camel).upper()}"
+        return ENV_PREFIX + (self.variable_name or _CAPITAL.sub("_", self.camel).upper())
 
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -61,7 +62,8 @@ _NO_CLUSTER: Final = (
 
 FIELDS: Final[tuple[Setting, ...]] = (
     Setting("bind", "bind", "text", "The address that both ports listen on; empty is every one.", "", "ADDRESS"),
-    Setting("port", "port", "port", "The webhook's port.", 9443),
+    # Not INJECTOR_PORT: Kubernetes sets that to an address in every pod beside a Service named `injector`.
+    Setting("port", "port", "port", "The webhook's port.", 9443, variable_name="WEBHOOK_PORT"),
     Setting("ops_port", "opsPort", "port", "The port of probes, metrics and status, always plain HTTP.", 8080),
     Setting("insecure_http", "insecureHttp", "flag", "Serve the webhook without TLS, for tests.", default=False),
     Setting("tls_cert_file", "tlsCertFile", "path", "The webhook's certificate chain, PEM."),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from injector.cli.failures import EX_USAGE, EXIT_CODES, Failure, failure_of
 
@@ -60,6 +61,15 @@ class LazyGroup(click.Group):
         """Write what the exit codes mean."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command from the table, and the flags before it."""
+        commands = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in sorted(COMMANDS.items())
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -97,7 +97,7 @@ class InjectHandler:
         self._lifecycle = lifecycle
         self._clock = clock
 
-    async def __call__(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
         watch = Stopwatch(self._clock)
         try:

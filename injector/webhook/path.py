@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
-from injector.errors import ReviewError
+from injector.errors import ReviewError, UnknownRevisionError
 from injector.revisions.source import RESERVED_NAMES, is_label
 
 if TYPE_CHECKING:
@@ -51,16 +51,19 @@ def parse_path(raw_path: str) -> InjectPath:
     """Read the path of a request, percent-encoded as it came.
 
     Raises:
-        ReviewError: a name that cannot be a revision's, or a part that is no text.
+        UnknownRevisionError: the name cannot be a revision's.
+        ReviewError: a part is no text, or a key cannot be an environment variable's.
     """
-    segments = [_decoded(segment) for segment in raw_path.removeprefix(PREFIX).strip("/").split("/")]
+    segments = [
+        _decoded(segment) for segment in raw_path.removeprefix(PREFIX).removeprefix("/").removesuffix("/").split("/")
+    ]
     if segments == [""]:
         return InjectPath()
     first, *rest = segments
     if first in RESERVED_NAMES or first.startswith(LEGACY):
         return InjectPath("", _envs(segments))
     if not is_label(first):
-        raise ReviewError(
+        raise UnknownRevisionError(
             f"{first[:_SHOWN]!r} cannot be the name of a revision or tag",
             where="path",
             hint="send reviews to /inject/NAME, a DNS-1123 label",

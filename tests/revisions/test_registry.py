@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from injector.errors import UnknownRevisionError
+from injector.revisions.registry import Registry, Snapshot, default_name, snapshot_of
+from injector.revisions.tags import parse_tags
+from tests.revisions.fakes import fake_revision
+
+
+def snapshot(*names: str, tags: str = "", default: str | None = None) -> Snapshot:
+    return snapshot_of([fake_revision(name) for name in names], parse_tags(tags), default=default)
+
+
+def test_a_revision_is_found_by_its_name() -> None:
+    resolved = snapshot("a", "b").resolve("b")
+
+    assert (resolved.revision.name, resolved.tag) == ("b", None)
+
+
+def test_a_tag_leads_to_its_revision_and_is_named() -> None:
+    resolved = snapshot("a", "b", tags="prod: a").resolve("prod")
+
+    assert (resolved.revision.name, resolved.tag) == ("a", "prod")
+
+
+def test_a_weighted_tag_leads_to_its_heaviest_revision() -> None:
+    assert snapshot("a", "b", tags="canary: {a: 90, b: 10}").resolve("canary").revision.name == "a"
+
+
+@pytest.mark.parametrize(
+    ("names", "tags", "stated", "expected"),
+    [
+        (("default", "a"), "default: a", None, ("a", "default")),
+        (("default", "a"), "", None, ("default", None)),
+        (("a",), "", None, ("a", None)),
+        (("canary", "stable"), "", "stable", ("stable", None)),
+        (("canary", "stable"), "default: canary", "stable", ("canary", "default")),
+    ],
+)
+def test_a_request_without_a_name_gets_the_default(
+    names: tuple[str, ...], tags: str, stated: str | None, expected: tuple[str, str | None]
+) -> None:
+    resolved = snapshot(*names, tags=tags, default=stated).resolve("")
+
+    assert (resolved.revision.name, resolved.tag) == expected
+
+
+def test_the_default_tag_also_serves_its_own_name() -> None:
+    assert snapshot("default", "a", tags="default: a").resolve("default").revision.name == "a"
+
+
+@pytest.mark.parametrize(
+    ("names", "stated", "expected"),
+    [((), None, None), (("a", "b"), None, None), (("a", "b"), "gone", None), (("a", "b"), "b", "b")],
+)
+def test_without_a_rule_there_is_no_default(names: tuple[str, ...], stated: str | None, expected: str | None) -> None:
+    assert default_name(names, (), stated=stated) == expected
+
+
+def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(UnknownRevisionError) as caught:
+        snapshot("b", "a", tags="prod: a").resolve("nope")
+
+    assert str(caught.value) == "no revision or tag 'nope' is served here; known are a, b, prod"
+
+
+def test_without_a_default_the_error_says_how_to_make_one() -> None:
+    with pytest.raises(UnknownRevisionError, match="no default revision; .*tag one `default`; known are a, b"):
+        snapshot("a", "b").resolve("")
+
+
+def test_an_empty_registry_says_that_nothing_is_served() -> None:
+    with pytest.raises(UnknownRevisionError, match="none is served"):
+        Registry().snapshot.resolve("a")
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    with pytest.raises(UnknownRevisionError, match="r119 and 5 more$"):
+        snapshot(*(f"r{number}" for number in range(100, 125))).resolve("nope")
+
+
+def test_a_swap_leaves_the_snapshot_that_a_request_holds() -> None:
+    registry = Registry(snapshot("a"))
+    held = registry.snapshot
+
+    registry.swap(snapshot("b"))
+
+    assert held.resolve("a").revision.name == "a"
+    assert list(registry.snapshot.revisions) == ["b"]

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from injector.metrics import BUCKETS, Answered, Metrics, Outcome, RevisionRow
+
+REQUESTS = "sidecar_injection_requests_total"
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, version="1.2.3")
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample that a scrape sees."""
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_a_request_is_counted_with_its_outcome(metrics: Metrics, registry: CollectorRegistry) -> None:
+    asked = {"revision": "1-24", "tag": "prod"}
+
+    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.002}, revision="1-24", tag="prod"))
+    metrics.answered(Answered(Outcome.SKIP, {}, "label", "1-24", "prod"))
+    metrics.answered(Answered(Outcome.FAILURE, {}, "template", "1-24", "prod"))
+
+    assert registry.get_sample_value(REQUESTS, asked) == 3
+    assert registry.get_sample_value("sidecar_injection_success_total", asked) == 1
+    assert registry.get_sample_value("sidecar_injection_skip_total", {**asked, "reason": "label"}) == 1
+    assert registry.get_sample_value("sidecar_injection_failure_total", {**asked, "reason": "template"}) == 1
+
+
+def test_requests_are_the_sum_of_the_outcomes_in_every_exposition(metrics: Metrics) -> None:
+    for number, outcome in enumerate([*Outcome] * 7):
+        metrics.answered(Answered(outcome, {}, f"reason-{number % 2}", f"r{number % 3}"))
+
+    found = samples(metrics)
+    for revision in ("r0", "r1", "r2"):
+        outcomes = sum(
+            value
+            for (name, labels), value in found.items()
+            if name in {f"sidecar_injection_{kind}_total" for kind in ("success", "failure", "skip")}
+            and ("revision", revision) in labels
+        )
+        assert found[REQUESTS, (("revision", revision), ("tag", ""))] == outcomes
+
+
+def test_a_request_for_nobody_knows_what_counts_as_unknown(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.answered(Answered(Outcome.FAILURE, {}, "unknown_revision"))
+
+    assert registry.get_sample_value(REQUESTS, {"revision": "unknown", "tag": ""}) == 1
+
+
+def test_each_stage_is_timed_from_half_a_millisecond(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.answered(Answered(Outcome.SUCCESS, {"inject": 0.0007, "total": 0.0011}, revision="a"))
+
+    def at_most(stage: str, bound: str) -> float | None:
+        labels = {"stage": stage, "revision": "a", "tag": "", "le": bound}
+        return registry.get_sample_value("sidecar_injection_time_seconds_bucket", labels)
+
+    assert BUCKETS[0] == 0.0005
+    assert (at_most("inject", "0.0005"), at_most("inject", "0.001")) == (0, 1)
+    assert (at_most("total", "0.001"), at_most("total", "0.0025")) == (0, 1)
+
+
+def test_revisions_show_how_they_stand(metrics: Metrics, registry: CollectorRegistry) -> None:
+    rows = {"a": RevisionRow(True, 12.5, "1.24", "f00d"), "b": RevisionRow(False)}
+
+    metrics.loaded(rows, tags_valid=False)
+
+    valid = "injector_revision_config_valid"
+    assert [registry.get_sample_value(valid, {"revision": name}) for name in "ab"] == [1, 0]
+    assert registry.get_sample_value("injector_revision_loaded_timestamp_seconds", {"revision": "a"}) == 12.5
+    info = {"revision": "a", "istio_version": "1.24", "fingerprint": "f00d"}
+    assert registry.get_sample_value("injector_revision_info", info) == 1
+    assert registry.get_sample_value("injector_tags_valid") == 0
+
+
+def test_series_of_what_is_gone_end(metrics: Metrics) -> None:
+    metrics.loaded({"a": RevisionRow(True, 1.0, "1.24", "old"), "b": RevisionRow(True, 1.0, "1.30", "x")}, tags_valid=True)
+    metrics.loaded({"a": RevisionRow(True, 2.0, "1.24", "new")}, tags_valid=True)
+
+    text = metrics.exposition().decode()
+    assert 'revision="b"' not in text
+    assert 'fingerprint="old"' not in text
+    assert 'fingerprint="new"' in text
+
+
+def test_a_revision_that_is_no_longer_served_keeps_saying_that_it_is_broken(metrics: Metrics) -> None:
+    metrics.loaded({"a": RevisionRow(True, 1.0, "1.24", "f")}, tags_valid=True)
+    metrics.loaded({"a": RevisionRow(False)}, tags_valid=True)
+
+    text = metrics.exposition().decode()
+    assert 'injector_revision_config_valid{revision="a"} 0.0' in text
+    assert "injector_revision_info{" not in text
+
+
+def test_two_injectors_count_apart() -> None:
+    one, other = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
+
+    one.answered(Answered(Outcome.SUCCESS, {}, revision="a"))
+
+    assert 'revision="a"' not in other.exposition().decode()
+
+
+def test_the_build_is_named(registry: CollectorRegistry, metrics: Metrics) -> None:
+    assert metrics.exposition()
+    assert registry.get_sample_value("injector_build_info", {"version": "1.2.3"}) == 1

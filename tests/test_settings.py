@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from injector.errors import UsageError
+from injector.settings import FIELDS, Settings, key_values, parse_duration
+
+PLAIN: dict[str, Any] = {"insecure_http": True}
+CERTIFICATE: dict[str, Any] = {"tls_cert_file": Path("c"), "tls_key_file": Path("k")}
+
+
+def test_the_table_has_every_setting_in_order_with_its_default() -> None:
+    assert [(each.name, each.default) for each in FIELDS] == [(each.name, each.default) for each in fields(Settings)]
+
+
+def test_no_two_settings_share_a_flag_or_a_variable() -> None:
+    spelled = [name for each in FIELDS for name in (*each.flags, each.variable)]
+
+    assert len(spelled) == len(set(spelled))
+
+
+@pytest.mark.parametrize(
+    "flag",
+    """--caCertFile --tlsCertFile --tlsKeyFile --injectConfig --meshConfig --port --healthCheckInterval --healthCheckFile
+    --kubeconfig --webhookConfigName --webhookName --valuesConfig --valuesFile""".split(),
+)
+def test_flags_of_the_old_injector_keep_their_spelling(flag: str) -> None:
+    assert any(flag in each.flags for each in FIELDS)
+
+
+def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() -> None:
+    # https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+    taken = ("INJECTOR_PORT", "INJECTOR_SERVICE_")
+
+    assert [each.variable for each in FIELDS if each.variable.startswith(taken)] == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        PLAIN,
+        CERTIFICATE,
+        {**PLAIN, "revisions_dir": Path("r")},
+        {**PLAIN, "inject_config": Path("c"), "values_file": Path("v"), "mesh_config": Path("m"), "revision": "a"},
+        {**PLAIN, "port": 0, "ops_port": 0},
+    ],
+)
+def test_settings_that_go_together_pass(given: dict[str, Any]) -> None:
+    settings = Settings(**given)
+
+    assert settings.checked() is settings
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, or --insecure-http"),
+        ({"tls_cert_file": Path("c")}, "the webhook has no certificate"),
+        ({**PLAIN, **CERTIFICATE}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "revisions_dir": Path("r"), "inject_config": Path("c")}, "name two configurations"),
+        ({**PLAIN, "values_file": Path("v")}, "--valuesFile belongs to --injectConfig"),
+        ({**PLAIN, "mesh_config": Path("m")}, "--meshConfig belongs to --injectConfig"),
+        ({**PLAIN, "set_env": ("A=b",), "revisions_dir": Path("r")}, "--set-env belongs to --injectConfig"),
+        ({**PLAIN, "revision": "a"}, "--revision belongs to --injectConfig"),
+        ({**PLAIN, "port": 8080}, "both ports are 8080"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_with_advice(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings(**given).checked()
+
+    assert says in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_flag_that_has_no_effect_is_named_with_what_serves_instead() -> None:
+    warnings = Settings(**PLAIN, webhook_name="w", health_check_interval=1.0).warnings()
+
+    assert [warning.split(":")[0] for warning in warnings] == [
+        "--healthCheckInterval has no effect",
+        "--webhookName has no effect",
+    ]
+    assert Settings(**PLAIN).warnings() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0.0), ("5s", 5.0), ("1m30s", 90.0), ("1.5h", 5400.0), ("250ms", 0.25), (".5s", 0.5), ("10us", 1e-5), ("0s", 0.0)],
+)
+def test_durations_are_gos(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1m30", "NaN", "٥s"])
+def test_other_texts_are_no_durations(text: str) -> None:
+    with pytest.raises(UsageError, match="is no duration; write it as"):
+        parse_duration(text)
+
+
+def test_the_last_of_several_values_of_a_name_wins() -> None:
+    assert key_values(("A=1", "B=x=y", "A=2", "C="), flag="--set-env") == {"A": "2", "B": "x=y", "C": ""}
+
+
+@pytest.mark.parametrize("pair", ["A", "=b", "A B=c", "1A=b", ""])
+def test_what_is_no_pair_is_refused(pair: str) -> None:
+    with pytest.raises(UsageError, match="--set-env: .* is not NAME=VALUE"):
+        key_values((pair,), flag="--set-env")

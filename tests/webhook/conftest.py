@@ -1,0 +1,93 @@
+"""What the tests of the rim share: an injector of fake revisions whose core answers what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+from aiohttp.test_utils import TestClient
+from prometheus_client import CollectorRegistry
+
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.metrics import Metrics
+from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.tags import parse_tags
+from injector.webhook import inject
+from injector.webhook.app import webhook_app
+from injector.webhook.inject import InjectHandler
+from injector.webhook.lifecycle import Lifecycle, Phase
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from injector.istio.revision import Revision
+
+Client: TypeAlias = "TestClient[web.Request, web.Application]"
+ClientFactory: TypeAlias = Callable[..., Awaitable[Client]]
+
+PATCH = [{"op": "add", "path": "/spec/priority", "value": 7}]
+REQUESTS = "sidecar_injection_requests_total"
+
+
+@dataclass
+class Core:
+    """Stands in for the core: answers what it is told to, and remembers what it was asked."""
+
+    answer: Injected | Skipped | Exception
+    asked: list[tuple[str, dict[str, Any], RequestFacts]] = field(default_factory=list)
+
+    def __call__(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped:
+        self.asked.append((revision.name, pod, facts))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> Core:
+    """The core of the handler, which injects unless a test says otherwise."""
+    stand_in = Core(Injected(pod={}, patch=PATCH, templates=("sidecar",)))
+    monkeypatch.setattr(inject, "inject_pod", stand_in)
+    return stand_in
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """Two revisions and a tag."""
+    return Registry(snapshot_of([fake_revision("default"), fake_revision("1-24")], parse_tags("prod: 1-24")))
+
+
+@pytest.fixture
+def collector() -> CollectorRegistry:
+    """Where the metrics count."""
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(collector: CollectorRegistry) -> Metrics:
+    """The metrics of the injector."""
+    return Metrics(collector)
+
+
+@pytest.fixture
+def lifecycle() -> Lifecycle:
+    """A server that serves."""
+    lifecycle = Lifecycle()
+    lifecycle.enter(Phase.SERVING)
+    return lifecycle
+
+
+@pytest.fixture
+def handler(core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle) -> InjectHandler:
+    """The handler of reviews."""
+    del core
+    return InjectHandler(registry, metrics, lifecycle)
+
+
+@pytest.fixture
+async def client(aiohttp_client: ClientFactory, handler: InjectHandler) -> Client:
+    """A client of the webhook's port."""
+    return await aiohttp_client(webhook_app(handler))

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from injector.metrics import Answered, Metrics, Outcome
+from injector.revisions.registry import Registry, Snapshot
+from injector.revisions.reload import LoadReport, RevisionState
+from injector.webhook.app import operations_app
+from injector.webhook.health import Operations
+from injector.webhook.lifecycle import Lifecycle, Phase
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from injector.revisions.reload import Loader
+    from tests.webhook.conftest import Client, ClientFactory
+
+PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/")
+
+
+@pytest.fixture
+async def operations(
+    aiohttp_client: ClientFactory, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
+) -> Client:
+    """A client of the operations port."""
+    report = LoadReport({"default": RevisionState("default", fake_revision())})
+    loader = cast("Loader", SimpleNamespace(report=report))
+    handlers = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="1.2.3")
+    return await aiohttp_client(operations_app(handlers))
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_server_that_serves_answers_every_path(operations: Client, path: str) -> None:
+    response = await operations.get(path)
+
+    assert response.status == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_nothing_can_be_changed(operations: Client, path: str) -> None:
+    response = await operations.post(path)
+
+    assert response.status == 405
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DRAINING, Phase.CLOSING])
+async def test_it_is_ready_only_while_it_serves(operations: Client, lifecycle: Lifecycle, phase: Phase) -> None:
+    lifecycle.enter(phase)
+
+    ready, live = await operations.get("/readyz"), await operations.get("/livez")
+
+    assert (ready.status, await ready.text()) == (503, phase.value)
+    assert live.status == 200
+
+
+async def test_it_is_not_ready_without_a_revision(operations: Client, registry: Registry) -> None:
+    registry.swap(Snapshot())
+
+    response = await operations.get("/readyz")
+
+    assert (response.status, await response.text()) == (503, "no revision is served")
+
+
+async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:
+    metrics.answered(Answered(Outcome.SUCCESS, {}, revision="1-24"))
+
+    response = await operations.get("/metrics")
+
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert 'sidecar_injection_requests_total{revision="1-24",tag=""} 1.0' in await response.text()
+
+
+@pytest.mark.parametrize("path", ["/", "/status.json"])
+async def test_the_status_is_json_that_nobody_keeps(operations: Client, path: str) -> None:
+    response = await operations.get(path)
+
+    found = await response.json()
+    assert (found["version"], [each["name"] for each in found["revisions"]]) == ("1.2.3", ["default"])
+    assert response.headers["Cache-Control"] == "no-store"
+
+
+async def test_the_webhook_is_not_on_this_port(operations: Client) -> None:
+    assert (await operations.post("/inject")).status == 404

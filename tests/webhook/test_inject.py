@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import (
+    AnnotationError,
+    ConfigError,
+    DataError,
+    InjectorError,
+    ManifestError,
+    OverlayError,
+    ReviewError,
+    TemplateRenderError,
+    UnknownRevisionError,
+)
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.webhook.app import MAX_BODY
+from injector.webhook.inject import reason_of
+from injector.webhook.lifecycle import Lifecycle, Phase
+from tests.factories import UID, make_pod, make_review
+from tests.webhook.conftest import PATCH, REQUESTS, Client, Core
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+JSON = {"Content-Type": "application/json"}
+CANARY = "s3cr3t-value"
+
+
+async def answer_of(client: Client, path: str = "/inject", review: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What a review is answered, by HTTP status 200."""
+    response = await client.post(path, json=review or make_review())
+    assert (response.status, response.content_type) == (200, "application/json"), await response.text()
+    found: dict[str, Any] = await response.json()
+    return found
+
+
+def failures(collector: CollectorRegistry, reason: str, revision: str = "unknown", tag: str = "") -> float | None:
+    labels = {"revision": revision, "tag": tag, "reason": reason}
+    return collector.get_sample_value("sidecar_injection_failure_total", labels)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_an_injected_pod_is_answered_with_its_patch_in_the_version_asked(client: Client, version: str) -> None:
+    answer = await answer_of(client, review=make_review(version=version))
+
+    assert (answer["apiVersion"], answer["kind"]) == (f"admission.k8s.io/{version}", "AdmissionReview")
+    response = answer["response"]
+    assert (response["uid"], response["allowed"], response["patchType"]) == (UID, True, "JSONPatch")
+    assert json.loads(base64.b64decode(response["patch"])) == PATCH
+
+
+async def test_a_skipped_pod_is_allowed_without_a_patch_and_with_its_warnings(client: Client, core: Core) -> None:
+    core.answer = Skipped("label", "the label says so", ("odd label",))
+
+    assert (await answer_of(client))["response"] == {"uid": UID, "allowed": True, "warnings": ["odd label"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "revision", "envs"),
+    [
+        ("/inject", "default", {}),
+        ("/inject/", "default", {}),
+        ("/inject/1-24", "1-24", {}),
+        ("/inject/prod", "1-24", {}),
+        ("/inject/prod?timeout=10s", "1-24", {}),
+        ("/inject/cluster/c1/net/n--slash--1", "default", {"ISTIO_META_CLUSTER_ID": "c1", "ISTIO_META_NETWORK": "n/1"}),
+        ("/inject/1-24/cluster/c1", "1-24", {"ISTIO_META_CLUSTER_ID": "c1"}),
+        ("/inject/:ENV:cluster=c1", "default", {"ISTIO_META_CLUSTER_ID": "c1"}),
+    ],
+)
+async def test_the_path_chooses_the_revision_and_adds_to_the_proxys_environment(
+    client: Client, core: Core, path: str, revision: str, envs: dict[str, str]
+) -> None:
+    await answer_of(client, path, make_review(make_pod("hello"), namespace="shop"))
+
+    ((name, pod, facts),) = core.asked
+    assert (name, pod["metadata"]["name"]) == (revision, "hello")
+    assert (facts.namespace, dict(facts.proxy_envs), facts.namespace_meta) == ("shop", envs, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/inject/nope", "no revision or tag 'nope' is served here; known are 1-24, default, prod"),
+        ("/inject/NOPE", "'NOPE' cannot be the name of a revision or tag"),
+        ("/inject/..%2f..%2fetc", "'../../etc' cannot be the name of a revision or tag"),
+    ],
+)
+async def test_an_unknown_revision_is_denied_with_the_uid_and_the_known_names(
+    client: Client, collector: CollectorRegistry, path: str, says: str
+) -> None:
+    response = (await answer_of(client, path))["response"]
+
+    assert (response["uid"], response["allowed"]) == (UID, False)
+    assert says in response["status"]["message"]
+    assert failures(collector, "unknown_revision") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AnnotationError("is wrong", where="metadata.annotations[a]", hint="correct it"), "annotation"),
+        (TemplateRenderError("nil pointer", where="sidecar:3"), "template"),
+        (OverlayError("no pod"), "overlay"),
+        (ManifestError("cannot unmarshal"), "pod"),
+        (DataError("other"), "other"),
+    ],
+)
+async def test_what_cannot_be_injected_is_denied_with_the_words_of_the_error(
+    client: Client, core: Core, collector: CollectorRegistry, error: DataError, reason: str
+) -> None:
+    core.answer = error
+
+    response = (await answer_of(client, "/inject/prod"))["response"]
+
+    assert response == {"uid": UID, "allowed": False, "status": {"message": str(error)}}
+    assert failures(collector, reason, "1-24", "prod") == 1
+
+
+async def test_a_fault_of_the_injector_is_denied_with_the_uid_and_no_traceback(
+    client: Client, core: Core, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    core.answer = KeyError(CANARY)
+
+    response = (await answer_of(client))["response"]
+
+    assert (response["uid"], response["allowed"]) == (UID, False)
+    assert response["status"]["message"] == f"internal error (KeyError); the injector's log has the uid {UID}"
+    assert failures(collector, "internal", "default") == 1
+    assert f"uid='{UID}' revision=default KeyError at " in caplog.text
+    assert "conftest.py:" in caplog.text
+    assert CANARY not in caplog.text
+
+
+async def test_a_patch_that_cannot_be_written_is_denied_too(client: Client, core: Core) -> None:
+    core.answer = Injected(pod={}, patch=[{"op": "add", "path": "/x", "value": object()}], templates=())
+
+    assert (await answer_of(client))["response"]["allowed"] is False
+
+
+async def test_a_review_with_a_uid_and_no_pod_is_denied_with_it(client: Client, collector: CollectorRegistry) -> None:
+    response = (await answer_of(client, review=make_review(object=None)))["response"]
+
+    assert (response["uid"], response["allowed"]) == (UID, False)
+    assert "no object" in response["status"]["message"]
+    assert failures(collector, "review") == 1
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
+async def test_json_is_taken_with_a_charset_and_without(client: Client, content_type: str) -> None:
+    response = await client.post("/inject", data=json.dumps(make_review()), headers={"Content-Type": content_type})
+
+    assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "status", "reason", "says"),
+    [
+        (b"{}", {"Content-Type": "text/plain"}, 415, "content_type", "must be application/json"),
+        (b"{}", {"Content-Type": "application/yaml"}, 415, "content_type", "must be application/json"),
+        (b"{}", {**JSON, "Content-Encoding": "gzip"}, 415, "content_type", "without an encoding"),
+        (b"", JSON, 400, "empty_body", "no body found"),
+        (b"{", JSON, 400, "undecodable", "could not decode body"),
+        (b"\xff", JSON, 400, "undecodable", "could not decode body"),
+        (b"[" * 100_000, JSON, 400, "undecodable", "could not decode body"),
+        (b'{"a": NaN}', JSON, 400, "undecodable", "could not decode body"),
+        (b"{}", JSON, 400, "undecodable", "no AdmissionReview"),
+        (b"7", JSON, 400, "undecodable", "no AdmissionReview"),
+        (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', JSON, 400, "undecodable", "no request"),
+        (b" " * (MAX_BODY + 1), JSON, 413, "too_large", f"larger than {MAX_BODY} bytes"),
+    ],
+    ids=lambda value: "" if isinstance(value, bytes | dict) else None,
+)
+async def test_what_is_no_review_is_refused_by_its_status_and_counted(
+    client: Client,
+    collector: CollectorRegistry,
+    data: bytes,
+    headers: dict[str, str],
+    status: int,
+    reason: str,
+    says: str,
+) -> None:
+    response = await client.post("/inject/prod", data=io.BytesIO(data), headers=headers)
+
+    assert response.status == status
+    text = await response.text()
+    assert says in text
+    assert len(text.splitlines()) == 1
+    assert failures(collector, reason) == 1
+    assert collector.get_sample_value(REQUESTS, {"revision": "unknown", "tag": ""}) == 1
+
+
+async def test_a_body_of_the_largest_size_is_read(client: Client) -> None:
+    body = json.dumps(make_review()).encode()
+
+    response = await client.post("/inject", data=io.BytesIO(body.ljust(MAX_BODY)), headers=JSON)
+
+    assert response.status == 200
+
+
+async def test_a_body_without_a_length_is_cut_at_the_same_size(client: Client) -> None:
+    async def chunks() -> Any:
+        for _ in range(MAX_BODY // 65536 + 1):
+            yield b" " * 65536
+
+    response = await client.post("/inject", data=chunks(), headers=JSON)
+
+    assert response.status == 413
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/inject", 405), ("PUT", "/inject/prod", 405), ("POST", "/", 404), ("POST", "/injector", 404)],
+)
+async def test_other_methods_and_paths_are_nobodys(client: Client, method: str, path: str, status: int) -> None:
+    response = await client.request(method, path, json=make_review())
+
+    assert response.status == status
+
+
+async def test_a_connection_is_kept_while_serving_and_closed_while_draining(
+    client: Client, lifecycle: Lifecycle
+) -> None:
+    kept = await client.post("/inject", json=make_review())
+    lifecycle.enter(Phase.DRAINING)
+    closed = await client.post("/inject", json=make_review())
+
+    assert (kept.status, kept.headers.get("Connection")) == (200, None)
+    assert (closed.status, closed.headers.get("Connection")) == (200, "close")
+
+
+async def test_a_server_that_closes_sends_callers_elsewhere(
+    client: Client, lifecycle: Lifecycle, collector: CollectorRegistry
+) -> None:
+    lifecycle.enter(Phase.CLOSING)
+
+    response = await client.post("/inject", json=make_review())
+
+    assert (response.status, response.headers["Retry-After"], response.headers["Connection"]) == (503, "1", "close")
+    assert failures(collector, "draining") == 1
+
+
+async def test_every_outcome_is_counted_for_the_revision_and_the_tag(
+    client: Client, core: Core, collector: CollectorRegistry
+) -> None:
+    asked = {"revision": "1-24", "tag": "prod"}
+
+    await answer_of(client, "/inject/prod")
+    core.answer = Skipped("label", "no")
+    await answer_of(client, "/inject/prod")
+
+    assert collector.get_sample_value(REQUESTS, asked) == 2
+    assert collector.get_sample_value("sidecar_injection_success_total", asked) == 1
+    assert collector.get_sample_value("sidecar_injection_skip_total", {**asked, "reason": "label"}) == 1
+    assert collector.get_sample_value(
+        "sidecar_injection_time_seconds_count", {**asked, "stage": "inject"}
+    ) == collector.get_sample_value("sidecar_injection_time_seconds_count", {**asked, "stage": "total"})
+
+
+async def test_a_denial_is_logged_by_names_and_reason_and_never_by_value(
+    client: Client, core: Core, caplog: pytest.LogCaptureFixture
+) -> None:
+    core.answer = AnnotationError(f"invalid value '{CANARY}'", where="metadata.annotations[a]")
+    pod = make_pod(annotations={"a": CANARY}, containers=[{"name": "x", "env": [{"name": "A", "value": CANARY}]}])
+
+    with caplog.at_level(logging.DEBUG, "injector"):
+        await answer_of(client, "/inject/prod", make_review(pod))
+
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("injector")] == [
+        f"denied: uid='{UID}' revision=1-24 reason=annotation at='metadata.annotations[a]'"
+    ]
+    assert CANARY not in caplog.text
+
+
+async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    await answer_of(client, "/inject/nope", make_review(uid="a\nINFO forged " + "x" * 500))
+
+    (record,) = [record for record in caplog.records if record.name.startswith("injector")]
+    assert "\n" not in record.getMessage()
+    assert len(record.getMessage()) < 300
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (UnknownRevisionError("x"), "unknown_revision"),
+        (ReviewError("x"), "review"),
+        (ConfigError("x"), "config"),
+        (InjectorError("x"), "other"),
+    ],
+)
+def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> None:
+    assert reason_of(error) == reason
+
+

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import aiohttp
+import pytest
+
+from injector.errors import InjectorError
+from injector.revisions.reload import LoadReport
+from injector.webhook.server import Listeners, Services, serve
+from injector.webhook.tls import server_context
+from tests.factories import UID, make_review
+from tests.webhook.certificates import write_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
+    from injector.revisions.reload import Loader
+    from tests.webhook.conftest import Core
+
+LISTENERS = Listeners("127.0.0.1", 0, 0, None, 0.0)
+LIMIT = 20.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server in this process."""
+
+    port: int
+    ops_port: int
+    task: asyncio.Task[None]
+
+    def url(self, path: str, scheme: str = "http") -> str:
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+    def ops(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.ops_port}{path}"
+
+    async def end(self) -> None:
+        """Tell the server to end, and wait until it did."""
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(LIMIT):
+            await self.task
+
+
+@pytest.fixture
+def services(core: Core, registry: Registry, metrics: Metrics) -> Services:
+    del core
+    return Services(registry, cast("Loader", SimpleNamespace(report=LoadReport())), metrics, "1.2.3")
+
+
+@asynccontextmanager
+async def running(listeners: Listeners, services: Services) -> AsyncIterator[Running]:
+    """Run a server for as long as a test needs it."""
+    ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(listeners, services, started=lambda *found: ports.set_result(found)))
+    await asyncio.wait([task, ports], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        await task
+    yield Running(*ports.result(), task)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> None:
+    async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
+        async with session.get(server.ops("/readyz")) as ready:
+            assert ready.status == 200
+        async with session.post(server.url("/inject"), json=make_review()) as answer:
+            assert (await answer.json())["response"]["uid"] == UID
+        await server.end()
+
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.post(server.url("/inject"), json=make_review())
+
+
+async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    trusting.check_hostname = False
+
+    async with (
+        running(replace(LISTENERS, tls=server_context(certificate, key)), services) as server,
+        aiohttp.ClientSession() as session,
+        session.post(server.url("/inject", "https"), json=make_review(), ssl=trusting) as answer,
+    ):
+        assert answer.status == 200
+
+
+async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:
+    async with (
+        running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        status = 200
+        while status == 200:
+            async with session.get(server.ops("/readyz")) as ready:
+                status = ready.status
+        async with session.post(server.url("/inject"), json=make_review()) as answer:
+            assert (status, answer.status, answer.headers["Connection"]) == (503, 200, "close")
+        # A second signal cuts the delay short.
+        await server.end()
+
+
+async def test_a_compressed_body_is_refused_and_never_inflated(services: Services) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+
+    async with (
+        running(LISTENERS, services) as server,
+        aiohttp.ClientSession() as session,
+        session.post(server.url("/inject"), data=b"no gzip at all", headers=headers) as answer,
+    ):
+        assert (answer.status, "without an encoding" in await answer.text()) == (415, True)
+
+
+async def test_a_port_that_is_taken_is_named(services: Services) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(InjectorError, match=rf"127.0.0.1:{port}: cannot listen: .*; choose another --bind or port"):
+            await serve(replace(LISTENERS, port=port), services, started=lambda *_: None)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+from injector.errors import ConfigError
+from injector.metrics import RevisionRow
+from injector.revisions.registry import snapshot_of
+from injector.revisions.reload import LoadReport, RevisionState
+from injector.revisions.tags import parse_tags
+from injector.webhook.lifecycle import Phase
+from injector.webhook.status import revision_rows, status
+from tests.revisions.fakes import fake_revision
+
+GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
+KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
+BROKEN = RevisionState("c", None, ConfigError("is missing"))
+REPORT = LoadReport({"a": GOOD, "b": KEPT, "c": BROKEN}, (ConfigError("leads nowhere", where="tag `x`"),))
+
+
+def test_the_status_says_what_is_served_and_what_is_wrong() -> None:
+    snapshot = snapshot_of([fake_revision("a"), fake_revision("b")], parse_tags("prod: {a: 9, b: 1}\ndefault: b"))
+
+    found = status(snapshot, REPORT, Phase.SERVING, version="1.2.3")
+
+    assert json.loads(json.dumps(found)) == found
+    assert (found["version"], found["phase"], found["default"]) == ("1.2.3", "serving", "default")
+    assert [(each["name"], each["served"], each["valid"], each["error"]) for each in found["revisions"]] == [
+        ("a", True, True, None),
+        ("b", True, False, "b/config: is empty"),
+        ("c", False, False, "is missing"),
+    ]
+    assert found["revisions"][0] == {
+        "name": "a",
+        "served": True,
+        "valid": True,
+        "error": None,
+        "notes": ["policy: none"],
+        "istioVersion": "1.24",
+        "versionReason": "stated",
+        "engine": "go",
+        "writtenRevision": "a",
+        "fingerprint": "f00d",
+        "origin": "revisions/a",
+        "loadedAt": 12.5,
+    }
+    assert found["tags"] == [
+        {"name": "default", "revision": "b", "weights": {"b": 1}},
+        {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}},
+    ]
+    assert found["tagErrors"] == ["tag `x`: leads nowhere"]
+
+
+def test_the_metrics_get_the_same_revisions() -> None:
+    assert revision_rows(REPORT) == {
+        "a": RevisionRow(True, 12.5, "1.24", "f00d"),
+        "b": RevisionRow(False, 1.0, "1.24", "f00d"),
+        "c": RevisionRow(False),
+    }
