@@ -135,7 +135,9 @@ def _text(value: Any, key: str) -> str:
 
 def allowed(request: Request, *, warnings: Sequence[str] = (), audit: Mapping[str, str] | None = None) -> Response:
     """Answer: go on, unchanged."""
-    return Response(request.uid, request.api_version, allowed=True, warnings=tuple(warnings), audit_annotations=audit or {})
+    return Response(
+        request.uid, request.api_version, allowed=True, warnings=tuple(warnings), audit_annotations=audit or {}
+    )
 
 
 def patched(

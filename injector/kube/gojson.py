@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from injector.errors import DataError
+from injector.kube.gofloat import go_float
 
 _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _HTML = re.compile("[<>&\u2028\u2029]")
@@ -16,7 +15,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) -> str:
-    """Return JSON data as compact JSON in Go's spelling.
+    """Return JSON data as compact JSON in the spelling of Go 1.22 and later.
 
     Args:
         value: JSON data; integers of any Go type, floats as float64.
@@ -55,40 +54,14 @@ def _write(value: Any, parts: list[str], *, sort_keys: bool, escaped: re.Pattern
 
 def _write_members(value: dict[str, Any], parts: list[str], *, sort_keys: bool, escaped: re.Pattern[str]) -> None:
     separator = "{"
-    for key in sorted(value, key=_utf8) if sort_keys else value:
+    for key in sorted(value) if sort_keys else value:
         parts.append(f"{separator}{go_string(str(key), escaped)}:")
         _write(value[key], parts, sort_keys=sort_keys, escaped=escaped)
         separator = ","
     parts.append("}" if separator == "," else "{}")
 
 
-def _utf8(key: str) -> bytes:
-    return key.encode("utf-8", "surrogatepass")
-
-
 def go_string(text: str, escaped: re.Pattern[str] = _HTML) -> str:
     """Return a JSON string; what is no Unicode becomes U+FFFD, as in Go."""
-    quoted = encode_basestring(_SURROGATE.sub("\ufffd", text))
+    quoted = encode_basestring(text if text.isascii() else _SURROGATE.sub("\ufffd", text))
     return escaped.sub(lambda match: _ESCAPED[match[0]], quoted)
-
-
-def go_float(value: float) -> str:
-    """Return a float64 as encoding/json prints it: the shortest text, with an exponent below 1e-6 and from 1e21 on.
-
-    Raises:
-        DataError: it is infinite or no number.
-    """
-    if not math.isfinite(value):
-        raise DataError(f"json: unsupported value: {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}")
-    magnitude = abs(value)
-    if value and (magnitude < 1e-6 or magnitude >= 1e21):  # noqa: PLR2004 - encoding/json's own limits
-        mantissa, _, exponent = f"{value!r}e".partition("e")
-        if exponent:
-            power = int(exponent.rstrip("e"))
-            return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power):02d}".replace("e-0", "e-")
-        return mantissa
-    text = repr(value)
-    if "e" in text:
-        digits = -int(text.partition("e")[2]) + len(text.partition("e")[0].replace("-", "").replace(".", "")) - 1
-        text = f"{value:.{max(digits, 0)}f}"
-    return text.removesuffix(".0")

@@ -82,7 +82,9 @@ def _compare_by_position(before: list[Any], after: list[Any], path: str, operati
     for index in range(common):
         _compare(before[index], after[index], f"{path}/{index}", operations)
     operations.extend({"op": "remove", "path": f"{path}/{index}"} for index in range(len(before) - 1, common - 1, -1))
-    operations.extend({"op": "add", "path": f"{path}/{index}", "value": after[index]} for index in range(common, len(after)))
+    operations.extend(
+        {"op": "add", "path": f"{path}/{index}", "value": after[index]} for index in range(common, len(after))
+    )
 
 
 def _compare_by_name(before: list[Any], after: list[Any], name: str, path: str, operations: list[Operation]) -> None:

@@ -19,9 +19,7 @@ _DECIMAL_BY_POWER: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_DOWN: Final = sorted(_BINARY.items(), key=lambda item: -item[1])
 _MAX: Final = Decimal(2**63 - 1)
 _NANO: Final = Decimal(1).scaleb(-9)
-_FORMAT_ERROR: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
+_FORMAT_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NUMBER_ERROR: Final = "unable to parse numeric part of quantity"
 _SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
 

@@ -256,5 +256,7 @@ def _plain(value: Any) -> Any:
         return found if len(found) != len(value) or any(found[k] is not value[k] for k in found) else value
     if isinstance(value, list):
         items = [kept for item in value if (kept := _plain(item)) is not _NOTHING]
-        return items if len(items) != len(value) or any(a is not b for a, b in zip(items, value, strict=True)) else value
+        return (
+            items if len(items) != len(value) or any(a is not b for a, b in zip(items, value, strict=True)) else value
+        )
     return value

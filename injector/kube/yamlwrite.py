@@ -1,7 +1,8 @@
 """YAML written as Go's sigs.k8s.io/yaml (v1.6.0) writes it.
 
-Its emitter is a port of libyaml's, so libyaml writes here; what differs is chosen before: the style of each string (go-yaml v2
-encode.go ``stringv``), the text of numbers and the order of keys (sorter.go).
+go-yaml's emitter is a port of libyaml's, so libyaml writes here; what differs is chosen before: the style of each
+string (go.yaml.in/yaml/v2 encode.go), the text of numbers and the order of keys (sorter.go). Text that Go itself cannot
+write, or writes so that it reads back as another (control characters, line ends of Unicode), is written to read back.
 """
 
 from __future__ import annotations
@@ -12,104 +13,96 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
+from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names the dumpers alone
 
-from injector.kube.gojson import go_float
-from injector.kube.yamlread import is_timestamp, resolve_plain
+from injector.kube.gofloat import go_float, shortest_float
+from injector.kube.yamlscalar import is_timestamp, resolve_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable
+
+    Emit = Callable[[yaml.Event], None]
 
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
 _NO_FOLD: Final = 2**31 - 1
 _FOLD: Final = 80
 _IMPLICIT: Final = (True, True)
+_END_MARK: Final = "...\n"
 
 
-def dump_yaml(value: Any, *, fold: bool = False) -> str:
-    """Return JSON data as YAML: sorted keys, no folded lines; ``fold`` wraps at 80 columns as versions before 1.2 did."""
+def dump_yaml(value: Any, *, fold: bool = True) -> str:
+    """Return JSON data as YAML: keys sorted, plain and quoted text wrapped at 80 columns.
+
+    ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other.
+
+    Raises:
+        DataError: a number that is infinite or none.
+    """
     stream = io.StringIO()
-    emitter = yaml.cyaml.CEmitter(stream, width=_FOLD if fold else _NO_FOLD, allow_unicode=True)
+    emitter = CEmitter(stream, width=_FOLD if fold else _NO_FOLD, allow_unicode=True)
     try:
-        for event in _document(value):
-            emitter.emit(event)
+        emitter.emit(yaml.StreamStartEvent())
+        emitter.emit(yaml.DocumentStartEvent(explicit=False))
+        _emit(value, emitter.emit)
+        emitter.emit(yaml.DocumentEndEvent(explicit=False))
+        emitter.emit(yaml.StreamEndEvent())
     finally:
         emitter.dispose()
-    return stream.getvalue().removesuffix("...\n")
+    text = stream.getvalue()
+    # libyaml ends a document with the mark where its last text may have no end; go-yaml does not.
+    return text.removesuffix(_END_MARK) if text.endswith("\n" + _END_MARK) else text
 
 
-def _document(value: Any) -> Iterator[yaml.Event]:
-    yield yaml.StreamStartEvent()
-    yield yaml.DocumentStartEvent(explicit=False)
-    yield from _node(value)
-    yield yaml.DocumentEndEvent(explicit=False)
-    yield yaml.StreamEndEvent()
-
-
-def _node(value: Any) -> Iterator[yaml.Event]:
+def _emit(value: Any, emit: Emit) -> None:
     if isinstance(value, dict):
-        yield yaml.MappingStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value)
-        for key in sorted(value, key=_KEY):
-            yield _scalar(str(key))
-            yield from _node(value[key])
-        yield yaml.MappingEndEvent()
+        emit(yaml.MappingStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
+        for key in _sorted(value):
+            emit(_scalar(key))
+            _emit(value[key], emit)
+        emit(yaml.MappingEndEvent())
     elif isinstance(value, list):
-        yield yaml.SequenceStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value)
+        emit(yaml.SequenceStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
         for item in value:
-            yield from _node(item)
-        yield yaml.SequenceEndEvent()
+            _emit(item, emit)
+        emit(yaml.SequenceEndEvent())
     else:
-        yield _scalar(value)
+        emit(_scalar(value))
 
 
 def _scalar(value: Any) -> yaml.Event:
-    text, style = _text_and_style(value)
+    style = _style(value) if isinstance(value, str) else None
+    text = value if isinstance(value, str) else _text(value)
     return yaml.ScalarEvent(anchor=None, tag=None, implicit=_IMPLICIT, value=text, style=style)
 
 
-def _text_and_style(value: Any) -> tuple[str, str | None]:
-    if isinstance(value, str):
-        return value, _style(value)
+def _text(value: Any) -> str:
     if value is None:
-        return "null", None
+        return "null"
     if isinstance(value, bool):
-        return "true" if value else "false", None
+        return "true" if value else "false"
     if isinstance(value, float):
-        return _float_text(value), None
-    return str(int(value)), None
-
-
-def _float_text(value: float) -> str:
-    # A float goes through JSON's text, which go-yaml reads back as an integer where it has neither point nor exponent.
-    text = go_float(value)
-    resolved = resolve_plain(text)
-    return text if isinstance(resolved, int) else _shortest(resolved)
-
-
-def _shortest(value: float) -> str:
-    """Return a float as strconv.FormatFloat(v, 'g', -1, 64) prints it."""
-    text = repr(value)
-    mantissa, _, exponent = text.partition("e")
-    if not exponent:
-        digits = mantissa.replace("-", "").replace(".", "").strip("0")
-        power = len(mantissa.lstrip("-").partition(".")[0]) - 1
-        if mantissa.endswith(".0") and power < 21:  # noqa: PLR2004 - Go's threshold of the shortest form
-            return mantissa[:-2]
-        return mantissa if digits else "0"
-    power = int(exponent)
-    if -4 <= power < 21:  # noqa: PLR2004 - the same
-        return f"{value:f}".rstrip("0").rstrip(".") if power >= 0 else mantissa
-    return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power):02d}"
+        # A float passes through JSON's text, which go-yaml reads: an integer where it has neither point nor exponent.
+        text = go_float(value)
+        number = resolve_plain(text)
+        return str(number) if type(number) is int else shortest_float(number)
+    return str(int(value))
 
 
 def _style(text: str) -> str | None:
     if "\n" in text:
         return "|"
-    plain = isinstance(resolve_plain(text), str) and not is_timestamp(text) and text != "<<" and not _BASE60.fullmatch(text)
+    plain = type(resolve_plain(text)) is str and not is_timestamp(text) and not _BASE60.fullmatch(text)
     return None if plain else '"'
 
 
+def _sorted(keys: Iterable[str]) -> list[str]:
+    """Sort keys as go-yaml does: letters after other characters, digits by the number they write."""
+    if all(map(str.isalpha, keys)):
+        return sorted(keys)
+    return sorted(keys, key=_ORDER)
+
+
 def _compare(left: str, right: str) -> int:
-    """Order keys as go-yaml does: letters after other characters, numbers inside by their value."""
     for index, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:
             return _compare_at(left, right, index)
@@ -133,8 +126,8 @@ def _compare_at(left: str, right: str, index: int) -> int:
 
 
 def _inside_number(text: str, index: int) -> int:
-    # A zero that continues a number counts as a digit of it, not as a leading zero.
-    while index > 0 and text[index - 1].isdigit():
+    """Return 1 where a zero at ``index`` continues a number, so that it counts as one of its digits."""
+    while index > 0 and text[index - 1].isdecimal():
         index -= 1
         if text[index] != "0":
             return 1
@@ -148,4 +141,4 @@ def _number_at(text: str, index: int, number: int) -> tuple[int, int]:
     return number, index
 
 
-_KEY: Final = cmp_to_key(_compare)
+_ORDER: Final = cmp_to_key(_compare)

@@ -1,0 +1,120 @@
+"""Recorded from Go 1.26 with sigs.k8s.io/yaml v1.6.0 by recorder/yamlread: what YAML texts become as JSON."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from injector.errors import ManifestError
+from injector.kube.gojson import go_json
+from injector.kube.yamlread import load_yaml
+from tests.kube.recorded import recorded
+
+CASES = recorded("yaml_read")
+MORE_THAN_GO = [
+    case["name"] for case in CASES if "error" in case and "\\/" in case["input"] and "escape" in case["error"]
+]
+
+
+def text_of(case: dict[str, Any]) -> str | bytes:
+    return base64.b64decode(case["input"]) if case.get("base64") else str(case["input"])
+
+
+def read(case: dict[str, Any]) -> str:
+    """What we read, as Go prints JSON, or the error."""
+    try:
+        return go_json(load_yaml(text_of(case)), sort_keys=True)
+    except ManifestError as error:
+        return f"error: {error}"
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    assert len(CASES) > 1300
+
+
+def test_values_equal_gos() -> None:
+    # Go writes bytes that are no text as an escape, which a reader of the JSON cannot tell from the character.
+    wanted = {case["name"]: case["json"].replace("\\ufffd", "\ufffd") for case in CASES if "json" in case}
+
+    assert {case["name"]: read(case) for case in CASES if "json" in case} == wanted
+
+
+def test_what_go_refuses_is_refused() -> None:
+    accepted = [case["name"] for case in CASES if "error" in case and not read(case).startswith("error: ")]
+
+    assert accepted == MORE_THAN_GO
+
+
+def test_the_slash_escape_of_json_is_read_though_go_refuses_it() -> None:
+    assert len(MORE_THAN_GO) == 4
+    assert load_yaml(r'{"a": "\/"}') == {"a": "/"}
+
+
+def test_errors_name_a_line_wherever_go_names_one() -> None:
+    unplaced = [
+        case["name"]
+        for case in CASES
+        if case.get("error", "").startswith("yaml: line ")
+        and "line " not in read(case)
+        and case["name"] not in MORE_THAN_GO
+    ]
+
+    assert unplaced == []
+
+
+def test_integers_and_floats_are_told_apart() -> None:
+    assert [type(item) for item in load_yaml("[1, 1.0, 1e3, 0x10, 18446744073709551616]")] == [
+        int,
+        float,
+        float,
+        int,
+        float,
+    ]
+
+
+def test_an_error_says_where_what_and_what_to_do() -> None:
+    with pytest.raises(ManifestError) as caught:
+        load_yaml("a: 1\nb: [1,\n", where="pod.yaml")
+
+    assert caught.value.where == "pod.yaml"
+    assert caught.value.what.startswith("yaml: line 3: ")
+    assert caught.value.hint == "correct the YAML"
+
+
+def test_a_later_key_overwrites_an_earlier_one() -> None:
+    assert load_yaml("a: 1\na: 2\n") == {"a": 2}
+
+
+def test_only_the_first_document_is_read() -> None:
+    assert load_yaml("a: 1\n---\nb: [\n") == {"a": 1}
+
+
+def test_nesting_without_end_is_refused() -> None:
+    with pytest.raises(ManifestError, match="exceeded max depth"):
+        load_yaml("[" * 5000)
+
+
+def test_a_document_that_explodes_through_aliases_is_refused() -> None:
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 12))
+
+    with pytest.raises(ManifestError, match="line 4: document contains excessive aliasing"):
+        load_yaml(f"l0: &l0 [x, x, x, x, x, x, x, x, x, x]\n{levels}")
+
+
+@pytest.mark.parametrize(("aliases", "accepted"), [(1000, True), (1300, False)])
+def test_the_larger_a_document_the_less_of_it_may_come_from_aliases(aliases: int, accepted: bool) -> None:
+    items = ", ".join(["x"] * 1000)
+    document = f"- &a [{items}]\n" + f"- [{items}]\n" * 390 + "- *a\n" * aliases
+
+    if accepted:
+        assert len(load_yaml(document)) == 391 + aliases
+    else:
+        with pytest.raises(ManifestError, match="excessive aliasing"):
+            load_yaml(document)
+
+
+def test_a_text_that_is_no_unicode_is_an_error() -> None:
+    with pytest.raises(ManifestError, match="yaml"):
+        load_yaml("a: \udc80")
