@@ -1,0 +1,119 @@
+"""The mesh config: the key ``mesh`` of ConfigMap ``istio``, with the ProxyConfig of single pods on top.
+
+Follows ``ApplyMeshConfig``, ``MergeProxyConfig`` and ``ApplyProxyConfig`` in pkg/config/mesh/mesh.go (1.30.3) and ``cleanProxyConfig`` in
+pkg/kube/inject/template.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import AnnotationError, ConfigError, DataError
+from injector.istio.meshdefaults import default_mesh_config, default_proxy_config
+from injector.istio.proto import Message, format_duration, parse_message, to_json
+from injector.istio.protoschema import MESH_CONFIG, PROXY_CONFIG, message_type
+from injector.kube.serial import load_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.istio.minor import Minor
+
+__all__ = ["apply_proxy_config", "format_duration", "parse_mesh_config", "proto_to_json"]
+
+# proxyMetadata is merged by key, and proxyHeaders by field, from these minors on; before, a document's replaces what was there.
+_METADATA_MERGED: Final[Minor] = (1, 10)
+_HEADERS_MERGED: Final[Minor] = (1, 19)
+_PROVIDERS_MERGED: Final[Minor] = (1, 11)
+_HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
+# What protoToJSON leaves out of a ProxyConfig where it equals the minor's default, with the minors that do.
+_CLEANED: Final[tuple[tuple[str, Minor, Minor], ...]] = (
+    *((name, (1, 6), (9, 9)) for name in ("configPath", "binaryPath", "serviceCluster", "drainDuration")),
+    ("parentShutdownDuration", (1, 6), (1, 16)),
+    *((name, (1, 7), (9, 9)) for name in ("controlPlaneAuthPolicy", "terminationDrainDuration")),
+    *(
+        (name, (1, 6), (9, 9))
+        for name in (
+            "discoveryAddress",
+            "envoyMetricsService",
+            "envoyAccessLogService",
+            "tracing",
+            "proxyAdminPort",
+            "statNameLength",
+            "statusPort",
+            "concurrency",
+        )
+    ),
+)
+
+
+def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
+    """Read a mesh config on top of the minor's defaults; None gives the defaults.
+
+    Raises:
+        ConfigError: it is no mapping, or a field has the wrong type.
+    """
+    data = load_yaml(text, where=where) if text is not None else {}
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise ConfigError("a mesh config is a mapping", where=where, hint="give the key `mesh` of ConfigMap istio")
+    defaults = default_mesh_config(minor)
+    merged = parse_message(MESH_CONFIG, data, base=defaults, where=where)
+    overlay = data.get("defaultConfig")
+    proxy = defaults["defaultConfig"]
+    if overlay is not None:
+        proxy = _merged_proxy_config(proxy, overlay, minor, where)
+    fields = {**merged.values, "defaultConfig": proxy}
+    if minor >= _PROVIDERS_MERGED:
+        added = merged.values.get("extensionProviders") if "extensionProviders" in data else None
+        fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], added or [])
+    return Message(merged.kind, fields)
+
+
+def _merged_providers(defaults: list[Any], added: list[Any]) -> list[Any]:
+    """Return the default extension providers with those of the document: by name replaced, else appended."""
+    by_name = {item.get("name"): item for item in added}
+    known = {item["name"] for item in defaults}
+    kept = [by_name.get(item["name"], item) for item in defaults]
+    return [*kept, *(item for item in added if item.get("name") not in known)]
+
+
+def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, where: str) -> dict[str, Any]:
+    merged = dict(parse_message(PROXY_CONFIG, overlay, base=base, where=where).values)
+    if minor >= _METADATA_MERGED and (base.get("proxyMetadata") or merged.get("proxyMetadata")):
+        merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
+    old, new = base.get("proxyHeaders"), merged.get("proxyHeaders")
+    if minor >= _HEADERS_MERGED and old is not None and new is not None:
+        kept = {name: old[name] for name in _HEADERS if name in old and new.get(name) is None}
+        merged["proxyHeaders"] = {**new, **kept}
+    return merged
+
+
+def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
+    """Return the mesh config with a pod's annotation ``proxy.istio.io/config`` on top of its default ProxyConfig.
+
+    Raises:
+        AnnotationError: the annotation is no ProxyConfig.
+    """
+    where = "metadata.annotations[proxy.istio.io/config]"
+    try:
+        data = load_yaml(text, where=where)
+        proxy = _merged_proxy_config(mesh.values["defaultConfig"], {} if data is None else data, minor, where)
+    except DataError as error:
+        raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error
+    return Message(mesh.kind, {**mesh.values, "defaultConfig": proxy})
+
+
+def proto_to_json(message: Message, minor: Minor) -> str:
+    """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
+    if message.kind is not message_type(PROXY_CONFIG):
+        return to_json(message)
+    defaults = default_proxy_config(minor)
+    cleaned = {name for name, first, last in _CLEANED if first <= minor <= last}
+    kept = {
+        name: value
+        for name, value in message.values.items()
+        if name not in cleaned or name not in defaults or value != defaults[name]
+    }
+    return to_json(Message(message.kind, kept))
