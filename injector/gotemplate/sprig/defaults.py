@@ -1,0 +1,187 @@
+"""Defaults, tests of emptiness and JSON (sprig's defaults.go), and reflection (reflect.go)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.floats import shortest_digits
+from injector.gotemplate.reflect import is_nil, is_true, kind_of, sorted_items, type_of
+from injector.gotemplate.values import Pointer, Struct
+
+_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+_LINES: Final = {0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def empty(value: Any) -> bool:
+    """Return whether a value is the zero value of its type, or has no elements."""
+    return not is_true(value)
+
+
+def dfault(default: Any, *given: Any) -> Any:
+    """Return the value given, or the default where it is empty."""
+    return given[0] if given and is_true(given[0]) else default
+
+
+def coalesce(*values: Any) -> Any:
+    """Return the first value that is not empty."""
+    return next((value for value in values if is_true(value)), None)
+
+
+def all_(*values: Any) -> bool:
+    """Return whether no value is empty."""
+    return all(is_true(value) for value in values)
+
+
+def any_(*values: Any) -> bool:
+    """Return whether some value is not empty."""
+    return any(is_true(value) for value in values)
+
+
+def ternary(yes: Any, no: Any, condition: bool) -> Any:  # noqa: FBT001 - sprig's own signature
+    """Return ``yes`` where the condition holds, else ``no``."""
+    return yes if condition else no
+
+
+def from_json(text: str) -> Any:
+    """Return decoded JSON, nil where it is none."""
+    try:
+        return must_from_json(text)
+    except FuncError:
+        return None
+
+
+def must_from_json(text: str) -> Any:
+    """Return decoded JSON."""
+    try:
+        return _floats(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError) as error:
+        raise FuncError(_json_fault(text, error)) from error
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _json_fault(text: str, error: Exception) -> str:
+    position = getattr(error, "pos", 0)
+    if not text.strip() or position >= len(text.rstrip()):
+        return "unexpected end of JSON input"
+    return f"invalid character '{text[position]}' looking for beginning of value"
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _floats(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_floats(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def to_json(value: Any) -> str:
+    """Return a value as JSON, empty where it has none."""
+    try:
+        return must_to_json(value)
+    except FuncError:
+        return ""
+
+
+def must_to_json(value: Any) -> str:
+    """Return a value as JSON."""
+    return _encode(value).translate(_HTML | _LINES)
+
+
+def to_pretty_json(value: Any) -> str:
+    """Return a value as indented JSON, empty where it has none."""
+    try:
+        return must_to_pretty_json(value)
+    except FuncError:
+        return ""
+
+
+def must_to_pretty_json(value: Any) -> str:
+    """Return a value as indented JSON."""
+    return _encode(value, "\n").translate(_HTML | _LINES)
+
+
+def must_to_raw_json(value: Any) -> str:
+    """Return a value as JSON without HTML escapes."""
+    return _encode(value).translate(_LINES)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as encoding/json sees it: what it says of itself, or its fields."""
+    as_json = getattr(value, "json_value", None)
+    if as_json is not None:
+        return as_json()
+    if isinstance(value, Pointer):
+        return None if value.target is None else plain(value.target)
+    if isinstance(value, Struct):
+        return {name: plain(item) for name, item in value.fields()}
+    return value
+
+
+def _encode(value: Any, newline: str = "") -> str:
+    value = plain(value)
+    if value is None or (isinstance(value, list | dict) and is_nil(value)):
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(str(value), ensure_ascii=False)
+    if isinstance(value, float):
+        return json_float(value)
+    if isinstance(value, int):
+        return str(int(value))
+    inner = newline + "  " if newline else ""
+    if isinstance(value, list):
+        return _joined("[", [_encode(item, inner) for item in value], "]", newline, inner)
+    if isinstance(value, dict):
+        colon = ": " if newline else ":"
+        members = [
+            f"{json.dumps(str(key), ensure_ascii=False)}{colon}{_encode(item, inner)}" for key, item in sorted_items(value)
+        ]
+        return _joined("{", members, "}", newline, inner)
+    raise FuncError(f"json: unsupported type: {type_of(value)}")
+
+
+def _joined(opening: str, parts: list[str], closing: str, newline: str, inner: str) -> str:
+    if not parts:
+        return opening + closing
+    return f"{opening}{inner}{f',{inner}'.join(parts)}{newline}{closing}"
+
+
+def json_float(value: float) -> str:
+    """Return a float64 as encoding/json prints it."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
+        raise FuncError(f"json: unsupported value: {'NaN' if value != value else '+Inf' if value > 0 else '-Inf'}")  # noqa: PLR0124
+    sign = "-" if str(value).startswith("-") else ""
+    digits, power = shortest_digits(abs(value), 64)
+    if value and not -6 <= power < 21:  # noqa: PLR2004 - encoding/json's own limits
+        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}".replace("e-0", "e-")
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    whole, fraction = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]
+    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+
+
+def type_is(wanted: str, value: Any) -> bool:
+    """Return whether a value has a type."""
+    return type_of(value) == wanted
+
+
+def type_is_like(wanted: str, value: Any) -> bool:
+    """Return whether a value has a type or is a pointer to it."""
+    return type_of(value) in (wanted, f"*{wanted}")
+
+
+def kind_is(wanted: str, value: Any) -> bool:
+    """Return whether a value has a kind."""
+    return kind_of(value) == wanted
+
+
+def fail(message: str) -> str:
+    """End the rendering with a message."""
+    raise FuncError(message)

@@ -1,0 +1,185 @@
+"""Lists (sprig's list.go)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from injector.gotemplate.builtins import slice_
+from injector.gotemplate.budget import check_size
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.reflect import is_true, kind_of
+from injector.gotemplate.sprig.strings import strslice
+from injector.gotemplate.values import Slice
+
+
+def _items(value: Any, cannot: str) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if value is None:
+        raise FuncError("runtime error: invalid memory address or nil pointer dereference")
+    raise FuncError(f"{cannot} on type {kind_of(value)}")
+
+
+def make_list(*values: Any) -> list[Any]:
+    """Return the arguments as a list."""
+    return list(values)
+
+
+def push(items: Any, value: Any) -> list[Any]:
+    """Return a list with a value added at its end."""
+    return [*_items(items, "Cannot push"), value]
+
+
+def prepend(items: Any, value: Any) -> list[Any]:
+    """Return a list with a value added at its front."""
+    return [value, *_items(items, "Cannot prepend")]
+
+
+def chunk(size: int, items: Any) -> Slice:
+    """Return a list cut into lists of at most ``size``."""
+    found = _items_of("Cannot chunk type", items)
+    if size < 1:
+        raise FuncError("runtime error: integer divide by zero" if size == 0 else "runtime error: makeslice: len out of range")
+    parts = [list(found[at : at + size]) for at in range(0, len(found), size)]
+    return Slice("[]interface {}", parts)
+
+
+def _items_of(text: str, value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    raise FuncError(f"{text} {kind_of(value)}")
+
+
+def last(items: Any) -> Any:
+    """Return the last item, nil of an empty list."""
+    found = _items(items, "Cannot find last")
+    return found[-1] if found else None
+
+
+def first(items: Any) -> Any:
+    """Return the first item, nil of an empty list."""
+    found = _items(items, "Cannot find first")
+    return found[0] if found else None
+
+
+def rest(items: Any) -> Any:
+    """Return a list without its first item."""
+    found = _items(items, "Cannot find rest")
+    return list(found[1:]) if found else Slice("interface {}", nil=True)
+
+
+def initial(items: Any) -> Any:
+    """Return a list without its last item."""
+    found = _items(items, "Cannot find initial")
+    return list(found[:-1]) if found else Slice("interface {}", nil=True)
+
+
+def sort_alpha(value: Any) -> Slice:
+    """Return the values of a list as text, sorted by bytes."""
+    return Slice("string", sorted(strslice(value), key=lambda text: text.encode("utf-8", "surrogateescape")))
+
+
+def reverse(items: Any) -> list[Any]:
+    """Return a list in reverse."""
+    return list(reversed(_items(items, "Cannot find reverse")))
+
+
+def compact(items: Any) -> list[Any]:
+    """Return a list without empty values."""
+    return [item for item in _items(items, "Cannot compact") if is_true(item)]
+
+
+def uniq(items: Any) -> list[Any]:
+    """Return a list with each value once."""
+    return _unique(_items(items, "Cannot find uniq"))
+
+
+def _unique(items: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        if not _contains(found, item):
+            found.append(item)
+    return found
+
+
+def _contains(items: list[Any], wanted: Any) -> bool:
+    return any(same(item, wanted) for item in items)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return whether two values are deeply equal: of one type and the same (reflect.DeepEqual)."""
+    if type(left) is not type(right) or getattr(left, "go_type", "") != getattr(right, "go_type", ""):
+        return False
+    if isinstance(left, list):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, float) and math.isnan(left):
+        return False
+    target = getattr(left, "target", None)
+    return bool(same(target, right.target)) if target is not None else bool(left == right)
+
+
+def without(items: Any, *omitted: Any) -> list[Any]:
+    """Return a list without the values given."""
+    return [item for item in _items(items, "Cannot find without") if not _contains(list(omitted), item)]
+
+
+def has(wanted: Any, items: Any) -> bool:
+    """Return whether a value is in a list."""
+    return items is not None and _contains(_items(items, "Cannot find has"), wanted)
+
+
+def slice_list(items: Any, *indices: Any) -> Any:
+    """Return a part of a list."""
+    if not isinstance(items, list):
+        raise FuncError(f"list should be type of slice or array but {kind_of(items)}")
+    if not items:
+        return None
+    bounds = [int(index) for index in indices[:2]]
+    begin = bounds[0] if bounds else 0
+    end = bounds[1] if len(bounds) > 1 else len(items)
+    if begin < 0 or end < begin or end > len(items):
+        raise FuncError("reflect.Value.Slice: slice index out of bounds")
+    return slice_(items, begin, end)
+
+
+def concat(*lists: Any) -> Any:
+    """Return the items of several lists."""
+    found: list[Any] = []
+    for items in lists:
+        if not isinstance(items, list):
+            raise FuncError(f"Cannot concat type {kind_of(items)} as list")
+        found += items
+    check_size(len(found), "concat")
+    return found
+
+
+def until(count: int) -> Slice:
+    """Return the integers from 0 up to, or down to, ``count``, without it."""
+    return until_step(0, count, -1 if count < 0 else 1)
+
+
+def until_step(start: int, stop: int, step: int) -> Slice:
+    """Return the integers from ``start`` to ``stop``, without it, by ``step``."""
+    if (stop < start and step >= 0) or (stop >= start and step <= 0):
+        return Slice("int")
+    numbers = range(start, stop, step)
+    check_size(len(numbers), "until")
+    return Slice("int", numbers)
+
+
+def seq(*params: int) -> str:
+    """Return integers as text, like the command of that name: ``seq end``, ``seq start end``, ``seq start step end``."""
+    if not 1 <= len(params) <= 3:  # noqa: PLR2004 - the three forms
+        return ""
+    start = params[0] if len(params) > 1 else 1
+    end = params[-1]
+    increment = -1 if end < start else 1
+    step = params[1] if len(params) == 3 else increment  # noqa: PLR2004 - the three forms
+    if len(params) == 3 and end < start and step > 0:  # noqa: PLR2004 - the three forms
+        return ""
+    return " ".join(str(number) for number in until_step(start, end + increment, step))
+
+

@@ -1,0 +1,210 @@
+"""Numbers (sprig's numeric.go, conversions as spf13/cast does them, decimal arithmetic as shopspring/decimal)."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.numbers import parse_float, parse_int
+from injector.gotemplate.printf import sprint
+from injector.gotemplate.values import Int64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INT64: Final = 2**63
+_OCTAL = re.compile(r"[+-]?[0-7]+", re.ASCII)
+_DIVISION_PLACES: Final = 16
+
+
+def _wrapped(number: int) -> Int64:
+    """Return a number as int64, wrapped around as Go's arithmetic does."""
+    return Int64((number + _INT64) % (2 * _INT64) - _INT64)
+
+
+def to_int64(value: Any) -> Int64:
+    """Return a value as int64; what is no number is 0."""
+    if isinstance(value, bool):
+        return Int64(value)
+    if isinstance(value, float):
+        return _wrapped(int(value)) if math.isfinite(value) and abs(value) < _INT64 else Int64(-_INT64)
+    if isinstance(value, int):
+        return _wrapped(int(value))
+    if isinstance(value, str):
+        return _int_of(value)
+    return Int64(0)
+
+
+def _int_of(text: str) -> Int64:
+    plain = _trimmed_zeros(text)
+    number = parse_int(plain)
+    if number is not None:
+        return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
+    return Int64(0)
+
+
+def _trimmed_zeros(text: str) -> str:
+    """Return a number's text as spf13/cast reads it: leading zeros and a fraction of zeros do not count."""
+    head, point, fraction = text.partition(".")
+    if point and not fraction.strip("0"):
+        text = head
+    body = text.lstrip("0")
+    if len(text) > 1 and text.startswith("0") and body[:1] not in ("x", "X", "b", "B", "o", "O"):
+        return body or "0"
+    return text
+
+
+def to_int(value: Any) -> int:
+    """Return a value as int."""
+    return int(to_int64(value))
+
+
+def to_float64(value: Any) -> float:
+    """Return a value as float64; what is no number is 0."""
+    if isinstance(value, str):
+        return parse_float(value) or 0.0
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def atoi(text: str) -> int:
+    """Return a decimal integer's value, 0 where the text is none."""
+    body = text[1:] if text[:1] in ("+", "-") else text
+    if not (body.isascii() and body.isdigit()):
+        return 0
+    number = int(text)
+    return max(-_INT64, min(number, _INT64 - 1))
+
+
+def to_decimal(value: Any) -> Int64:
+    """Return an octal number's value, 0 where the text is none."""
+    text = sprint(value)
+    number = int(text, 8) if _OCTAL.fullmatch(text) else 0
+    return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
+
+
+def add(*values: Any) -> Int64:
+    """Return a sum of integers."""
+    return _wrapped(sum(to_int64(value) for value in values))
+
+
+def add1(value: Any) -> Int64:
+    """Return an integer plus 1."""
+    return _wrapped(to_int64(value) + 1)
+
+
+def sub(left: Any, right: Any) -> Int64:
+    """Return a difference of integers."""
+    return _wrapped(to_int64(left) - to_int64(right))
+
+
+def mul(first: Any, *others: Any) -> Int64:
+    """Return a product of integers."""
+    product = int(to_int64(first))
+    for value in others:
+        product = int(_wrapped(product * to_int64(value)))
+    return Int64(product)
+
+
+def div(left: Any, right: Any) -> Int64:
+    """Return an integer quotient, cut towards zero."""
+    dividend, divisor = _operands(left, right)
+    quotient = abs(dividend) // abs(divisor)
+    return _wrapped(quotient if (dividend < 0) == (divisor < 0) else -quotient)
+
+
+def mod(left: Any, right: Any) -> Int64:
+    """Return the remainder of an integer division, with the dividend's sign."""
+    dividend, divisor = _operands(left, right)
+    remainder = abs(dividend) % abs(divisor)
+    return Int64(-remainder if dividend < 0 else remainder)
+
+
+def _operands(left: Any, right: Any) -> tuple[int, int]:
+    divisor = int(to_int64(right))
+    if divisor == 0:
+        raise FuncError("runtime error: integer divide by zero")
+    return int(to_int64(left)), divisor
+
+
+def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, others: tuple[Any, ...]) -> float:
+    with localcontext() as context:
+        context.prec = 400
+        result = Decimal(repr(to_float64(first)))
+        for value in others:
+            try:
+                result = operation(result, Decimal(repr(to_float64(value))))
+            except (DivisionByZero, InvalidOperation):
+                raise FuncError("decimal division by 0") from None
+        return float(result)
+
+
+def addf(*values: Any) -> float:
+    """Return a sum."""
+    return _decimal(Decimal.__add__, 0.0, values)
+
+
+def add1f(value: Any) -> float:
+    """Return a number plus 1."""
+    return _decimal(Decimal.__add__, value, (1,))
+
+
+def subf(first: Any, *others: Any) -> float:
+    """Return a difference."""
+    return _decimal(Decimal.__sub__, first, others)
+
+
+def mulf(first: Any, *others: Any) -> float:
+    """Return a product."""
+    return _decimal(Decimal.__mul__, first, others)
+
+
+def divf(first: Any, *others: Any) -> float:
+    """Return a quotient, to 16 decimal places."""
+    return _decimal(lambda a, b: round(a / b, _DIVISION_PLACES), first, others)
+
+
+def biggest(first: Any, *others: Any) -> Int64:
+    """Return the largest integer."""
+    return max((to_int64(first), *map(to_int64, others)))
+
+
+def smallest(first: Any, *others: Any) -> Int64:
+    """Return the smallest integer."""
+    return min((to_int64(first), *map(to_int64, others)))
+
+
+def maxf(first: Any, *others: Any) -> float:
+    """Return the largest number."""
+    return max((to_float64(first), *map(to_float64, others)))
+
+
+def minf(first: Any, *others: Any) -> float:
+    """Return the smallest number."""
+    return min((to_float64(first), *map(to_float64, others)))
+
+
+def ceil(value: Any) -> float:
+    """Return a number rounded up."""
+    number = to_float64(value)
+    return float(math.ceil(number)) if math.isfinite(number) else number
+
+
+def floor(value: Any) -> float:
+    """Return a number rounded down."""
+    number = to_float64(value)
+    return float(math.floor(number)) if math.isfinite(number) else number
+
+
+def round_(value: Any, places: int, *threshold: float) -> float:
+    """Return a number rounded to decimal places; a fraction from ``threshold`` (a half) on goes up."""
+    number = to_float64(value)
+    power = math.pow(10, places) if abs(places) < 300 else math.inf  # noqa: PLR2004 - a float64's range
+    digit = power * number
+    if not math.isfinite(digit):
+        return math.nan if math.isinf(power) else digit
+    fraction = math.modf(digit)[0]
+    rounded = math.ceil(digit) if fraction >= (threshold[0] if threshold else 0.5) else math.floor(digit)
+    return rounded / power

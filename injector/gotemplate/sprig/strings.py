@@ -1,0 +1,338 @@
+"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import zlib
+from typing import Any, Final
+
+from injector.gotemplate.budget import check_size
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.printf import sprint
+from injector.gotemplate.reflect import byte_length, byte_slice
+from injector.gotemplate.text import quote as go_quote
+from injector.gotemplate.values import Map, Slice
+
+_SPACE: Final = " \t\n\v\f\r\u0085\u00a0"
+_ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
+
+
+def strval(value: Any) -> str:
+    """Return a value as text: strings as they are, all else as fmt prints it."""
+    return value if isinstance(value, str) else sprint(value)
+
+
+def strslice(value: Any) -> Slice:
+    """Return a list's values as text, nil left out; a single value as a list of one."""
+    if isinstance(value, list):
+        return Slice("string", [strval(item) for item in value if item is not None])
+    return Slice("string", [] if value is None else [strval(value)])
+
+
+def quote(*values: Any) -> str:
+    """Return the values in double quotes, nil left out."""
+    return " ".join(go_quote(strval(value)) for value in values if value is not None)
+
+
+def squote(*values: Any) -> str:
+    """Return the values in single quotes, nil left out."""
+    return " ".join(f"'{sprint(value)}'" for value in values if value is not None)
+
+
+def cat(*values: Any) -> str:
+    """Return the values joined by spaces, nil left out."""
+    return " ".join(sprint(value) for value in values if value is not None)
+
+
+def trunc(count: int, text: str) -> str:
+    """Return the first bytes of a text, or with a negative count the last."""
+    size = byte_length(text)
+    if count < 0 and size + count > 0:
+        return byte_slice(text, size + count, size)
+    return byte_slice(text, 0, count) if 0 <= count < size else text
+
+
+def substr(start: int, end: int, text: str) -> str:
+    """Return a part of a text, in bytes; a negative bound is no bound."""
+    size = byte_length(text)
+    if start < 0:
+        _check_bounds(0, end, size)
+        return byte_slice(text, 0, end)
+    if end < 0 or end > size:
+        _check_bounds(start, size, size, open_end=True)
+        return byte_slice(text, start, size)
+    _check_bounds(start, end, size)
+    return byte_slice(text, start, end)
+
+
+def _check_bounds(start: int, end: int, size: int, *, open_end: bool = False) -> None:
+    if end < 0 or end > size:
+        raise FuncError(f"runtime error: slice bounds out of range [:{end}]" + (f" with length {size}" if end > size else ""))
+    if start > end:
+        shown = f"[{start}:{end}]"
+        raise FuncError(f"runtime error: slice bounds out of range {shown}" if not open_end or start <= size else
+                        f"runtime error: slice bounds out of range [{start}:{size}]")
+
+
+def repeat(count: int, text: str) -> str:
+    """Return a text repeated."""
+    if count < 0:
+        raise FuncError("strings: negative Repeat count")
+    check_size(count * byte_length(text), "repeat")
+    return text * count
+
+
+def trim(text: str) -> str:
+    """Return a text without white space around it."""
+    return text.strip(_SPACE) if text.isascii() else text.strip()
+
+
+def trim_all(cutset: str, text: str) -> str:
+    """Return a text without the characters of ``cutset`` around it."""
+    return text.strip(cutset) if cutset else text
+
+
+def trim_suffix(suffix: str, text: str) -> str:
+    """Return a text without a suffix."""
+    return text.removesuffix(suffix)
+
+
+def trim_prefix(prefix: str, text: str) -> str:
+    """Return a text without a prefix."""
+    return text.removeprefix(prefix)
+
+
+def title(text: str) -> str:
+    """Return a text with each word's first letter in title case (strings.Title)."""
+    out, previous = [], " "
+    for char in text:
+        out.append(char.title() if _separates(previous) else char)
+        previous = char
+    return "".join(out)
+
+
+def _separates(char: str) -> bool:
+    if char.isascii():
+        return not (char.isalnum() or char == "_")
+    return not char.isalpha() and not char.isdecimal() and char.isspace()
+
+
+def _words_changed(text: str, change: Any) -> str:
+    out, at_start = [], True
+    for char in text:
+        out.append(change(char) if at_start else char)
+        at_start = char.isspace()
+    return "".join(out)
+
+
+def untitle(text: str) -> str:
+    """Return a text with each word's first letter in lower case."""
+    return _words_changed(text, str.lower)
+
+
+def nospace(text: str) -> str:
+    """Return a text without white space."""
+    return "".join(char for char in text if not char.isspace())
+
+
+def initials(text: str) -> str:
+    """Return the first letter of each word."""
+    out, at_start = [], True
+    for char in text:
+        if at_start and not char.isspace():
+            out.append(char)
+        at_start = char.isspace()
+    return "".join(out)
+
+
+def swapcase(text: str) -> str:
+    """Return a text with the case of each letter changed, first letters of words in title case."""
+    out, space_before = [], True
+    for char in text:
+        if char.isupper() or char.istitle():
+            out.append(char.lower())
+            space_before = False
+        elif char.islower():
+            out.append(char.title() if space_before else char.upper())
+            space_before = False
+        else:
+            out.append(char)
+            space_before = char.isspace()
+    return "".join(out)
+
+
+def indent(spaces: int, text: str) -> str:
+    """Return a text with every line indented."""
+    pad = repeat(spaces, " ")
+    check_size(byte_length(text) + (text.count("\n") + 1) * spaces, "indent")
+    return pad + text.replace("\n", "\n" + pad)
+
+
+def nindent(spaces: int, text: str) -> str:
+    """Return a new line and a text with every line indented."""
+    return "\n" + indent(spaces, text)
+
+
+def replace(old: str, new: str, text: str) -> str:
+    """Return a text with every ``old`` replaced."""
+    check_size(byte_length(text) + (text.count(old) if old else len(text) + 1) * byte_length(new), "replace")
+    return text.replace(old, new)
+
+
+def plural(one: str, many: str, count: int) -> str:
+    """Return ``one`` for a count of 1, else ``many``."""
+    return one if count == 1 else many
+
+
+def abbrev(width: int, text: str) -> str:
+    """Return a text cut to a width, an ellipsis at its end."""
+    return text if width < 4 else _abbreviated(text, 0, width)  # noqa: PLR2004 - room for the ellipsis
+
+
+def abbrevboth(left: int, right: int, text: str) -> str:
+    """Return a part of a text with an ellipsis at both ends."""
+    if right < 4 or (left > 0 and right < 7):  # noqa: PLR2004 - room for the ellipses
+        return text
+    return _abbreviated(text, left, right)
+
+
+def _abbreviated(text: str, offset: int, width: int) -> str:
+    size = len(text)
+    if size <= width:
+        return text
+    offset = min(offset, size)
+    if size - offset < width - 3:
+        offset = size - (width - 3)
+    if offset <= 4:  # noqa: PLR2004 - goutils' own limit
+        return text[: width - 3] + "..."
+    if width < 7:  # noqa: PLR2004 - goutils' own limit
+        return ""
+    if offset + width - 3 < size:
+        return "..." + _abbreviated(text[offset:], 0, width - 3)
+    return "..." + text[size - (width - 3) :]
+
+
+def wrap(width: int, text: str) -> str:
+    """Return a text wrapped at a width."""
+    return wrap_with(width, "", text, breaks_words=False)
+
+
+def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = True) -> str:
+    """Return a text wrapped at a width, lines joined by ``separator``; long words are broken."""
+    separator = separator or "\n"
+    width = max(width, 1)
+    out, offset, size = [], 0, len(text)
+    check_size(byte_length(text) + (size // width + 1) * byte_length(separator), "wrap")
+    while size - offset > width:
+        if text[offset] == " ":
+            offset += 1
+            continue
+        end = offset + width + 1
+        space = text[offset:end].rfind(" ") + offset
+        if space >= offset:
+            out += [text[offset:space], separator]
+            offset = space + 1
+        elif breaks_words:
+            out += [text[offset : offset + width], separator]
+            offset += width
+        else:
+            following = text.find(" ", offset + width)
+            if following < 0:
+                break
+            out += [text[offset:following], separator]
+            offset = following + 1
+    return "".join(out) + text[offset:]
+
+
+def split(separator: str, text: str) -> Map:
+    """Return the parts of a text as a map with the keys _0, _1 and so on."""
+    return _numbered(split_list(separator, text))
+
+
+def splitn(separator: str, count: int, text: str) -> Map:
+    """Return at most ``count`` parts of a text as a map."""
+    if count == 0:
+        return _numbered([])
+    if count < 0:
+        return split(separator, text)
+    return _numbered(text.split(separator, count - 1) if separator else [*text[: count - 1], text[count - 1 :]])
+
+
+def _numbered(parts: list[str]) -> Map:
+    return Map("string", "string", {f"_{index}": part for index, part in enumerate(parts)})
+
+
+def split_list(separator: str, text: str) -> Slice:
+    """Return the parts of a text."""
+    return Slice("string", text.split(separator) if separator else list(text))
+
+
+def join(separator: str, values: Any) -> str:
+    """Return the values of a list as text, joined."""
+    parts = strslice(values)
+    check_size(sum(map(byte_length, parts)) + len(parts) * byte_length(separator), "join")
+    return separator.join(parts)
+
+
+def b64enc(text: str) -> str:
+    """Return a text in base 64."""
+    return base64.b64encode(_raw(text)).decode()
+
+
+def b64dec(text: str) -> str:
+    """Return what base 64 holds; what is none gives Go's error as text."""
+    try:
+        clean = text.replace("\n", "").replace("\r", "")
+        return base64.b64decode(clean, validate=True).decode("utf-8", "surrogateescape")
+    except (binascii.Error, ValueError):
+        return f"illegal base64 data at input byte {_illegal_at(text)}"
+
+
+def _illegal_at(text: str) -> int:
+    match = _ILLEGAL.search(text)
+    if match is not None:
+        return match.start()
+    padding = text.find("=")
+    clean = text.rstrip("=") if padding >= 0 else text
+    return len(clean) - len(clean) % 4 if padding < 0 else min(padding + 1, len(text))
+
+
+def b32enc(text: str) -> str:
+    """Return a text in base 32."""
+    return base64.b32encode(_raw(text)).decode()
+
+
+def b32dec(text: str) -> str:
+    """Return what base 32 holds; what is none gives Go's error as text."""
+    try:
+        return base64.b32decode(text.replace("\n", "").replace("\r", "")).decode("utf-8", "surrogateescape")
+    except (binascii.Error, ValueError):
+        found = next((i for i, char in enumerate(text) if char not in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567="), len(text))
+        return f"illegal base32 data at input byte {found}"
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def sha1sum(text: str) -> str:
+    """Return the SHA-1 digest in hexadecimal."""
+    return hashlib.sha1(_raw(text), usedforsecurity=False).hexdigest()
+
+
+def sha256sum(text: str) -> str:
+    """Return the SHA-256 digest in hexadecimal."""
+    return hashlib.sha256(_raw(text)).hexdigest()
+
+
+def sha512sum(text: str) -> str:
+    """Return the SHA-512 digest in hexadecimal."""
+    return hashlib.sha512(_raw(text)).hexdigest()
+
+
+def adler32sum(text: str) -> str:
+    """Return the Adler-32 checksum in decimal."""
+    return str(zlib.adler32(_raw(text)))

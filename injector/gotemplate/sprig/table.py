@@ -1,0 +1,178 @@
+"""The function map: names, signatures as Go's reflection prints them, and what runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.gotemplate.reflect import kind_of, type_of
+from injector.gotemplate.sprig import defaults as d
+from injector.gotemplate.sprig import dicts as m
+from injector.gotemplate.sprig import lists as s
+from injector.gotemplate.sprig import numeric as n
+from injector.gotemplate.sprig import strings as t
+from injector.gotemplate.values import Func
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_A: Final = "interface {}"
+_D: Final = "map[string]interface {}"
+_L: Final = "[]interface {}"
+_SS: Final = "func(string, string) string"
+
+_Row = tuple[str, str, "Callable[..., Any]"]
+
+STRINGS: Final[tuple[_Row, ...]] = (
+    ("hello", "func() string", lambda: "Hello!"),
+    ("abbrev", "func(int, string) string", t.abbrev),
+    ("abbrevboth", "func(int, int, string) string", t.abbrevboth),
+    ("trunc", "func(int, string) string", t.trunc),
+    ("trim", "func(string) string", t.trim),
+    ("upper", "func(string) string", str.upper),
+    ("lower", "func(string) string", str.lower),
+    ("title", "func(string) string", t.title),
+    ("untitle", "func(string) string", t.untitle),
+    ("substr", "func(int, int, string) string", t.substr),
+    ("repeat", "func(int, string) string", t.repeat),
+    ("trimall", _SS, t.trim_all),
+    ("trimAll", _SS, t.trim_all),
+    ("trimSuffix", _SS, t.trim_suffix),
+    ("trimPrefix", _SS, t.trim_prefix),
+    ("nospace", "func(string) string", t.nospace),
+    ("initials", "func(string) string", t.initials),
+    ("swapcase", "func(string) string", t.swapcase),
+    ("wrap", "func(int, string) string", t.wrap),
+    ("wrapWith", "func(int, string, string) string", t.wrap_with),
+    ("contains", "func(string, string) bool", lambda part, text: part in text),
+    ("hasPrefix", "func(string, string) bool", lambda prefix, text: text.startswith(prefix)),
+    ("hasSuffix", "func(string, string) bool", lambda suffix, text: text.endswith(suffix)),
+    ("quote", f"func(...{_A}) string", t.quote),
+    ("squote", f"func(...{_A}) string", t.squote),
+    ("cat", f"func(...{_A}) string", t.cat),
+    ("indent", "func(int, string) string", t.indent),
+    ("nindent", "func(int, string) string", t.nindent),
+    ("replace", "func(string, string, string) string", t.replace),
+    ("plural", "func(string, string, int) string", t.plural),
+    ("sha1sum", "func(string) string", t.sha1sum),
+    ("sha256sum", "func(string) string", t.sha256sum),
+    ("sha512sum", "func(string) string", t.sha512sum),
+    ("adler32sum", "func(string) string", t.adler32sum),
+    ("toString", f"func({_A}) string", t.strval),
+    ("split", "func(string, string) map[string]string", t.split),
+    ("splitList", "func(string, string) []string", t.split_list),
+    ("splitn", "func(string, int, string) map[string]string", t.splitn),
+    ("toStrings", f"func({_A}) []string", t.strslice),
+    ("join", f"func(string, {_A}) string", t.join),
+    ("b64enc", "func(string) string", t.b64enc),
+    ("b64dec", "func(string) string", t.b64dec),
+    ("b32enc", "func(string) string", t.b32enc),
+    ("b32dec", "func(string) string", t.b32dec),
+)
+
+NUMBERS: Final[tuple[_Row, ...]] = (
+    ("atoi", "func(string) int", n.atoi),
+    ("int64", f"func({_A}) int64", n.to_int64),
+    ("int", f"func({_A}) int", n.to_int),
+    ("float64", f"func({_A}) float64", n.to_float64),
+    ("seq", "func(...int) string", s.seq),
+    ("toDecimal", f"func({_A}) int64", n.to_decimal),
+    ("until", "func(int) []int", s.until),
+    ("untilStep", "func(int, int, int) []int", s.until_step),
+    ("add1", f"func({_A}) int64", n.add1),
+    ("add", f"func(...{_A}) int64", n.add),
+    ("sub", f"func({_A}, {_A}) int64", n.sub),
+    ("div", f"func({_A}, {_A}) int64", n.div),
+    ("mod", f"func({_A}, {_A}) int64", n.mod),
+    ("mul", f"func({_A}, ...{_A}) int64", n.mul),
+    ("add1f", f"func({_A}) float64", n.add1f),
+    ("addf", f"func(...{_A}) float64", n.addf),
+    ("subf", f"func({_A}, ...{_A}) float64", n.subf),
+    ("divf", f"func({_A}, ...{_A}) float64", n.divf),
+    ("mulf", f"func({_A}, ...{_A}) float64", n.mulf),
+    ("biggest", f"func({_A}, ...{_A}) int64", n.biggest),
+    ("max", f"func({_A}, ...{_A}) int64", n.biggest),
+    ("min", f"func({_A}, ...{_A}) int64", n.smallest),
+    ("maxf", f"func({_A}, ...{_A}) float64", n.maxf),
+    ("minf", f"func({_A}, ...{_A}) float64", n.minf),
+    ("ceil", f"func({_A}) float64", n.ceil),
+    ("floor", f"func({_A}) float64", n.floor),
+    ("round", f"func({_A}, int, ...float64) float64", n.round_),
+)
+
+DEFAULTS: Final[tuple[_Row, ...]] = (
+    ("default", f"func({_A}, ...{_A}) {_A}", d.dfault),
+    ("empty", f"func({_A}) bool", d.empty),
+    ("coalesce", f"func(...{_A}) {_A}", d.coalesce),
+    ("all", f"func(...{_A}) bool", d.all_),
+    ("any", f"func(...{_A}) bool", d.any_),
+    ("fromJson", f"func(string) {_A}", d.from_json),
+    ("toJson", f"func({_A}) string", d.to_json),
+    ("toPrettyJson", f"func({_A}) string", d.to_pretty_json),
+    ("toRawJson", f"func({_A}) string", d.must_to_raw_json),
+    ("mustFromJson", f"func(string) ({_A}, error)", d.must_from_json),
+    ("mustToJson", f"func({_A}) (string, error)", d.must_to_json),
+    ("mustToPrettyJson", f"func({_A}) (string, error)", d.must_to_pretty_json),
+    ("mustToRawJson", f"func({_A}) (string, error)", d.must_to_raw_json),
+    ("ternary", f"func({_A}, {_A}, bool) {_A}", d.ternary),
+    ("deepCopy", f"func({_A}) {_A}", m.deep_copy),
+    ("mustDeepCopy", f"func({_A}) ({_A}, error)", m.deep_copy),
+    ("typeOf", f"func({_A}) string", type_of),
+    ("typeIs", f"func(string, {_A}) bool", d.type_is),
+    ("typeIsLike", f"func(string, {_A}) bool", d.type_is_like),
+    ("kindOf", f"func({_A}) string", kind_of),
+    ("kindIs", f"func(string, {_A}) bool", d.kind_is),
+    ("deepEqual", f"func({_A}, {_A}) bool", s.same),
+    ("fail", "func(string) (string, error)", d.fail),
+)
+
+DICTS: Final[tuple[_Row, ...]] = (
+    ("dict", f"func(...{_A}) {_D}", m.make_dict),
+    ("get", f"func({_D}, string) {_A}", m.get),
+    ("set", f"func({_D}, string, {_A}) {_D}", m.set_),
+    ("unset", f"func({_D}, string) {_D}", m.unset),
+    ("hasKey", f"func({_D}, string) bool", m.has_key),
+    ("pluck", f"func(string, ...{_D}) {_L}", m.pluck),
+    ("keys", f"func(...{_D}) []string", m.keys),
+    ("pick", f"func({_D}, ...string) {_D}", m.pick),
+    ("omit", f"func({_D}, ...string) {_D}", m.omit),
+    ("merge", f"func({_D}, ...{_D}) {_A}", m.merge),
+    ("mergeOverwrite", f"func({_D}, ...{_D}) {_A}", m.merge_overwrite),
+    ("mustMerge", f"func({_D}, ...{_D}) ({_A}, error)", m.merge),
+    ("mustMergeOverwrite", f"func({_D}, ...{_D}) ({_A}, error)", m.merge_overwrite),
+    ("values", f"func({_D}) {_L}", m.values),
+    ("dig", f"func(...{_A}) ({_A}, error)", m.dig),
+)
+
+
+def _pair(name: str, params: str, result: str, call: Callable[..., Any]) -> tuple[_Row, _Row]:
+    """Return a function and its ``must`` twin, which returns an error where the plain one panics: the same text here."""
+    must = f"must{name[0].upper()}{name[1:]}"
+    return (name, f"func({params}) {result}", call), (must, f"func({params}) ({result}, error)", call)
+
+
+LISTS: Final[tuple[_Row, ...]] = (
+    ("tuple", f"func(...{_A}) {_L}", s.make_list),
+    ("list", f"func(...{_A}) {_L}", s.make_list),
+    ("sortAlpha", f"func({_A}) []string", s.sort_alpha),
+    ("concat", f"func(...{_A}) {_A}", s.concat),
+    *_pair("append", f"{_A}, {_A}", _L, s.push),
+    *_pair("push", f"{_A}, {_A}", _L, s.push),
+    *_pair("prepend", f"{_A}, {_A}", _L, s.prepend),
+    *_pair("first", _A, _A, s.first),
+    *_pair("rest", _A, _L, s.rest),
+    *_pair("last", _A, _A, s.last),
+    *_pair("initial", _A, _L, s.initial),
+    *_pair("reverse", _A, _L, s.reverse),
+    *_pair("uniq", _A, _L, s.uniq),
+    *_pair("compact", _A, _L, s.compact),
+    *_pair("without", f"{_A}, ...{_A}", _L, s.without),
+    *_pair("has", f"{_A}, {_A}", "bool", s.has),
+    *_pair("slice", f"{_A}, ...{_A}", _A, s.slice_list),
+    *_pair("chunk", f"int, {_A}", f"[]{_L}", s.chunk),
+)
+
+
+def txt_func_map() -> dict[str, Func]:
+    """Return sprig's functions by name."""
+    rows = (*STRINGS, *NUMBERS, *DEFAULTS, *DICTS, *LISTS)
+    return {name: Func(name, signature, call) for name, signature, call in rows}

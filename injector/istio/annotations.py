@@ -1,0 +1,228 @@
+"""The annotations and labels that Istio's injector reads, and which of their values it refuses.
+
+Follows pkg/kube/inject/validate.go at the last tag of each minor (inject.go before 1.5): a pod with a refused value is not admitted.
+Only annotations of the pod count, whatever template it asks for.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from injector.errors import DataError
+from injector.istio.addresses import parse_prefix
+from injector.istio.minor import NEWEST, OLDEST, Minor
+from injector.istio.proxyconfig import validate_proxy_config
+from injector.kube.quantity import parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INTERFACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.\-]*", re.ASCII)
+# Linux's IFNAMSIZ, less the final zero.
+_INTERFACE_LENGTH: Final = 15
+# Up to here the texts name port 0, whatever was written.
+_LAST_PORT_ZERO: Final[Minor] = (1, 10)
+_FIRST_NETIP: Final[Minor] = (1, 16)
+_FIRST_NONE_MODE: Final[Minor] = (1, 1)
+_FIRST_MULTIERROR: Final[Minor] = (1, 2)
+
+
+class RefusedError(Exception):
+    """A value that a validator refuses; the text is Istio's reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """An annotation that the injector reads.
+
+    ``validate`` takes the value and the minor and raises ``RefusedError``; ``first`` and ``last`` are the minors that validate it.
+    """
+
+    name: str
+    purpose: str
+    validate: Callable[[str, Minor], None] | None = None
+    first: Minor = OLDEST
+    last: Minor = NEWEST
+
+
+def parse_bool(text: str) -> bool | None:
+    """Return what Go's strconv.ParseBool makes of a text; None where it is no boolean."""
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else None
+
+
+def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
+    """Return what Istio's ``minor`` says of the annotations that it refuses, empty where it refuses none.
+
+    Istio walks a Go map, so the order of several faults is random there; here it is by name.
+    """
+    faults = []
+    for name in sorted(annotations):
+        row = _BY_NAME.get(name)
+        if row is None or row.validate is None or not row.first <= minor <= row.last:
+            continue
+        try:
+            row.validate(annotations[name], minor)
+        except RefusedError as error:
+            if minor < _FIRST_MULTIERROR:
+                return f"injection failed. Invalid value for annotation {name}: {annotations[name]}. Error: {error}"
+            faults.append(f"invalid value '{annotations[name]}' for annotation '{name}': {error}")
+    if not faults:
+        return ""
+    head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
+    return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
+
+
+def known_annotations(minor: Minor) -> frozenset[str]:
+    """Return the annotations that Istio's ``minor`` reads."""
+    return frozenset(row.name for row in ANNOTATIONS if row.first <= minor <= row.last)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _parse_uint(text: str, bits: int) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise RefusedError(f"strconv.ParseUint: parsing {_quoted(text)}: invalid syntax")
+    number = int(text)
+    if number >= 1 << bits:
+        raise RefusedError(f"strconv.ParseUint: parsing {_quoted(text)}: value out of range")
+    return number
+
+
+def _parse_port(text: str, minor: Minor) -> None:
+    try:
+        _parse_uint(text.strip(), 16)
+    except RefusedError as error:
+        shown = "0" if minor <= _LAST_PORT_ZERO else text
+        raise RefusedError(f"failed parsing port '{shown}': {error}") from error
+
+
+def _port_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
+    def validate(value: str, minor: Minor) -> None:
+        if wildcard and value == "*":
+            return
+        for text in value.strip().split(",") if value.strip() else ():
+            try:
+                _parse_port(text, minor)
+            except RefusedError as error:
+                shown = "0" if minor <= _LAST_PORT_ZERO else text
+                raise RefusedError(f"{label} invalid: failed parsing port '{shown}': {error}") from error
+
+    return validate
+
+
+def _cidr_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
+    def validate(value: str, minor: Minor) -> None:
+        if not value or (wildcard and value == "*"):
+            return
+        for text in value.split(","):
+            fault = parse_prefix(text, netip=minor >= _FIRST_NETIP)
+            if fault:
+                raise RefusedError(f"{label} invalid: failed parsing cidr '{text}': {fault}")
+
+    return validate
+
+
+def _interception_mode(value: str, minor: Minor) -> None:
+    modes = ("REDIRECT", "TPROXY", "NONE") if minor >= _FIRST_NONE_MODE else ("REDIRECT", "TPROXY")
+    if value not in modes:
+        hint = "use REDIRECT,TPROXY,NONE: " if minor >= _FIRST_NONE_MODE else ""
+        raise RefusedError(f"interceptionMode invalid, {hint}{value}" if hint else f"interceptionMode invalid: {value}")
+
+
+def _status_port(value: str, minor: Minor) -> None:
+    try:
+        _parse_port(value, minor)
+    except RefusedError as error:
+        raise RefusedError(f"excludeInboundPorts invalid: {error}") from error
+
+
+def _uint32(value: str, _minor: Minor) -> None:
+    _parse_uint(value, 32)
+
+
+def _boolean(value: str, _minor: Minor) -> None:
+    if parse_bool(value) is None:
+        raise RefusedError(f"strconv.ParseBool: parsing {_quoted(value)}: invalid syntax")
+
+
+def _quantity(value: str, _minor: Minor) -> None:
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        raise RefusedError("value contains control characters")
+    try:
+        parse_quantity(value)
+    except DataError as error:
+        raise RefusedError(error.what) from error
+
+
+def _interfaces(value: str, _minor: Minor) -> None:
+    for name in (item.strip() for item in value.split(",") if value):
+        if not name:
+            raise RefusedError("empty interface name")
+        if len(name.encode()) > _INTERFACE_LENGTH:
+            raise RefusedError(f"interface name {_quoted(name)} too long (max {_INTERFACE_LENGTH} chars)")
+        if not _INTERFACE.fullmatch(name):
+            raise RefusedError(f"interface name {_quoted(name)} contains invalid characters")
+
+
+def _proxy_config(value: str, minor: Minor) -> None:
+    fault = validate_proxy_config(value, minor)
+    if fault:
+        raise RefusedError(fault)
+
+
+_TRAFFIC: Final = "traffic.sidecar.istio.io/"
+_READINESS: Final = "readiness.status.sidecar.istio.io/"
+ANNOTATIONS: Final[tuple[Annotation, ...]] = (
+    Annotation("sidecar.istio.io/inject", "asks for the sidecar, or for none"),
+    Annotation("sidecar.istio.io/status", "what an injection added"),
+    Annotation("inject.istio.io/templates", "the templates to inject", None, (1, 9)),
+    Annotation("proxy.istio.io/overrides", "the pod's own settings of injected containers", None, (1, 9)),
+    Annotation("proxy.istio.io/config", "ProxyConfig of this pod", _proxy_config, (1, 6)),
+    Annotation("sidecar.istio.io/interceptionMode", "how traffic reaches the proxy", _interception_mode),
+    Annotation(f"{_TRAFFIC}includeOutboundIPRanges", "ranges that go through the proxy", _cidr_list("includeIPRanges", wildcard=True)),
+    Annotation(f"{_TRAFFIC}excludeOutboundIPRanges", "ranges that do not", _cidr_list("excludeIPRanges", wildcard=False)),
+    Annotation(f"{_TRAFFIC}includeInboundPorts", "ports that go through the proxy", _port_list("includeInboundPorts", wildcard=True)),
+    Annotation(f"{_TRAFFIC}excludeInboundPorts", "ports that do not", _port_list("excludeInboundPorts", wildcard=False)),
+    Annotation(f"{_TRAFFIC}includeOutboundPorts", "outbound ports that go through the proxy", None, (1, 9)),
+    Annotation(
+        f"{_TRAFFIC}excludeOutboundPorts", "outbound ports that do not", _port_list("excludeOutboundPorts", wildcard=False), (1, 2)
+    ),
+    Annotation(f"{_TRAFFIC}excludeInterfaces", "interfaces left alone", _interfaces, (1, 30)),
+    Annotation(f"{_TRAFFIC}kubevirtInterfaces", "interfaces of virtual machines", _interfaces, (1, 30)),
+    Annotation("istio.io/reroute-virtual-interfaces", "interfaces of virtual machines", _interfaces, (1, 30)),
+    Annotation("status.sidecar.istio.io/port", "the agent's port", _status_port),
+    Annotation(f"{_READINESS}initialDelaySeconds", "the proxy's readiness probe", _uint32),
+    Annotation(f"{_READINESS}periodSeconds", "the proxy's readiness probe", _uint32),
+    Annotation(f"{_READINESS}failureThreshold", "the proxy's readiness probe", _uint32),
+    Annotation(
+        f"{_READINESS}applicationPorts", "ports the agent waits for", _port_list("readinessApplicationPorts", wildcard=True), last=(1, 4)
+    ),
+    Annotation("sidecar.istio.io/rewriteAppHTTPProbers", "whether probes go through the agent", None, (1, 2)),
+    Annotation("prometheus.istio.io/merge-metrics", "whether metrics are merged", _boolean, (1, 6)),
+    Annotation("sidecar.istio.io/enableCoreDump", "whether the proxy may dump core", _boolean, (1, 5), (1, 24)),
+    Annotation("sidecar.istio.io/proxyCPU", "the proxy's CPU request", _quantity, (1, 27)),
+    Annotation("sidecar.istio.io/proxyMemory", "the proxy's memory request", _quantity, (1, 27)),
+    Annotation("sidecar.istio.io/proxyCPULimit", "the proxy's CPU limit", _quantity, (1, 27)),
+    Annotation("sidecar.istio.io/proxyMemoryLimit", "the proxy's memory limit", _quantity, (1, 27)),
+    Annotation("sidecar.istio.io/proxyImage", "the proxy's image"),
+    Annotation("sidecar.istio.io/proxyImageType", "the type of the proxy's image", None, (1, 13)),
+    Annotation("sidecar.istio.io/nativeSidecar", "whether the proxy is a native sidecar", None, (1, 24)),
+    Annotation("sidecar.istio.io/capNetBindService", "whether the proxy binds low ports", None, (1, 24)),
+    Annotation("sidecar.istio.io/logLevel", "the proxy's log level"),
+    Annotation("sidecar.istio.io/componentLogLevel", "log levels of the proxy's components"),
+    Annotation("sidecar.istio.io/agentLogLevel", "the agent's log level"),
+    Annotation("sidecar.istio.io/bootstrapOverride", "a ConfigMap with Envoy's bootstrap"),
+    Annotation("sidecar.istio.io/userVolume", "volumes of the proxy's own"),
+    Annotation("sidecar.istio.io/userVolumeMount", "mounts of the proxy's own"),
+    Annotation("k8s.v1.cni.cncf.io/networks", "the pod's Multus networks", None, (1, 6)),
+)
+_BY_NAME: Final = {row.name: row for row in ANNOTATIONS}
