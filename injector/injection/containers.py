@@ -54,10 +54,13 @@ def _last_of(name: str, containers: Sequence[Container]) -> list[Container]:
 
 
 def with_spec(pod: Pod, **changes: Any) -> Pod:
-    """Return the pod with keys of its spec replaced; a value of None, or an empty list, leaves the key out."""
+    """Return the pod with keys of its spec replaced; None, or an empty list, leaves the key out as Go's omitempty does.
+
+    ``containers`` has no omitempty: it stays, empty.
+    """
     spec = {**pod.get("spec", {}), **changes}
     for key, value in changes.items():
-        if value is None or value == []:
+        if value is None or (value == [] and key != "containers"):
             del spec[key]
     return {**pod, "spec": spec}
 

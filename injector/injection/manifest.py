@@ -18,7 +18,8 @@ from injector.injection.policy import ENABLED, injection_required
 from injector.injection.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, workload_of
-from injector.kube.typed import normalise
+from injector.kube.schema import kind_type
+from injector.kube.typed import go_encode, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,13 +42,24 @@ def inject_object(revision: Revision, obj: dict[str, Any], *, warn: Callable[[st
     Raises:
         DataError: the object, an annotation or the template cannot be used.
     """
-    if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
-        items = obj.get("items") or []
-        return {**obj, "items": [_inject_item(revision, item, warn) for item in items]}
+    type_name = kind_type(str(obj.get("kind")))
+    if type_name is None:
+        return None
+    if obj.get("kind") == "List":
+        items = [_inject_item(revision, item, warn) for item in obj.get("items") or []]
+        return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
+    obj = normalise(obj, type_name)
     path = pod_template_path(obj)
     if path is None:
         return None
-    return _inject_workload(revision, obj, path, warn)
+    return _as_go_prints(revision, _inject_workload(revision, obj, path, warn), type_name)
+
+
+def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> dict[str, Any]:
+    printed: dict[str, Any] = go_encode(
+        obj, type_name, creation_timestamp=revision.behaviours.kube_inject_creation_timestamp
+    )
+    return printed
 
 
 def _inject_item(revision: Revision, item: Any, warn: Callable[[str], None]) -> Any:

@@ -217,7 +217,8 @@ def _quoted(text: str) -> str:
 
 def _replaced(container: c.Container, handler: _Handler, name: str, port: int, *, scheme: bool) -> c.Container:
     probe = dict(handler.get(container) or {})
-    action = dict(probe.pop(name)) if name == "httpGet" else {}
+    original = probe.pop(name)
+    action = dict(original) if name == "httpGet" else {}
     action.update(path=handler.url.format(container.get("name", "")), port=port)
     if scheme and action.get("scheme") == "HTTPS":
         action["scheme"] = "HTTP"

@@ -65,6 +65,7 @@ class Behaviours:
     kube_inject_redirect_annotations: bool
     kube_inject_injected_check: str
     kube_inject_warning: str
+    kube_inject_creation_timestamp: bool
 
     def wants_injection(self, value: str) -> bool | None:
         """Return what a value of ``sidecar.istio.io/inject`` asks for, None where it leaves it to the policy."""
@@ -209,6 +210,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("kube_inject_injected_check", (1, 2), (1, 8), "containers"),
     Row("kube_inject_injected_check", (1, 9), (1, 16), "status"),
     Row("kube_inject_injected_check", (1, 17), NEWEST, ""),
+    # kube-inject prints `creationTimestamp: null`, as Kubernetes' libraries before 0.34 do.
+    Row("kube_inject_creation_timestamp", OLDEST, (1, 27), value=True),
+    Row("kube_inject_creation_timestamp", (1, 28), NEWEST, value=False),
     # How kube-inject warns: plainly, with an arrow, or with kind and namespace as well.
     Row("kube_inject_warning", OLDEST, (1, 7), "plain"),
     Row("kube_inject_warning", (1, 8), (1, 12), "arrow"),

@@ -132,7 +132,7 @@ def from_json(text: str) -> Any:
 
 def struct_to_json(value: Any) -> str:
     """Return any value as encoding/json prints it; nil gives ``{}``."""
-    return "{}" if value is None else go_json(plain(value), sort_keys=True)
+    return "{}" if value is None else go_json(plain(value))
 
 
 def to_yaml(value: Any) -> str:

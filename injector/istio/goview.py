@@ -48,6 +48,10 @@ class GoStruct(Struct):
         for field in struct_type(self._type).fields:
             yield field.go, self.field(field.go)
 
+    def json_value(self) -> Any:
+        """Return the object as encoding/json marshals the struct."""
+        return go_encode(self.data, self._type)
+
     def method(self, name: str) -> Func | None:
         """Return a getter of metav1.Object, which ObjectMeta has."""
         if self._type != "v1.ObjectMeta" or not name.startswith("Get") or name[3:] not in _GETTERS:
@@ -118,15 +122,16 @@ _WRAPPERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def plain(value: Any) -> Any:
-    """Return a template value as JSON data, as encoding/json would marshal it."""
+    """Return a template value as JSON data in encoding/json's order: maps by key, structs field by field."""
+    as_json = getattr(value, "json_value", None)
+    if as_json is not None:
+        return as_json()
     if isinstance(value, Pointer):
         return None if value.target is None else plain(value.target)
-    if isinstance(value, GoStruct):
-        return go_encode(value.data, value.go_type)
     if isinstance(value, Struct):
         return {name: plain(item) for name, item in value.fields()}
     if isinstance(value, dict):
-        return None if getattr(value, "nil", False) else {str(key): plain(item) for key, item in value.items()}
+        return None if getattr(value, "nil", False) else {str(key): plain(value[key]) for key in sorted(value)}
     if isinstance(value, list):
         return None if getattr(value, "nil", False) else [plain(item) for item in value]
     return value
