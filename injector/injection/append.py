@@ -21,11 +21,9 @@ from injector.injection.appendspec import (
     with_token_mount,
 )
 from injector.injection.data import template_data
-from injector.injection.result import Injected
 from injector.injection.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.kube.jsonpatch import create_patch
 from injector.kube.serial import go_json
 from injector.kube.typed import normalise
 
@@ -46,8 +44,8 @@ _UNNOTED: Final = {
 }
 
 
-def inject_appending(params: Parameters, *, webhook: bool) -> Injected:
-    """Inject a pod by the single template of 1.0 to 1.8; ``webhook`` is False for kube-inject.
+def inject_appending(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple[str, ...]]:
+    """Inject a pod by the single template of 1.0 to 1.8 and return it and the template's name; ``webhook`` is False for kube-inject.
 
     Raises:
         DataError: the template fails, or what it renders is no lists to append.
@@ -60,8 +58,7 @@ def inject_appending(params: Parameters, *, webhook: bool) -> Injected:
     else:
         spec = _spec(params, params.pod)
         final = _with_fs_group(_assembled(params, spec), params)
-    final = normalise(final, "v1.Pod")
-    return Injected(pod=final, patch=create_patch(params.pod, final), templates=(SIDECAR_TEMPLATE_NAME,))
+    return normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,)
 
 
 def _spec(params: Parameters, pod: c.Pod) -> AppendSpec:

@@ -81,9 +81,9 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    injected = inject(_parameters(revision, pod, workload, obj.get("metadata") or {}), webhook=False)
-    obj = _replaced_at(obj, meta_path, {"metadata": injected.pod["metadata"]})
-    return _replaced_at(obj, path, {"spec": injected.pod["spec"]})
+    injected, _ = inject(_parameters(revision, pod, workload, obj.get("metadata") or {}), webhook=False)
+    obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
+    return _replaced_at(obj, path, {"spec": injected["spec"]})
 
 
 def _template_at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

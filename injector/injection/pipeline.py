@@ -50,11 +50,13 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
+    given = _patched_object(pod)
     if revision.openshift and revision.behaviours.openshift:
-        admitted = openshift.forget_assigned_user(
-            admitted, with_init_containers=revision.behaviours.openshift_init_containers
-        )
-    result = inject(webhook_parameters(revision, admitted, facts), webhook=True)
+        with_init = revision.behaviours.openshift_init_containers
+        admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
+        given = openshift.forget_assigned_user(given, with_init_containers=with_init)
+    final, templates = inject(webhook_parameters(revision, admitted, facts), webhook=True)
+    result = Injected(final, create_patch(given, _without_namespace(final, given)), templates)
     return replace(result, warnings=_warnings(decision.warning)) if decision.warning else result
 
 
@@ -69,6 +71,22 @@ def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:
     if namespace and not meta.get("namespace"):
         meta["namespace"] = namespace
     return {**read, "metadata": meta, "spec": read.get("spec") or {}}
+
+
+def _patched_object(pod: dict[str, Any]) -> c.Pod:
+    """Return what the patch is made against: the pod as it was given, without what no injection touches.
+
+    Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation.
+    """
+    meta = {key: value for key, value in (pod.get("metadata") or {}).items() if value is not None and key != "managedFields"}
+    return {**pod, "metadata": meta}
+
+
+def _without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
+    """Return the injected pod without the namespace that was only filled in for the templates."""
+    if "namespace" in given["metadata"]:
+        return final
+    return {**final, "metadata": {key: value for key, value in final["metadata"].items() if key != "namespace"}}
 
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
@@ -117,8 +135,8 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
 
 
-def inject(params: Parameters, *, webhook: bool) -> Injected:
-    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
+def inject(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple[str, ...]]:
+    """Run one injection on a pod that gets one and return the pod and the templates run; ``webhook`` is False for kube-inject.
 
     Raises:
         DataError: as ``inject_pod``.
@@ -127,7 +145,7 @@ def inject(params: Parameters, *, webhook: bool) -> Injected:
     return inject_appending(params, webhook=webhook) if params.revision.config.appends else _inject_overlays(params)
 
 
-def _inject_overlays(params: Parameters) -> Injected:
+def _inject_overlays(params: Parameters) -> tuple[c.Pod, tuple[str, ...]]:
     revision, pod = params.revision, params.pod
     data = template_data(params, reinserted(_without_earlier_injection(params)))
     names = select_templates(revision, pod, params.default_templates)
@@ -135,8 +153,7 @@ def _inject_overlays(params: Parameters) -> Injected:
     final = reapplied(rendered.merged, pod, rendered.template, revision.behaviours)
     if revision.behaviours.adjust_init_user:
         final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
-    final = post_processed(final, rendered.template, params)
-    return Injected(pod=final, patch=create_patch(pod, final), templates=names)
+    return post_processed(final, rendered.template, params), names
 
 
 def _without_earlier_injection(params: Parameters) -> c.Pod:
