@@ -1,4 +1,4 @@
-"""The manifests of deploy/ fit the injector: its flags, ports, paths and files, and the restricted security standard."""
+"""The manifests of deploy/ fit the injector: its flags, ports, paths, files, and the restricted security standard."""
 
 from __future__ import annotations
 
