@@ -8,6 +8,7 @@ from typing import Any, Final
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.floats import shortest_digits
 from injector.gotemplate.reflect import is_nil, is_true, kind_of, sorted_items, type_of
+from injector.gotemplate.sprig.jsonfault import json_fault
 from injector.gotemplate.values import Pointer, Struct
 
 _HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
@@ -54,21 +55,10 @@ def from_json(text: str) -> Any:
 
 def must_from_json(text: str) -> Any:
     """Return decoded JSON."""
-    try:
-        return _floats(json.loads(text, parse_constant=_refuse))
-    except (ValueError, RecursionError) as error:
-        raise FuncError(_json_fault(text, error)) from error
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _json_fault(text: str, error: Exception) -> str:
-    position = getattr(error, "pos", 0)
-    if not text.strip() or position >= len(text.rstrip()):
-        return "unexpected end of JSON input"
-    return f"invalid character '{text[position]}' looking for beginning of value"
+    fault = json_fault(text)
+    if fault:
+        raise FuncError(fault)
+    return _floats(json.loads(text))
 
 
 def _floats(value: Any) -> Any:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.reflect import kind_of, type_of
+from injector.gotemplate.sprig import cases, crypto, dates, paths, semver, url
 from injector.gotemplate.sprig import defaults as d
 from injector.gotemplate.sprig import dicts as m
 from injector.gotemplate.sprig import lists as s
 from injector.gotemplate.sprig import numeric as n
+from injector.gotemplate.sprig import regex as r
 from injector.gotemplate.sprig import strings as t
+from injector.gotemplate.sprig.environ import Expander
+from injector.gotemplate.sprig.randoms import Randoms
 from injector.gotemplate.values import Func
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from injector.gotemplate.sprig.randoms import Source
 
 _A: Final = "interface {}"
 _D: Final = "map[string]interface {}"
 _L: Final = "[]interface {}"
 _SS: Final = "func(string, string) string"
+_SSS: Final = "func(string, string, string) string"
 
 _Row = tuple[str, str, "Callable[..., Any]"]
 
@@ -172,7 +181,120 @@ LISTS: Final[tuple[_Row, ...]] = (
 )
 
 
-def txt_func_map() -> dict[str, Func]:
-    """Return sprig's functions by name."""
-    rows = (*STRINGS, *NUMBERS, *DEFAULTS, *DICTS, *LISTS)
-    return {name: Func(name, signature, call) for name, signature, call in rows}
+REGEX: Final[tuple[_Row, ...]] = (
+    ("regexMatch", "func(string, string) bool", r.match),
+    ("mustRegexMatch", "func(string, string) (bool, error)", r.match),
+    ("regexFindAll", "func(string, string, int) []string", r.find_all),
+    ("mustRegexFindAll", "func(string, string, int) ([]string, error)", r.find_all),
+    ("regexFind", _SS, r.find),
+    ("mustRegexFind", "func(string, string) (string, error)", r.find),
+    ("regexReplaceAll", _SSS, r.replace_all),
+    ("mustRegexReplaceAll", "func(string, string, string) (string, error)", r.replace_all),
+    ("regexReplaceAllLiteral", _SSS, r.replace_all_literal),
+    ("mustRegexReplaceAllLiteral", "func(string, string, string) (string, error)", r.replace_all_literal),
+    ("regexSplit", "func(string, string, int) []string", r.split),
+    ("mustRegexSplit", "func(string, string, int) ([]string, error)", r.split),
+    ("regexQuoteMeta", "func(string) string", r.quote_meta),
+)
+
+OTHERS: Final[tuple[_Row, ...]] = (
+    ("snakecase", "func(string) string", cases.to_snake_case),
+    ("camelcase", "func(string) string", cases.to_pascal_case),
+    ("kebabcase", "func(string) string", cases.to_kebab_case),
+    *(
+        (name, "func(string) string", call)
+        for name, call in (
+            ("base", paths.base),
+            ("dir", paths.dir_),
+            ("clean", paths.clean),
+            ("ext", paths.ext),
+            ("osBase", paths.base),
+            ("osDir", paths.dir_),
+            ("osClean", paths.clean),
+            ("osExt", paths.ext),
+        )
+    ),
+    ("isAbs", "func(string) bool", paths.is_abs),
+    ("osIsAbs", "func(string) bool", paths.is_abs),
+    ("semver", "func(string) (*semver.Version, error)", semver.semver),
+    ("semverCompare", "func(string, string) (bool, error)", semver.semver_compare),
+    ("urlParse", f"func(string) {_D}", url.parse),
+    ("urlJoin", f"func({_D}) string", url.join),
+    ("derivePassword", "func(uint32, string, string, string, string) string", crypto.derive_password),
+    ("buildCustomCert", "func(string, string) (sprig.certificate, error)", crypto.build_custom_cert),
+    ("decryptAES", "func(string, string) (string, error)", crypto.decrypt_aes),
+    ("date_modify", "func(string, time.Time) time.Time", dates.date_modify),
+    ("dateModify", "func(string, time.Time) time.Time", dates.date_modify),
+    ("must_date_modify", "func(string, time.Time) (time.Time, error)", dates.must_date_modify),
+    ("mustDateModify", "func(string, time.Time) (time.Time, error)", dates.must_date_modify),
+    ("duration", f"func({_A}) string", dates.duration),
+    ("toDate", "func(string, string) time.Time", dates.to_date),
+    ("mustToDate", "func(string, string) (time.Time, error)", dates.must_to_date),
+    ("unixEpoch", "func(time.Time) string", dates.unix_epoch),
+)
+
+
+def txt_func_map(
+    *,
+    clock: Callable[[], datetime] = crypto.system_clock,
+    environ: Mapping[str, str] | None = None,
+    source: Source | None = None,
+    lookup: Callable[[str], str] | None = None,
+) -> dict[str, Func]:
+    """Return sprig's functions by name.
+
+    Args:
+        clock: what time it is, for now, ago, date and the certificates.
+        environ: what ``env`` and ``expandenv`` read; empty by default, so that no template reads the process's secrets.
+        source: randomness; the operating system's by default.
+        lookup: what ``getHostByName`` asks; by default it answers nothing and touches no network.
+    """
+    hermetic = (*STRINGS, *NUMBERS, *DEFAULTS, *DICTS, *LISTS, *REGEX, *OTHERS)
+    functions = {name: Func(name, signature, call) for name, signature, call in hermetic}
+    for name, signature, call in _non_hermetic(clock, environ or {}, source or SystemRandom(), lookup or _no_answer):
+        functions[name] = Func(name, signature, call, hermetic=False)
+    return functions
+
+
+def _no_answer(_name: str) -> str:
+    return ""
+
+
+def _non_hermetic(
+    clock: Callable[[], datetime], environ: Mapping[str, str], source: Source, lookup: Callable[[str], str]
+) -> Iterator[_Row]:
+    by_clock, random, authority = dates.Dates(clock), Randoms(source), crypto.Authority(clock)
+    yield "now", "func() time.Time", by_clock.now
+    yield "ago", f"func({_A}) string", by_clock.ago
+    yield "date", f"func(string, {_A}) string", by_clock.date
+    yield "date_in_zone", f"func(string, {_A}, string) string", by_clock.date_in_zone
+    yield "dateInZone", f"func(string, {_A}, string) string", by_clock.date_in_zone
+    yield "htmlDate", f"func({_A}) string", by_clock.html_date
+    yield "htmlDateInZone", f"func({_A}, string) string", by_clock.html_date_in_zone
+    yield "durationRound", f"func({_A}) string", by_clock.duration_round
+    yield "env", "func(string) string", lambda name: environ.get(name, "")
+    yield "expandenv", "func(string) string", Expander(environ).expand
+    yield "getHostByName", "func(string) string", lookup
+    yield "randAlphaNum", "func(int) string", random.alpha_num
+    yield "randAlpha", "func(int) string", random.alpha
+    yield "randAscii", "func(int) string", random.ascii
+    yield "randNumeric", "func(int) string", random.numeric
+    yield "randInt", "func(int, int) int", random.integer
+    yield "randBytes", "func(int) (string, error)", random.raw
+    yield "uuidv4", "func() string", random.uuid
+    yield "shuffle", "func(string) string", random.shuffle
+    yield "bcrypt", "func(string) string", crypto.bcrypt
+    yield "htpasswd", _SS, crypto.htpasswd
+    yield "encryptAES", "func(string, string) (string, error)", crypto.Encrypter(source.randbytes).encrypt
+    yield "genPrivateKey", "func(string) string", crypto.gen_private_key
+    cert = "(sprig.certificate, error)"
+    yield "genCA", f"func(string, int) {cert}", authority.ca
+    yield "genCAWithKey", f"func(string, int, string) {cert}", authority.ca_with_key
+    yield "genSelfSignedCert", f"func(string, {_L}, {_L}, int) {cert}", authority.self_signed
+    yield "genSelfSignedCertWithKey", f"func(string, {_L}, {_L}, int, string) {cert}", authority.self_signed_with_key
+    yield "genSignedCert", f"func(string, {_L}, {_L}, int, sprig.certificate) {cert}", authority.signed
+    yield (
+        "genSignedCertWithKey",
+        f"func(string, {_L}, {_L}, int, sprig.certificate, string) {cert}",
+        authority.signed_with_key,
+    )

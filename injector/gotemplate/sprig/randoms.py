@@ -1,0 +1,86 @@
+"""Random values (sprig's strings.go, numeric.go and crypto.go), by a source that the caller gives."""
+
+from __future__ import annotations
+
+import base64
+import string
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from injector.gotemplate.budget import check_size
+from injector.gotemplate.errors import FuncError
+
+if TYPE_CHECKING:
+    from collections.abc import MutableSequence, Sequence
+    from typing import Any
+
+_ASCII: Final = "".join(chr(code) for code in range(32, 127))
+
+
+class Source(Protocol):
+    """What the functions need of randomness; random.SystemRandom has it."""
+
+    def choice(self, seq: Sequence[str], /) -> str:
+        """Return one of the characters."""
+
+    def randrange(self, start: int, stop: int, /) -> int:
+        """Return an integer of a range."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        """Return random bytes."""
+
+    def shuffle(self, x: MutableSequence[Any], /) -> None:
+        """Put a list into random order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Randoms:
+    """The functions that are random."""
+
+    source: Source
+
+    def _text(self, count: int, alphabet: str) -> str:
+        if count < 0:
+            return ""
+        check_size(count, "random text")
+        return "".join(self.source.choice(alphabet) for _ in range(count))
+
+    def alpha_num(self, count: int) -> str:
+        """Return random letters and digits."""
+        return self._text(count, string.ascii_letters + string.digits)
+
+    def alpha(self, count: int) -> str:
+        """Return random letters."""
+        return self._text(count, string.ascii_letters)
+
+    def ascii(self, count: int) -> str:
+        """Return random printable characters."""
+        return self._text(count, _ASCII)
+
+    def numeric(self, count: int) -> str:
+        """Return random digits."""
+        return self._text(count, string.digits)
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a random integer from ``low`` on, below ``high``."""
+        if high <= low:
+            raise FuncError("invalid argument to Intn")
+        return self.source.randrange(low, high)
+
+    def raw(self, count: int) -> str:
+        """Return random bytes in base 64."""
+        if count < 0:
+            raise FuncError("runtime error: makeslice: len out of range")
+        check_size(count, "random bytes")
+        return base64.b64encode(self.source.randbytes(count)).decode()
+
+    def uuid(self) -> str:
+        """Return a random UUID."""
+        return str(uuid.UUID(bytes=self.source.randbytes(16), version=4))
+
+    def shuffle(self, text: str) -> str:
+        """Return a text's characters in random order."""
+        characters = list(text)
+        self.source.shuffle(characters)
+        return "".join(characters)

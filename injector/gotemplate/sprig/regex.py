@@ -1,0 +1,147 @@
+"""Regular expressions in Go's syntax and with its linear time (sprig's regex.go), by google-re2."""
+
+from __future__ import annotations
+
+import re as _re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.gotemplate.budget import check_size
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.reflect import byte_length
+from injector.gotemplate.values import Slice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
+_TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
+# What re2 calls a fault, and what Go's regexp/syntax calls it.
+_FAULTS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "unexpected )": "unexpected )",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid character class range": "invalid character class range",
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "invalid UTF-8": "invalid UTF-8",
+}
+
+
+# Imported on first use: a template without regular expressions should not pay for loading the engine.
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> Any:
+    import re2  # noqa: PLC0415
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 8 << 20
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise FuncError(f"error parsing regexp: {_fault(pattern, error)}") from error
+
+
+def _fault(pattern: str, error: Exception) -> str:
+    raw = error.args[0] if error.args else ""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+    name, _, part = text.partition(": ")
+    if name in ("missing )", "unexpected )", "missing ]"):
+        part = pattern if name != "missing ]" else part or pattern
+    shown = f": `{part}`" if part else ""
+    return f"{_FAULTS.get(name, name)}{shown}"
+
+
+def match(pattern: str, text: str) -> bool:
+    """Return whether a text has a match."""
+    return _compiled(pattern).search(text) is not None
+
+
+def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
+    """Yield matches as Go's FindAll does: an empty match right after another does not count."""
+    last_end = -1
+    found = 0
+    for each in _compiled(pattern).finditer(text):
+        if count >= 0 and found >= count:
+            return
+        if each.start() == each.end() == last_end:
+            continue
+        last_end = each.end()
+        found += 1
+        yield each
+
+
+def find_all(pattern: str, text: str, count: int) -> Slice:
+    """Return at most ``count`` matches, all where it is negative."""
+    found = [each.group() for each in _matches(pattern, text, count)]
+    return Slice("string", found, nil=not found)
+
+
+def find(pattern: str, text: str) -> str:
+    """Return the first match, or nothing."""
+    found = _compiled(pattern).search(text)
+    return found.group() if found is not None else ""
+
+
+def replace_all(pattern: str, text: str, replacement: str) -> str:
+    """Return a text with every match replaced; ``$1`` and ``${name}`` stand for groups."""
+    return _replaced(pattern, text, lambda found: _expanded(replacement, found))
+
+
+def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
+    """Return a text with every match replaced by a text as it is."""
+    return _replaced(pattern, text, lambda _found: replacement)
+
+
+def _replaced(pattern: str, text: str, make: Callable[[Any], str]) -> str:
+    out, position, size = [], 0, 0
+    for found in _matches(pattern, text, -1):
+        part = text[position : found.start()] + make(found)
+        size += byte_length(part)
+        check_size(size, "regexReplaceAll")
+        out.append(part)
+        position = found.end()
+    return "".join(out) + text[position:]
+
+
+def _expanded(replacement: str, found: Any) -> str:
+    def group(reference: _re.Match[str]) -> str:
+        if reference[0] == "$$":
+            return "$"
+        name = reference[1] or reference[2]
+        try:
+            return found.group(int(name) if name.isdigit() else name) or ""
+        except (IndexError, KeyError):
+            return ""
+
+    return _TEMPLATE.sub(group, replacement)
+
+
+def split(pattern: str, text: str, count: int) -> Slice:
+    """Return the parts of a text between matches, at most ``count``, all where it is negative."""
+    if count == 0:
+        return Slice("string", nil=True)
+    if pattern and not text:
+        _compiled(pattern)
+        return Slice("string", [""])
+    parts, begin, end = [], 0, 0
+    for found in _matches(pattern, text, count):
+        if count > 0 and len(parts) == count - 1:
+            break
+        end = found.start()
+        if found.end() != 0:
+            parts.append(text[begin:end])
+        begin = found.end()
+    if end != len(text):
+        parts.append(text[begin:])
+    return Slice("string", parts)
+
+
+def quote_meta(text: str) -> str:
+    """Return a text with everything escaped that means something in an expression."""
+    return _META.sub(lambda found: f"\\{found[0]}", text)

@@ -1,0 +1,94 @@
+"""URLs in parts (sprig's url.go, Go's net/url)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote
+
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.sprig.strings import strval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*", re.ASCII)
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.ASCII | re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_PATH_SAFE: Final = "/$&+,:;=@!~*'()"
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
+    rest, _, fragment = text.partition("#")
+    if _CONTROL.search(text.replace(" ", "")):
+        raise FuncError(f'unable to parse url: parse "{text}": net/url: invalid control character in URL')
+    scheme, rest = _scheme(text, rest)
+    rest, _, query = rest.partition("?")
+    opaque = authority = ""
+    if scheme and not rest.startswith("/"):
+        opaque, rest = rest, ""
+    if rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+    userinfo, _, host = authority.rpartition("@")
+    for part in (rest, fragment, host):
+        bad = _BAD_ESCAPE.search(part)
+        if bad is not None:
+            raise FuncError(f'unable to parse url: parse "{text}": invalid URL escape "{bad[0]}"')
+    _check_port(text, host)
+    return {
+        "scheme": scheme,
+        "host": host,
+        "hostname": _hostname(host),
+        "path": unquote(rest),
+        "query": query,
+        "opaque": opaque,
+        "fragment": unquote(fragment),
+        "userinfo": userinfo,
+    }
+
+
+def _scheme(text: str, rest: str) -> tuple[str, str]:
+    head, colon, after = rest.partition(":")
+    if not colon or any(mark in head for mark in "/?"):
+        return "", rest
+    if not head:
+        raise FuncError(f'unable to parse url: parse "{text}": missing protocol scheme')
+    if _SCHEME.fullmatch(head):
+        return head.lower(), after
+    if head[0].isalpha():
+        return "", rest
+    raise FuncError(f'unable to parse url: parse "{text}": first path segment in URL cannot contain colon')
+
+
+def _check_port(text: str, host: str) -> None:
+    tail = host.rpartition("]")[2] if host.startswith("[") else host
+    _, colon, port = tail.partition(":")
+    if colon and port and not (port.isascii() and port.isdigit()):
+        raise FuncError(f'unable to parse url: parse "{text}": invalid port ":{port}" after host')
+
+
+def _hostname(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def join(parts: Mapping[str, Any]) -> str:
+    """Return the URL of parts as ``parse`` gives them."""
+    get = {name: strval(parts.get(name, "")) for name in ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")}
+    out = f"{get['scheme']}:" if get["scheme"] else ""
+    if get["opaque"]:
+        out += get["opaque"]
+    else:
+        if get["scheme"] or get["host"] or get["userinfo"]:
+            credentials = f"{get['userinfo']}@" if get["userinfo"] else ""
+            slashes = "//" if get["host"] or get["path"] or get["userinfo"] else ""
+            out += f"{slashes}{credentials}{get['host']}"
+        path = quote(get["path"], safe=_PATH_SAFE)
+        if path and not path.startswith("/") and get["host"]:
+            out += "/"
+        out += path
+    out += f"?{get['query']}" if get["query"] else ""
+    return out + (f"#{quote(get['fragment'], safe=_PATH_SAFE + '?')}" if get["fragment"] else "")
