@@ -108,11 +108,13 @@ def slice_(item: Any, *indexes: Any) -> Any:
 def length_of(item: Any) -> int:
     """Return the length of a string (in bytes), list or map."""
     item, nil = indirect(item)
-    if nil and item is not None:
+    if nil:
         raise FuncError("len of nil pointer")
+    if item is NO_VALUE:
+        raise FuncError("reflect: call of reflect.Value.Type on zero Value")
     size = length(item)
     if size is None:
-        raise FuncError("reflect: call of reflect.Value.Type on zero Value" if nil else f"len of type {type_of(item)}")
+        raise FuncError(f"len of type {type_of(item)}")
     return size
 
 
@@ -135,11 +137,11 @@ def _equal(first: Any, other: Any) -> bool:
         return bool(first == other)
     kinds = kind_of(first), kind_of(other)
     if kinds[0] != kinds[1] and "invalid" not in kinds:
-        raise FuncError(f"non-comparable types {sprint(first)}: {type_of(first)}, {type_of(other)}: {sprint(other)}")
+        raise FuncError(f"non-comparable types {sprintf('%s', first)}: {type_of(first)}, {type_of(other)}: {sprint(other)}")
     if is_nil(first) or is_nil(other):
         return is_nil(first) == is_nil(other)
     if kinds[1] in ("slice", "map", "func") or not _comparable(other):
-        raise FuncError(f"non-comparable type {sprint(other)}: {type_of(other)}")
+        raise FuncError(f"non-comparable type {sprintf('%s', other)}: {type_of(other)}")
     return _identical(first, other)
 
 
@@ -201,7 +203,7 @@ def not_(value: Any) -> bool:
 def _evaluated(args: tuple[Any, ...]) -> str:
     if len(args) == 1 and isinstance(args[0], str):
         return args[0]
-    return sprint(*(indirect(arg)[0] if arg is not NO_VALUE else arg for arg in args))
+    return sprint(*(NO_VALUE if arg is None else indirect(arg)[0] for arg in args))
 
 
 def html(*args: Any) -> str:

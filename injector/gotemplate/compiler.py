@@ -128,8 +128,9 @@ class _Compiler:
         self.scope.append((name, slot))
         return slot
 
-    def slot(self, name: str) -> int:
-        return next(slot for known, slot in reversed(self.scope) if known == name)
+    def slot(self, name: str) -> int | None:
+        """Return a variable's slot; None for one that the parser takes for declared and nothing declares (``{{ $x = 1 }}``)."""
+        return next((slot for known, slot in reversed(self.scope) if known == name), None)
 
     # --- printing nodes
 
@@ -211,6 +212,7 @@ class _Compiler:
         # Variables of the pipeline are not in the else branch's way: their slots stay what the pipeline gave.
         otherwise = _nothing if node.else_body is None else self.list(node.else_body)
         element_slot = slots[-1] if slots else None
+        names = [variable.idents[0] for variable in node.pipe.decl]
         key_slot = slots[0] if len(slots) > 1 else None
 
         def run(state: State, dot: Any) -> Any:
@@ -219,6 +221,10 @@ class _Compiler:
             empty = True
             outer = state.interface_dot
             state.interface_dot = isinstance(value, dict | list) and element_type(value) == ANY
+            if None in slots:
+                state.fail(f"undefined variable: {names[slots.index(None)]}")
+            if element_slot is not None and state.interface_dot:
+                state.interface_slots.add(element_slot)
             for key, element in _entries(state, node, value):
                 empty = False
                 state.tick()
@@ -246,14 +252,14 @@ class _Compiler:
             if state.depth >= state.budget.depth:
                 state.spent(f"templates nested deeper than {state.budget.depth}")
             value = evaluate(state, dot)
-            outer = state.frame, state.tree, state.interface_dot
+            outer = state.frame, state.tree, state.interface_dot, state.interface_slots
             state.frame = [NO_VALUE] * body.slots
             state.frame[0] = value
-            state.tree, state.interface_dot = body.tree, False
+            state.tree, state.interface_dot, state.interface_slots = body.tree, False, set()
             state.depth += 1
             body.run(state, value)
             state.depth -= 1
-            state.frame, state.tree, state.interface_dot = outer
+            state.frame, state.tree, state.interface_dot, state.interface_slots = outer
 
         return run
 
@@ -288,7 +294,10 @@ class _Compiler:
         def run(state: State, dot: Any) -> Any:
             value = value_of(state, dot)
             for slot in slots:
+                if slot is None:
+                    state.fail(f"undefined variable: {pipe.decl[0].idents[0]}")
                 state.frame[slot] = value
+                state.interface_slots.discard(slot)
             return value
 
         return run
@@ -320,6 +329,8 @@ class _Compiler:
 
     def variable(self, node: n.VariableNode, args: tuple[n.Node, ...]) -> Stage:
         slot = self.slot(node.idents[0])
+        if slot is None:
+            return _operand((), node, _failing(node, f"undefined variable: {node.idents[0]}"))
 
         def value_of(state: State, _dot: Any) -> Any:
             state.node = node
@@ -327,7 +338,7 @@ class _Compiler:
 
         if len(node.idents) == 1:
             return _operand(args, node, value_of)
-        return self.fields(node, value_of, node.idents[1:], args)
+        return self.fields(node, value_of, node.idents[1:], args, slot)
 
     def chain(self, node: n.ChainNode, args: tuple[n.Node, ...]) -> Stage:
         if isinstance(node.node, n.NilNode):
@@ -340,7 +351,9 @@ class _Compiler:
 
         return self.fields(node, value_of, node.idents, args)
 
-    def fields(self, node: n.Node, value_of: Step, idents: tuple[str, ...], args: tuple[n.Node, ...]) -> Stage:
+    def fields(  # noqa: PLR0913 - the parts of a chain
+        self, node: n.Node, value_of: Step, idents: tuple[str, ...], args: tuple[n.Node, ...], slot: int | None = None
+    ) -> Stage:
         *inner, last = idents
         from_dot = value_of is _dot
         missing_key = self.missing_key
@@ -349,7 +362,8 @@ class _Compiler:
         def run(state: State, dot: Any, final: Any) -> Any:
             state.node = node
             receiver = value_of(state, dot)
-            static = ANY if from_dot and state.interface_dot else ""
+            loose = state.interface_dot if from_dot else slot in state.interface_slots
+            static = ANY if loose else ""
             for name in inner:
                 found = field_of(state, receiver, name, static, missing_key, has_args=False)
                 if type(found) is Func:
@@ -419,7 +433,7 @@ class _Compiler:
                 value = constant(node, go_type) if not isinstance(node, n.DotNode) else None
             except Unfit as unfit:
                 return _failing(node, str(unfit))
-            return lambda _state, _dot: value
+            return lambda state, _dot: _at(state, node, value)
         if go_type == REFLECT:
             return value_of
 

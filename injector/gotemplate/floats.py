@@ -56,23 +56,35 @@ def format_float(value: float, verb: str, precision: int | None, size: int, *, s
     """Return a float by one of fmt's verbs, without padding; the sign only where it is negative."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
+    text = _by_verb(value, verb, precision, size)
+    if sharp and verb != "b":
+        sign = "-" if text.startswith("-") else ""
+        text = sign + _with_all_digits(text.removeprefix("-"), verb, precision)
+    return text
+
+
+def _by_verb(value: float, verb: str, precision: int | None, size: int) -> str:
     if verb in "xXb":
         return _binary(value, verb, precision)
-    if verb == "v":
-        if precision is not None:
-            return _general(value, precision)
-        return format_g(value, size)
-    if verb in "gG":
+    if verb in "vgG":
         text = format_g(value, size) if precision is None else _general(value, precision)
-        text = _padded_digits(text, 6 if precision is None else precision) if sharp else text
         return text.upper() if verb == "G" else text
     places = 6 if precision is None else precision
-    if verb in "fF":
-        text = f"{value:.{places}f}"
-    else:
-        text = f"{value:.{places}e}"
-        text = text.upper() if verb == "E" else text
-    return text + "." if sharp and "." not in text else text
+    text = f"{value:.{places}f}" if verb in "fF" else f"{value:.{places}e}"
+    return text.upper() if verb == "E" else text
+
+
+def _with_all_digits(text: str, verb: str, precision: int | None) -> str:
+    """Return a number with the point and the zeros that the flag ``#`` keeps (fmt/format.go fmtFloat)."""
+    mark = next((char for char in text if char in ("pP" if verb in "xX" else "pPeE")), "")
+    head, _, tail = text.partition(mark) if mark else (text, "", "")
+    digits = (6 if precision is None else precision) if verb in "vgGx" else 0
+    body = head.removeprefix("0x").removeprefix("0X").replace(".", "") if verb in "xX" else head.replace(".", "")
+    wanted = digits - len(body.lstrip("0")) - (verb in "xX" and "x" in head.lower())
+    if "." not in head:
+        wanted -= head == "0"
+        head += "."
+    return head + "0" * max(wanted, 0) + mark + tail
 
 
 def _general(value: float, precision: int) -> str:
@@ -90,18 +102,13 @@ def _general(value: float, precision: int) -> str:
     return sign + _positional(digits, power)
 
 
-def _padded_digits(text: str, wanted: int) -> str:
-    mantissa, mark, exponent = text.partition("e")
-    digits = len(mantissa.replace(".", "").replace("-", "").lstrip("0")) or 1
-    mantissa = mantissa if "." in mantissa else mantissa + "."
-    return mantissa + "0" * max(wanted - digits, 0) + mark + exponent
-
-
 def _binary(value: float, verb: str, precision: int | None) -> str:
     sign = "-" if math.copysign(1, value) < 0 else ""
     if verb == "b":
-        mantissa, exponent = math.frexp(abs(value))
-        return f"{sign}{int(mantissa * 2**53)}p{exponent - 53:+d}"
+        bits = struct.unpack(">Q", struct.pack(">d", abs(value)))[0]
+        exponent, mantissa = bits >> 52, bits & ((1 << 52) - 1)
+        mantissa |= (1 << 52) if exponent else 0
+        return f"{sign}{mantissa}p{max(exponent, 1) - 1075:+d}"
     text = _hex_float(abs(value), precision)
     return sign + (text.upper() if verb == "X" else text)
 

@@ -15,7 +15,7 @@ from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, Token, tokens
 from injector.gotemplate.numbers import complex_kinds, number_kinds, rune_of
-from injector.gotemplate.text import unquote
+from injector.gotemplate.text import quote, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -418,7 +418,7 @@ class _Parser:
         if isinstance(node, n.VariableNode):
             return n.VariableNode(first.pos, first.line, (*node.idents, *idents))
         if isinstance(node, _CONSTANTS):
-            self.fail(f'unexpected . after term "{node}"')
+            self.fail(f"unexpected . after term {quote(str(node))}")
         return n.ChainNode(first.pos, first.line, node, tuple(idents))
 
     def term(self) -> n.Node | None:

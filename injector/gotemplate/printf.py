@@ -191,10 +191,9 @@ class _Printer:
         if self.format.startswith("*", self.pos):
             self.pos += 1
             precision = self.integer_arg()
-            if precision is None:
-                self.out.append("%!(BADPREC)")
-            elif precision < 0:
+            if precision is None or precision < 0:
                 precision = None
+                self.out.append("%!(BADPREC)")
             spec.precision = precision
             self.after_index = False
             return
@@ -221,10 +220,10 @@ class _Printer:
         return None
 
 
-def _bad_verb(value: Any, verb: str) -> str:
+def _bad_verb(value: Any, verb: str, spec: Spec) -> str:
     if value is None or value is NO_VALUE:
         return f"%!{verb}(<nil>)"
-    return f"%!{verb}({type_of(value)}={_any(value, 'v', Spec())})"
+    return f"%!{verb}({type_of(value)}={_any(value, 'v', spec)})"
 
 
 def _any(value: Any, verb: str, spec: Spec, depth: int = 0) -> str:
@@ -232,7 +231,7 @@ def _any(value: Any, verb: str, spec: Spec, depth: int = 0) -> str:
     if value is NO_VALUE:
         return spec.pad("<no value>")
     if value is None:
-        return spec.pad("<nil>") if verb in "Tv" else _bad_verb(value, verb)
+        return spec.pad("<nil>") if verb in "Tv" else _bad_verb(value, verb, spec)
     if verb == "T":
         return _text(type_of(value), "s", spec)
     stringer = getattr(value, "go_string", None)
@@ -241,13 +240,15 @@ def _any(value: Any, verb: str, spec: Spec, depth: int = 0) -> str:
     kind = basic_kind(value)
     if kind:
         return _SCALARS[kind](value, verb, spec)
+    if verb == "w" and depth == 0:
+        return _bad_verb(value, verb, spec)
     if depth > 100:  # noqa: PLR2004 - deeper data is hostile; Go would go on
         raise FuncError("value nests too deeply to print")
     return _composite(value, verb, spec, depth)
 
 
 def _bool(value: Any, verb: str, spec: Spec) -> str:
-    return spec.pad("true" if value else "false") if verb in "tv" else _bad_verb(value, verb)
+    return spec.pad("true" if value else "false") if verb in "tv" else _bad_verb(value, verb, spec)
 
 
 def _text(value: Any, verb: str, spec: Spec) -> str:
@@ -258,7 +259,7 @@ def _text(value: Any, verb: str, spec: Spec) -> str:
         return spec.pad(_quoted(text if spec.precision is None else text[: spec.precision], spec))
     if verb in "xX":
         return spec.pad(_hex_bytes(text.encode("utf-8", "surrogateescape"), verb, spec))
-    return _bad_verb(value, verb)
+    return _bad_verb(value, verb, spec)
 
 
 def _quoted(text: str, spec: Spec) -> str:
@@ -287,7 +288,7 @@ def _integer(value: Any, verb: str, spec: Spec) -> str:
         return spec.pad(quote(_rune(number), "'", ascii_only=spec.plus))
     if verb == "U":
         return _unicode(number, spec)
-    return _bad_verb(value, verb)
+    return _bad_verb(value, verb, spec)
 
 
 def _rune(number: int) -> str:
@@ -296,7 +297,7 @@ def _rune(number: int) -> str:
 
 def _unicode(number: int, spec: Spec) -> str:
     text = f"U+{number & 0xFFFFFFFFFFFFFFFF:0{max(spec.precision or 4, 4)}X}"
-    if spec.sharp and number <= 0x10FFFF and is_printable(_rune(number)):  # noqa: PLR2004 - Unicode's range
+    if spec.sharp and 0 <= number <= 0x10FFFF and is_printable(_rune(number)):  # noqa: PLR2004 - Unicode's range
         text += f" '{_rune(number)}'"
     return Spec(minus=spec.minus, width=spec.width).pad(text)
 
@@ -326,7 +327,7 @@ def _digits(number: int, verb: str, spec: Spec) -> str:
 
 def _float(value: Any, verb: str, spec: Spec) -> str:
     if verb not in "vbgGxXfFeE":
-        return _bad_verb(value, verb)
+        return _bad_verb(value, verb, spec)
     size = 32 if kind_of(value) == "float32" else 64
     text = format_float(float(value), verb, spec.precision, size, sharp=spec.sharp)
     sign, text = ("-", text[1:]) if text.startswith("-") else ("+" if spec.plus else " " if spec.space else "", text)
@@ -342,7 +343,7 @@ def _float(value: Any, verb: str, spec: Spec) -> str:
 
 def _complex(value: Any, verb: str, spec: Spec) -> str:
     if verb not in "vbgGxXfFeE":
-        return _bad_verb(value, verb)
+        return _bad_verb(value, verb, spec)
     return format_complex(value, lambda part, plus: _float(part, verb, _with_plus(spec, plus=plus)))
 
 
@@ -381,8 +382,8 @@ def _composite(value: Any, verb: str, spec: Spec, depth: int) -> str:
     if isinstance(value, Struct):
         return _struct(value, verb, spec, depth)
     if isinstance(value, Func):
-        return spec.pad(f"0x{id(value):x}") if verb in "pv" else _bad_verb(value, verb)
-    return _bad_verb(value, verb)
+        return spec.pad(f"0x{id(value):x}") if verb in "pv" else _bad_verb(value, verb, spec)
+    return _bad_verb(value, verb, spec)
 
 
 def _pointer(value: Pointer, verb: str, spec: Spec, depth: int) -> str:
@@ -431,7 +432,5 @@ def _inside(value: Any, verb: str, spec: Spec, depth: int) -> str:
     if value is None:
         if spec.sharp_v:
             return "interface {}(nil)"
-        return spec.pad("<nil>") if verb == "v" else f"%!{verb}(<nil>)"
-    if isinstance(value, Map | Slice) or not isinstance(value, Pointer):
-        return _any(value, verb, spec, depth + 1)
+        return "<nil>"
     return _any(value, verb, spec, depth + 1)

@@ -14,7 +14,20 @@ if TYPE_CHECKING:
 class State:
     """What a running template knows. ``frame`` holds the variables of the template that runs, by their slot."""
 
-    __slots__ = ("budget", "clock_in", "deadline", "depth", "frame", "interface_dot", "node", "out", "room", "steps", "tree")
+    __slots__ = (
+        "budget",
+        "clock_in",
+        "deadline",
+        "depth",
+        "frame",
+        "interface_dot",
+        "interface_slots",
+        "node",
+        "out",
+        "room",
+        "steps",
+        "tree",
+    )
 
     def __init__(self, budget: Budget, tree: Tree) -> None:
         self.budget = budget
@@ -27,8 +40,9 @@ class State:
         self.frame: list[Any] = []
         self.tree = tree
         self.node: Node = tree.root
-        # Whether dot is an element whose static type is interface {}, which errors name.
+        # Whether dot, and which variables, are elements whose static type is interface {}, which errors name.
         self.interface_dot = False
+        self.interface_slots: set[int] = set()
 
     def tick(self) -> None:
         """Count a step; once in a while look at the clock."""
