@@ -146,7 +146,9 @@ def decrypt_aes(password: str, text: str) -> str:
     vector, encrypted = raw[:_AES_BLOCK], raw[_AES_BLOCK:]
     if len(vector) < _AES_BLOCK:
         raise FuncError(f"runtime error: slice bounds out of range [:{_AES_BLOCK}] with capacity {len(raw)}")
-    if not encrypted or len(encrypted) % _AES_BLOCK:
+    if not encrypted:
+        raise FuncError("runtime error: index out of range [-1]")
+    if len(encrypted) % _AES_BLOCK:
         raise FuncError("crypto/cipher: input not full blocks")
     decryptor = Cipher(algorithms.AES(_aes_key(password)), modes.CBC(vector)).decryptor()
     plain = decryptor.update(encrypted) + decryptor.finalize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from injector.gotemplate.errors import FuncError
@@ -58,15 +59,14 @@ def must_from_json(text: str) -> Any:
     fault = json_fault(text)
     if fault:
         raise FuncError(fault)
-    return _floats(json.loads(text))
+    return json.loads(text, parse_float=_number, parse_int=_number)
 
 
-def _floats(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _floats(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_floats(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise FuncError(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return number
 
 
 def to_json(value: Any) -> str:

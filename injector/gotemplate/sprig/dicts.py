@@ -26,6 +26,8 @@ def get(entries: Dict, key: str) -> Any:
 
 def set_(entries: Dict, key: str, value: Any) -> Dict:
     """Put a value into a dictionary and return it; sprig changes the one given, and so does this."""
+    if getattr(entries, "nil", False):
+        raise FuncError("assignment to entry in nil map")
     entries[key] = value
     return entries
 
@@ -74,7 +76,7 @@ def merge(target: Dict, *sources: Dict) -> Dict:
 
 
 def merge_overwrite(target: Dict, *sources: Dict) -> Dict:
-    """Merge dictionaries into the first, deeply, the later winning where not empty; the first is changed."""
+    """Merge dictionaries into the first, deeply, the later winning; the first is changed."""
     for source in sources:
         _merge(target, source, overwrite=True)
     return target
@@ -85,7 +87,7 @@ def _merge(target: Dict, source: Dict, *, overwrite: bool) -> None:
         current = target.get(key)
         if isinstance(current, dict) and isinstance(value, dict):
             _merge(current, value, overwrite=overwrite)
-        elif (overwrite and is_true(value)) or not is_true(current):
+        elif overwrite or not is_true(current):
             target[key] = value
 
 
@@ -109,4 +111,6 @@ def dig(*path: Any) -> Any:
 
 def deep_copy(value: Any) -> Any:
     """Return a deep copy."""
+    if value is None:
+        raise FuncError("reflect: call of reflect.Value.Type on zero Value")
     return copy.deepcopy(value)

@@ -17,6 +17,7 @@ _UNITS: Final = {
     "h": 3_600_000_000_000,
 }
 _PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
+_UNKNOWN_UNIT = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]+)")
 _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 2**63
 
@@ -37,6 +38,9 @@ def parse_duration(text: str) -> int:
             break
         total += Decimal(match["number"]) * _UNITS[match["unit"]]
         position = match.end()
+    unknown = _UNKNOWN_UNIT.match(body, position) if position < len(body) else None
+    if unknown is not None:
+        raise ValueError(f'time: unknown unit "{unknown["unit"]}" in duration "{text}"')
     if not body or position != len(body) or total >= _LIMIT:
         raise ValueError(f'time: invalid duration "{text}"')
     return -int(total) if text.startswith("-") else int(total)

@@ -36,10 +36,11 @@ class _Scanner:
         self.text = text
         self.at = 0
 
-    def invalid(self, context: str) -> None:
-        if self.at >= len(self.text):
+    def invalid(self, context: str, *, ends: bool = True) -> None:
+        """Raise a fault; a value that the end may cut short (``ends`` False) sees the end as a space, as Go's scanner does."""
+        if self.at >= len(self.text) and ends:
             raise _FaultError(_END)
-        char = self.text[self.at]
+        char = self.text[self.at : self.at + 1] or " "
         shown = {"'": "'\\''", '"': "'\"'"}.get(char) or quote(char, "'")
         raise _FaultError(f"invalid character {shown} {context}")
 
@@ -72,7 +73,7 @@ class _Scanner:
             self.invalid("looking for beginning of value")
         for char in name:
             if self.peek() != char:
-                self.invalid(f"in literal {name} (expecting {quote(char, chr(39))})")
+                self.invalid(f"in literal {name} (expecting {quote(char, chr(39))})", ends=False)
             self.at += 1
 
     def elements(self, depth: int) -> None:
@@ -139,7 +140,7 @@ class _Scanner:
         if self.peek() == "-":
             self.at += 1
             if not self.peek().isdigit():
-                self.invalid("in numeric literal")
+                self.invalid("in numeric literal", ends=False)
         if self.peek() == "0":
             self.at += 1
         else:
@@ -147,14 +148,14 @@ class _Scanner:
         if self.peek() == ".":
             self.at += 1
             if not self.peek().isdigit():
-                self.invalid("after decimal point in numeric literal")
+                self.invalid("after decimal point in numeric literal", ends=False)
             self.digits()
         if self.peek() in ("e", "E"):
             self.at += 1
             if self.peek() in ("+", "-"):
                 self.at += 1
             if not self.peek().isdigit():
-                self.invalid("in exponent of numeric literal")
+                self.invalid("in exponent of numeric literal", ends=False)
             self.digits()
 
     def digits(self) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from injector.gotemplate.builtins import slice_
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import is_true, kind_of
-from injector.gotemplate.sprig.strings import strslice
+from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
+
+
+_NIL: Final = "runtime error: invalid memory address or nil pointer dereference"
 
 
 def _items(value: Any, cannot: str) -> list[Any]:
     if isinstance(value, list):
         return value
     if value is None:
-        raise FuncError("runtime error: invalid memory address or nil pointer dereference")
+        raise FuncError(_NIL)
     raise FuncError(f"{cannot} on type {kind_of(value)}")
 
 
@@ -39,8 +42,11 @@ def prepend(items: Any, value: Any) -> list[Any]:
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
     found = _items_of("Cannot chunk type", items)
-    if size < 1:
-        raise FuncError("runtime error: integer divide by zero" if size == 0 else "runtime error: makeslice: len out of range")
+    # Go makes room for as many parts as the sizes give, which a size below 1 gets wrong.
+    if size == 0 or (len(found) - 1) // size + 1 < 0:
+        raise FuncError("runtime error: makeslice: len out of range")
+    if size < 0:
+        return Slice("[]interface {}")
     parts = [list(found[at : at + size]) for at in range(0, len(found), size)]
     return Slice("[]interface {}", parts)
 
@@ -48,6 +54,8 @@ def chunk(size: int, items: Any) -> Slice:
 def _items_of(text: str, value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
+    if value is None:
+        raise FuncError(_NIL)
     raise FuncError(f"{text} {kind_of(value)}")
 
 
@@ -77,7 +85,8 @@ def initial(items: Any) -> Any:
 
 def sort_alpha(value: Any) -> Slice:
     """Return the values of a list as text, sorted by bytes."""
-    return Slice("string", sorted(strslice(value), key=lambda text: text.encode("utf-8", "surrogateescape")))
+    texts = strslice(value) if isinstance(value, list) else [strval(value)]
+    return Slice("string", sorted(texts, key=lambda text: text.encode("utf-8", "surrogateescape")))
 
 
 def reverse(items: Any) -> list[Any]:
@@ -133,6 +142,8 @@ def has(wanted: Any, items: Any) -> bool:
 
 def slice_list(items: Any, *indices: Any) -> Any:
     """Return a part of a list."""
+    if items is None:
+        raise FuncError(_NIL)
     if not isinstance(items, list):
         raise FuncError(f"list should be type of slice or array but {kind_of(items)}")
     if not items:
@@ -149,6 +160,8 @@ def concat(*lists: Any) -> Any:
     """Return the items of several lists."""
     found: list[Any] = []
     for items in lists:
+        if items is None:
+            raise FuncError(_NIL)
         if not isinstance(items, list):
             raise FuncError(f"Cannot concat type {kind_of(items)} as list")
         found += items

@@ -47,14 +47,9 @@ def _int_of(text: str) -> Int64:
 
 
 def _trimmed_zeros(text: str) -> str:
-    """Return a number's text as spf13/cast reads it: leading zeros and a fraction of zeros do not count."""
+    """Return a number's text as spf13/cast reads it: a fraction of zeros does not count."""
     head, point, fraction = text.partition(".")
-    if point and not fraction.strip("0"):
-        text = head
-    body = text.lstrip("0")
-    if len(text) > 1 and text.startswith("0") and body[:1] not in ("x", "X", "b", "B", "o", "O"):
-        return body or "0"
-    return text
+    return head if point and not fraction.strip("0") else text
 
 
 def to_int(value: Any) -> int:

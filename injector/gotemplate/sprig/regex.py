@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import byte_length
+from injector.gotemplate.text import quote
 from injector.gotemplate.values import Slice
 
 if TYPE_CHECKING:
@@ -53,13 +54,34 @@ def _fault(pattern: str, error: Exception) -> str:
     name, _, part = text.partition(": ")
     if name in ("missing )", "unexpected )", "missing ]"):
         part = pattern if name != "missing ]" else part or pattern
-    shown = f": `{part}`" if part else ""
-    return f"{_FAULTS.get(name, name)}{shown}"
+    return f"{_FAULTS.get(name, name)}: `{part}`"
 
 
 def match(pattern: str, text: str) -> bool:
+    """Return whether a text has a match; a bad expression has none."""
+    try:
+        return must_match(pattern, text)
+    except FuncError:
+        return False
+
+
+def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
     return _compiled(pattern).search(text) is not None
+
+
+def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that words a bad expression as regexp.MustCompile does; its first argument is the expression."""
+
+    def call(pattern: str, *args: Any) -> Any:
+        try:
+            _compiled(pattern)
+        except FuncError as error:
+            shown = quote(pattern) if "`" in pattern else f"`{pattern}`"
+            raise FuncError(f"regexp: Compile({shown}): {error}") from error
+        return function(pattern, *args)
+
+    return call
 
 
 def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:

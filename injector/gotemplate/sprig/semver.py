@@ -179,8 +179,6 @@ class _Condition:
         return _CHECKS[self.op](self, version)
 
     def not_equal(self, version: Version) -> bool:
-        if version.pre and not self.version.pre:
-            return False
         if self.all_dirty or self.minor_dirty or self.patch_dirty:
             if version.major != self.version.major:
                 return True

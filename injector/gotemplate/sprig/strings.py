@@ -62,19 +62,18 @@ def substr(start: int, end: int, text: str) -> str:
         _check_bounds(0, end, size)
         return byte_slice(text, 0, end)
     if end < 0 or end > size:
-        _check_bounds(start, size, size, open_end=True)
+        _check_bounds(start, size, size)
         return byte_slice(text, start, size)
     _check_bounds(start, end, size)
     return byte_slice(text, start, end)
 
 
-def _check_bounds(start: int, end: int, size: int, *, open_end: bool = False) -> None:
+def _check_bounds(start: int, end: int, size: int) -> None:
     if end < 0 or end > size:
         raise FuncError(f"runtime error: slice bounds out of range [:{end}]" + (f" with length {size}" if end > size else ""))
     if start > end:
         shown = f"[{start}:{end}]"
-        raise FuncError(f"runtime error: slice bounds out of range {shown}" if not open_end or start <= size else
-                        f"runtime error: slice bounds out of range [{start}:{size}]")
+        raise FuncError(f"runtime error: slice bounds out of range {shown}")
 
 
 def repeat(count: int, text: str) -> str:
@@ -134,14 +133,20 @@ def untitle(text: str) -> str:
 
 
 def nospace(text: str) -> str:
-    """Return a text without white space."""
-    return "".join(char for char in text if not char.isspace())
+    """Return a text without white space; as goutils does, byte by byte, which takes other than ASCII apart."""
+    if not any(char.isspace() for char in _bytes_as_text(text)):
+        return text
+    return "".join(char for char in _bytes_as_text(text) if not char.isspace())
+
+
+def _bytes_as_text(text: str) -> str:
+    return text if text.isascii() else _raw(text).decode("latin-1")
 
 
 def initials(text: str) -> str:
     """Return the first letter of each word."""
     out, at_start = [], True
-    for char in text:
+    for char in _bytes_as_text(text):
         if at_start and not char.isspace():
             out.append(char)
         at_start = char.isspace()
@@ -200,19 +205,19 @@ def abbrevboth(left: int, right: int, text: str) -> str:
 
 
 def _abbreviated(text: str, offset: int, width: int) -> str:
-    size = len(text)
+    size = byte_length(text)
     if size <= width:
         return text
     offset = min(offset, size)
     if size - offset < width - 3:
         offset = size - (width - 3)
     if offset <= 4:  # noqa: PLR2004 - goutils' own limit
-        return text[: width - 3] + "..."
+        return byte_slice(text, 0, width - 3) + "..."
     if width < 7:  # noqa: PLR2004 - goutils' own limit
         return ""
     if offset + width - 3 < size:
-        return "..." + _abbreviated(text[offset:], 0, width - 3)
-    return "..." + text[size - (width - 3) :]
+        return "..." + _abbreviated(byte_slice(text, offset, size), 0, width - 3)
+    return "..." + byte_slice(text, size - (width - 3), size)
 
 
 def wrap(width: int, text: str) -> str:
@@ -296,8 +301,9 @@ def _illegal_at(text: str) -> int:
     if match is not None:
         return match.start()
     padding = text.find("=")
-    clean = text.rstrip("=") if padding >= 0 else text
-    return len(clean) - len(clean) % 4 if padding < 0 else min(padding + 1, len(text))
+    if padding >= 0:
+        return min(padding + 1, len(text))
+    return len(text) - len(text.replace("\n", "").replace("\r", "")) % 4
 
 
 def b32enc(text: str) -> str:
@@ -310,7 +316,8 @@ def b32dec(text: str) -> str:
     try:
         return base64.b32decode(text.replace("\n", "").replace("\r", "")).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):
-        found = next((i for i, char in enumerate(text) if char not in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567="), len(text))
+        illegal = (i for i, char in enumerate(text) if char not in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567=")
+        found = next(illegal, len(text) - len(text) % 8)
         return f"illegal base32 data at input byte {found}"
 
 

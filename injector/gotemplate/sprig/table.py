@@ -183,16 +183,16 @@ LISTS: Final[tuple[_Row, ...]] = (
 
 REGEX: Final[tuple[_Row, ...]] = (
     ("regexMatch", "func(string, string) bool", r.match),
-    ("mustRegexMatch", "func(string, string) (bool, error)", r.match),
-    ("regexFindAll", "func(string, string, int) []string", r.find_all),
+    ("mustRegexMatch", "func(string, string) (bool, error)", r.must_match),
+    ("regexFindAll", "func(string, string, int) []string", r.or_panic(r.find_all)),
     ("mustRegexFindAll", "func(string, string, int) ([]string, error)", r.find_all),
-    ("regexFind", _SS, r.find),
+    ("regexFind", _SS, r.or_panic(r.find)),
     ("mustRegexFind", "func(string, string) (string, error)", r.find),
-    ("regexReplaceAll", _SSS, r.replace_all),
+    ("regexReplaceAll", _SSS, r.or_panic(r.replace_all)),
     ("mustRegexReplaceAll", "func(string, string, string) (string, error)", r.replace_all),
-    ("regexReplaceAllLiteral", _SSS, r.replace_all_literal),
+    ("regexReplaceAllLiteral", _SSS, r.or_panic(r.replace_all_literal)),
     ("mustRegexReplaceAllLiteral", "func(string, string, string) (string, error)", r.replace_all_literal),
-    ("regexSplit", "func(string, string, int) []string", r.split),
+    ("regexSplit", "func(string, string, int) []string", r.or_panic(r.split)),
     ("mustRegexSplit", "func(string, string, int) ([]string, error)", r.split),
     ("regexQuoteMeta", "func(string) string", r.quote_meta),
 )

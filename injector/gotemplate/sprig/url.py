@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig.strings import strval
+from injector.gotemplate.text import quote as go_quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ def parse(text: str) -> dict[str, Any]:
     """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
     rest, _, fragment = text.partition("#")
     if _CONTROL.search(text.replace(" ", "")):
-        raise FuncError(f'unable to parse url: parse "{text}": net/url: invalid control character in URL')
+        raise FuncError(f'unable to parse url: parse {go_quote(text)}: net/url: invalid control character in URL')
     scheme, rest = _scheme(text, rest)
     rest, _, query = rest.partition("?")
     opaque = authority = ""
@@ -35,7 +36,7 @@ def parse(text: str) -> dict[str, Any]:
     for part in (rest, fragment, host):
         bad = _BAD_ESCAPE.search(part)
         if bad is not None:
-            raise FuncError(f'unable to parse url: parse "{text}": invalid URL escape "{bad[0]}"')
+            raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid URL escape "{bad[0]}"')
     _check_port(text, host)
     return {
         "scheme": scheme,
@@ -54,19 +55,19 @@ def _scheme(text: str, rest: str) -> tuple[str, str]:
     if not colon or any(mark in head for mark in "/?"):
         return "", rest
     if not head:
-        raise FuncError(f'unable to parse url: parse "{text}": missing protocol scheme')
+        raise FuncError(f'unable to parse url: parse {go_quote(text)}: missing protocol scheme')
     if _SCHEME.fullmatch(head):
         return head.lower(), after
     if head[0].isalpha():
         return "", rest
-    raise FuncError(f'unable to parse url: parse "{text}": first path segment in URL cannot contain colon')
+    raise FuncError(f'unable to parse url: parse {go_quote(text)}: first path segment in URL cannot contain colon')
 
 
 def _check_port(text: str, host: str) -> None:
     tail = host.rpartition("]")[2] if host.startswith("[") else host
     _, colon, port = tail.partition(":")
     if colon and port and not (port.isascii() and port.isdigit()):
-        raise FuncError(f'unable to parse url: parse "{text}": invalid port ":{port}" after host')
+        raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid port ":{port}" after host')
 
 
 def _hostname(host: str) -> str:
@@ -89,6 +90,8 @@ def join(parts: Mapping[str, Any]) -> str:
         path = quote(get["path"], safe=_PATH_SAFE)
         if path and not path.startswith("/") and get["host"]:
             out += "/"
+        if not out and ":" in path.partition("/")[0]:
+            out = "./"  # else the colon would end a scheme
         out += path
     out += f"?{get['query']}" if get["query"] else ""
     return out + (f"#{quote(get['fragment'], safe=_PATH_SAFE + '?')}" if get["fragment"] else "")
