@@ -47,7 +47,8 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
             "InboundTrafficPolicyMode": params.mesh.inbound_traffic_policy,
             "CompliancePolicy": revision.env.get("COMPLIANCE_POLICY", ""),
         },
-        only=revision.behaviours.template_fields,
+        # A Jinja2 revision is ours or the user's own: no minor of Istio limits what it sees.
+        only=None if revision.engine == "jinja2" else revision.behaviours.template_fields,
     )
 
 
