@@ -34,7 +34,7 @@ def _argument_of(key_type: str, index: Any) -> Any:
             return None
         raise FuncError(f"value is nil; should be of type {key_type}")
     found = type_of(index)
-    if found == key_type or key_type == "interface {}":
+    if key_type in (found, "interface {}"):
         return index
     if basic_kind(index) in ("int", "uint") and key_type.lstrip("u").startswith("int"):
         return index
@@ -137,7 +137,9 @@ def _equal(first: Any, other: Any) -> bool:
         return bool(first == other)
     kinds = kind_of(first), kind_of(other)
     if kinds[0] != kinds[1] and "invalid" not in kinds:
-        raise FuncError(f"non-comparable types {sprintf('%s', first)}: {type_of(first)}, {type_of(other)}: {sprint(other)}")
+        raise FuncError(
+            f"non-comparable types {sprintf('%s', first)}: {type_of(first)}, {type_of(other)}: {sprint(other)}"
+        )
     if is_nil(first) or is_nil(other):
         return is_nil(first) == is_nil(other)
     if kinds[1] in ("slice", "map", "func") or not _comparable(other):
@@ -225,7 +227,9 @@ _JS: Final = {
 
 def js(*args: Any) -> str:
     """Return the arguments printed and escaped for a JavaScript string."""
-    return "".join(_JS.get(char) or (char if is_printable(char) else f"\\u{ord(char):04X}") for char in _evaluated(args))
+    return "".join(
+        _JS.get(char) or (char if is_printable(char) else f"\\u{ord(char):04X}") for char in _evaluated(args)
+    )
 
 
 def urlquery(*args: Any) -> str:

@@ -351,7 +351,7 @@ class _Compiler:
 
         return self.fields(node, value_of, node.idents, args)
 
-    def fields(  # noqa: PLR0913 - the parts of a chain
+    def fields(
         self, node: n.Node, value_of: Step, idents: tuple[str, ...], args: tuple[n.Node, ...], slot: int | None = None
     ) -> Stage:
         *inner, last = idents

@@ -17,7 +17,9 @@ def shortest_digits(value: float, size: int) -> tuple[str, int]:
     if size == 32:  # noqa: PLR2004 - float32
         packed = struct.pack("f", value)
         text = next(
-            text for places in range(9) if struct.pack("f", float(text := f"{value:.{places}e}")) == packed or places == 8  # noqa: PLR2004
+            text
+            for places in range(9)
+            if struct.pack("f", float(text := f"{value:.{places}e}")) == packed or places == 8  # noqa: PLR2004
         )
     else:
         text = f"{value:.{max(_significant(repr(value)) - 1, 0)}e}"

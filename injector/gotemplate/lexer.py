@@ -315,7 +315,8 @@ class _Lexer:
         while self.peek() != _EOF and is_alphanumeric(self.peek()):
             self.pos += 1
         if not self.at_terminator():
-            return self.bad_character()
+            self.bad_character()
+            return None
         word = self.input[self.start : self.pos]
         if word in KEYWORDS:
             self.emit(KEYWORDS[word])
@@ -338,7 +339,8 @@ class _Lexer:
         while self.peek() != _EOF and is_alphanumeric(self.peek()):
             self.pos += 1
         if not self.at_terminator():
-            return self.bad_character()
+            self.bad_character()
+            return None
         self.emit(kind)
         return self.inside_action
 
@@ -378,11 +380,13 @@ class _Lexer:
 
     def number(self) -> Callable[[], object] | None:
         if not self.scan_number():
-            return self.bad_number()
+            self.bad_number()
+            return None
         if self.peek() in ("+", "-"):
             # Complex: 1+2i. No spaces, and it must end in i.
             if not self.scan_number() or self.input[self.pos - 1] != "i":
-                return self.bad_number()
+                self.bad_number()
+                return None
             self.emit(Kind.COMPLEX)
         else:
             self.emit(Kind.NUMBER)

@@ -146,7 +146,7 @@ class _Parser:
     # --- templates
 
     def parse(self) -> dict[str, n.Tree]:
-        """template = { define | text | action }."""
+        """Template = { define | text | action }."""
         found: list[n.Node] = []
         first = self.peek()
         while self.peek().kind is not Kind.EOF:
@@ -172,7 +172,7 @@ class _Parser:
             self.fail(f'template: multiple definition of template "{name}"')
 
     def definition(self) -> None:
-        """define = "define" string "}}" list "{{end}}"."""
+        """Define = "define" string "}}" list "{{end}}"."""
         context = "define clause"
         token = self.next_non_space()
         if token.kind not in (Kind.STRING, Kind.RAW_STRING):
@@ -188,7 +188,7 @@ class _Parser:
         self.add(name, body)
 
     def item_list(self) -> tuple[n.ListNode, n.Node]:
-        """list = { text | action }, up to else or end, which is returned too."""
+        """List = { text | action }, up to else or end, which is returned too."""
         first = self.peek_non_space()
         found: list[n.Node] = []
         self.blocks += 1
@@ -215,7 +215,7 @@ class _Parser:
         self.unexpected(token, "input")
 
     def action(self) -> n.Node:
-        """action = control | pipeline, after ``{{``."""
+        """Action = control | pipeline, after ``{{``."""
         token = self.next_non_space()
         control = self._CONTROLS.get(token.kind)
         if control is not None:
@@ -248,7 +248,7 @@ class _Parser:
         return self.control(n.RangeNode, None)
 
     def control(self, make: type[n.Branch], chained: Kind | None) -> n.Branch:
-        """branch = keyword pipeline "}}" list [ "{{else}}" list | "{{else" branch ] "{{end}}"."""
+        """Branch = keyword pipeline "}}" list [ "{{else}}" list | "{{else" branch ] "{{end}}"."""
         mark = len(self.variables)
         pipe = self.pipeline(make.keyword, Kind.RIGHT_DELIM)
         self.range_depth += make is n.RangeNode
@@ -286,7 +286,7 @@ class _Parser:
         return n.EndNode(token.pos, token.line)
 
     def block_control(self, _token: Token) -> n.Node:
-        """block = "block" string pipeline "}}" list "{{end}}": a definition and its call."""
+        """Block = "block" string pipeline "}}" list "{{end}}": a definition and its call."""
         context = "block clause"
         token = self.next_non_space()
         name = self.template_name(token, context)
@@ -301,7 +301,7 @@ class _Parser:
         return n.TemplateNode(token.pos, token.line, name, pipe)
 
     def template_control(self, _token: Token) -> n.Node:
-        """template = "template" string [ pipeline ] "}}"."""
+        """Template = "template" string [ pipeline ] "}}"."""
         context = "template clause"
         token = self.next_non_space()
         name = self.template_name(token, context)
@@ -325,7 +325,7 @@ class _Parser:
     # --- pipelines
 
     def pipeline(self, context: str, end: Kind) -> n.PipeNode:
-        """pipeline = [ variable [ "," variable ] ( ":=" | "=" ) ] command { "|" command }."""
+        """Pipeline = [ variable [ "," variable ] ( ":=" | "=" ) ] command { "|" command }."""
         first = self.peek_non_space()
         decl, is_assign = self.declarations(context)
         commands: list[n.CommandNode] = []
@@ -382,7 +382,7 @@ class _Parser:
                 self.fail(f"non executable command in pipeline stage {stage}")
 
     def command(self) -> n.CommandNode:
-        """command = operand { space operand }."""
+        """Command = operand { space operand }."""
         first = self.peek_non_space()
         args: list[n.Node] = []
         while True:
@@ -403,7 +403,7 @@ class _Parser:
         return n.CommandNode(first.pos, first.line, tuple(args))
 
     def operand(self) -> n.Node | None:
-        """operand = term { field }."""
+        """Operand = term { field }."""
         node = self.term()
         if node is None:
             return None
@@ -422,7 +422,7 @@ class _Parser:
         return n.ChainNode(first.pos, first.line, node, tuple(idents))
 
     def term(self) -> n.Node | None:
-        """term = literal | function | "." | field | variable | "(" pipeline ")"."""
+        """Term = literal | function | "." | field | variable | "(" pipeline ")"."""
         token = self.next_non_space()
         make = self._TERMS.get(token.kind)
         if make is None:

@@ -10,7 +10,7 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.floats import format_complex, format_float
 from injector.gotemplate.reflect import NO_VALUE, basic_kind, is_nil, kind_of, sorted_items, type_of
 from injector.gotemplate.text import is_printable, quote
-from injector.gotemplate.values import Func, Map, Pointer, Slice, Struct
+from injector.gotemplate.values import Func, Pointer, Slice, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -263,7 +263,12 @@ def _text(value: Any, verb: str, spec: Spec) -> str:
 
 
 def _quoted(text: str, spec: Spec) -> str:
-    if spec.sharp and "`" not in text and all(char == "\t" or is_printable(char) for char in text) and "\ufeff" not in text:
+    if (
+        spec.sharp
+        and "`" not in text
+        and all(char == "\t" or is_printable(char) for char in text)
+        and "\ufeff" not in text
+    ):
         return f"`{text}`"
     return quote(text, ascii_only=spec.plus)
 

@@ -92,7 +92,9 @@ def basic_kind(value: Any) -> str:
         return "int"
     if kind in _UNSIGNED:
         return "uint"
-    return {"float32": "float", "float64": "float", "complex128": "complex", "bool": "bool", "string": "string"}.get(kind, "")
+    return {"float32": "float", "float64": "float", "complex128": "complex", "bool": "bool", "string": "string"}.get(
+        kind, ""
+    )
 
 
 def is_nil(value: Any) -> bool:

@@ -75,5 +75,10 @@ class State:
         """Raise a BudgetError at the current node."""
         line, column = self._where()
         raise BudgetError(
-            self.tree.name, self.tree.parse_name, line, column, str(self.node), f"the template's budget is spent: {what}"
+            self.tree.name,
+            self.tree.parse_name,
+            line,
+            column,
+            str(self.node),
+            f"the template's budget is spent: {what}",
         )

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +115,7 @@ class NamedString(str):
     __slots__ = ("go_type",)
     go_type: str
 
-    def __new__(cls, go_type: str, value: str) -> NamedString:
+    def __new__(cls, go_type: str, value: str) -> Self:
         """Make a string ``value`` of the defined type ``go_type``."""
         self = super().__new__(cls, value)
         self.go_type = go_type

@@ -155,7 +155,8 @@ def _without_earlier(pod: c.Pod) -> c.Pod:
     status = read_status(pod)
     noted = _UNNOTED if status is None or not status.any() else status.by_list()
     kept = {
-        key: [item for item in pod["spec"].get(key) or () if item.get("name") not in names] for key, names in noted.items()
+        key: [item for item in pod["spec"].get(key) or () if item.get("name") not in names]
+        for key, names in noted.items()
     }
     return c.with_spec(pod, **kept)
 
@@ -231,7 +232,9 @@ def _assembled(params: Parameters, spec: AppendSpec) -> c.Pod:
         pod = _with_probes_rewritten(pod, rewrite, port, when_empty=behaviours.prober_env_when_empty)
     if behaviours.kube_inject_redirect_annotations:
         known = known_annotations(params.revision.minor)
-        annotations.update({key: str(value) for key, value in spec.redirect_annotations.items() if value and key in known})
+        annotations.update(
+            {key: str(value) for key, value in spec.redirect_annotations.items() if value and key in known}
+        )
     annotations[STATUS] = _status_text(params, spec)
     labels = c.labels_of(pod)
     if "tls_mode" in behaviours.added_labels:

@@ -47,7 +47,9 @@ def read_append_spec(text: str, *, where: str) -> AppendSpec:
     try:
         raw = load_yaml(text, where=where) or {}
         if not isinstance(raw, dict):
-            raise OverlayError("the rendered text is not a mapping", where=where, hint="a template renders lists to append")
+            raise OverlayError(
+                "the rendered text is not a mapping", where=where, hint="a template renders lists to append"
+            )
         by_key = {str(key).lower(): value for key, value in raw.items()}
         spec = normalise(
             {

@@ -15,8 +15,8 @@ from injector.istio.goview import string_struct, view
 from injector.istio.template import TemplateData
 
 if TYPE_CHECKING:
-    from injector.injection.parameters import Parameters
     from injector.gotemplate.values import Struct
+    from injector.injection.parameters import Parameters
     from injector.istio.minor import Minor
 
 PROXY_IMAGE_TYPE: Final = "sidecar.istio.io/proxyImageType"

@@ -96,7 +96,8 @@ def _template_at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
                 where=f"{obj.get('kind')} {(obj.get('metadata') or {}).get('name', '')}".strip(),
                 hint="give the workload its pod template",
             )
-    return node
+    found: dict[str, Any] = node
+    return found
 
 
 def _workload(obj: dict[str, Any], path: tuple[str, ...], pod: c.Pod) -> WorkloadMeta:

@@ -32,12 +32,12 @@ def proxy_ids(namespace_meta: Mapping[str, Any] | None) -> tuple[int, int]:
 
 def parse_block(text: str) -> tuple[int, int] | None:
     """Return the first and last id of ``start/size`` or ``start-end``; None where it is neither."""
-    for separator, last in (("/", lambda start, size: start + size - 1), ("-", lambda _, end: end)):
-        left, found, right = text.partition(separator)
-        if found:
-            start, number = _uint32(left), _uint32(right)
-            return None if start is None or number is None else (start, last(start, number))
-    return None
+    sized = "/" in text
+    left, found, right = text.partition("/" if sized else "-")
+    start, number = _uint32(left), _uint32(right)
+    if not found or start is None or number is None:
+        return None
+    return start, start + number - 1 if sized else number
 
 
 def _uint32(text: str) -> int | None:

@@ -37,10 +37,8 @@ def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
         return {kind: [] for kind in _KINDS}
     try:
         raw = load_json(text)
-        if not isinstance(raw, dict):
-            raise TypeError
         return {kind: [normalise(item, "v1.Container") for item in raw.get(kind) or ()] for kind in _KINDS}
-    except (DataError, TypeError) as error:
+    except (DataError, TypeError, AttributeError) as error:
         raise AnnotationError(
             f"invalid value for annotation '{OVERRIDES}'",
             where=f"metadata.annotations[{OVERRIDES}]",

@@ -78,7 +78,9 @@ def _patched_object(pod: dict[str, Any]) -> c.Pod:
 
     Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation.
     """
-    meta = {key: value for key, value in (pod.get("metadata") or {}).items() if value is not None and key != "managedFields"}
+    meta = {
+        key: value for key, value in (pod.get("metadata") or {}).items() if value is not None and key != "managedFields"
+    }
     return {**pod, "metadata": meta}
 
 

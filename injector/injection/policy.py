@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from injector.istio.behaviours import Behaviours
     from injector.istio.config import Policy
+    from injector.kube.selectors import Selector
 
 INJECT: Final = "sidecar.istio.io/inject"
 ENABLED: Final = "enabled"
@@ -63,7 +64,9 @@ def _host_network(facts: _Facts) -> Decision | None:
 
 def _ignored_namespace(facts: _Facts) -> Decision | None:
     if facts.namespace in facts.behaviours.ignored_namespaces:
-        return Decision(inject=False, reason="ignored_namespace", detail=f"namespace {facts.namespace} is never injected")
+        return Decision(
+            inject=False, reason="ignored_namespace", detail=f"namespace {facts.namespace} is never injected"
+        )
     return None
 
 

@@ -39,7 +39,8 @@ class _Handler:
         value: Any = container
         for key in self.path:
             value = (value or {}).get(key)
-        return value
+        handler: dict[str, Any] | None = value
+        return handler
 
     def action(self, container: Mapping[str, Any]) -> str | None:
         handler = self.get(container)
@@ -102,7 +103,9 @@ class Rewrite:
         return dict(sorted(found.items()))
 
     def _probers_of(self, container: c.Container, status_port: int) -> Iterator[tuple[str, str]]:
-        ports = {port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")}
+        ports = {
+            port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")
+        }
         for handler in self.handlers:
             name = handler.action(container)
             if name is None:
@@ -198,7 +201,9 @@ def _decoded(text: str) -> dict[str, str] | None:
 
 def _prober_json(prober: Mapping[str, Any]) -> str:
     parts = [
-        f'"{name}":{go_struct_json(prober[name], kind)}' for name, kind in _ACTIONS.items() if prober.get(name) is not None
+        f'"{name}":{go_struct_json(prober[name], kind)}'
+        for name, kind in _ACTIONS.items()
+        if prober.get(name) is not None
     ]
     if prober.get("timeoutSeconds"):
         parts.append(f'"timeoutSeconds":{prober["timeoutSeconds"]}')

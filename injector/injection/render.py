@@ -49,7 +49,8 @@ def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str,
         TemplateRenderError: a template fails.
         OverlayError: what it renders is no overlay of a pod.
     """
-    merged, template = pod, {}
+    merged = pod
+    template: c.Pod = {}
     for name in names:
         overlay = _overlay(revision, _template(revision, pod, name), name, data)
         template = _applied(revision, name, template, overlay)
@@ -96,13 +97,14 @@ def _overlay(revision: Revision, template: Template, name: str, data: TemplateDa
 
 def _applied(revision: Revision, name: str, pod: c.Pod, overlay: dict[str, Any]) -> c.Pod:
     try:
-        return normalise(strategic_merge(pod, overlay, "v1.Pod"), "v1.Pod")
+        applied: c.Pod = normalise(strategic_merge(pod, overlay, "v1.Pod"), "v1.Pod")
     except DataError as error:
         raise OverlayError(
             f"failed applying injection overlay: {error.what}",
             where=f"revision {revision.name}, template {name}",
             hint="look at the annotations that the template pastes into its text",
         ) from error
+    return applied
 
 
 def _proxy_among_init(merged: c.Pod, template: c.Pod) -> c.Pod:

@@ -188,13 +188,28 @@ ANNOTATIONS: Final[tuple[Annotation, ...]] = (
     Annotation("proxy.istio.io/overrides", "the pod's own settings of injected containers", None, (1, 9)),
     Annotation("proxy.istio.io/config", "ProxyConfig of this pod", _proxy_config, (1, 6)),
     Annotation("sidecar.istio.io/interceptionMode", "how traffic reaches the proxy", _interception_mode),
-    Annotation(f"{_TRAFFIC}includeOutboundIPRanges", "ranges that go through the proxy", _cidr_list("includeIPRanges", wildcard=True)),
-    Annotation(f"{_TRAFFIC}excludeOutboundIPRanges", "ranges that do not", _cidr_list("excludeIPRanges", wildcard=False)),
-    Annotation(f"{_TRAFFIC}includeInboundPorts", "ports that go through the proxy", _port_list("includeInboundPorts", wildcard=True)),
-    Annotation(f"{_TRAFFIC}excludeInboundPorts", "ports that do not", _port_list("excludeInboundPorts", wildcard=False)),
+    Annotation(
+        f"{_TRAFFIC}includeOutboundIPRanges",
+        "ranges that go through the proxy",
+        _cidr_list("includeIPRanges", wildcard=True),
+    ),
+    Annotation(
+        f"{_TRAFFIC}excludeOutboundIPRanges", "ranges that do not", _cidr_list("excludeIPRanges", wildcard=False)
+    ),
+    Annotation(
+        f"{_TRAFFIC}includeInboundPorts",
+        "ports that go through the proxy",
+        _port_list("includeInboundPorts", wildcard=True),
+    ),
+    Annotation(
+        f"{_TRAFFIC}excludeInboundPorts", "ports that do not", _port_list("excludeInboundPorts", wildcard=False)
+    ),
     Annotation(f"{_TRAFFIC}includeOutboundPorts", "outbound ports that go through the proxy", None, (1, 9)),
     Annotation(
-        f"{_TRAFFIC}excludeOutboundPorts", "outbound ports that do not", _port_list("excludeOutboundPorts", wildcard=False), (1, 2)
+        f"{_TRAFFIC}excludeOutboundPorts",
+        "outbound ports that do not",
+        _port_list("excludeOutboundPorts", wildcard=False),
+        (1, 2),
     ),
     Annotation(f"{_TRAFFIC}excludeInterfaces", "interfaces left alone", _interfaces, (1, 30)),
     Annotation(f"{_TRAFFIC}kubevirtInterfaces", "interfaces of virtual machines", _interfaces, (1, 30)),
@@ -204,7 +219,10 @@ ANNOTATIONS: Final[tuple[Annotation, ...]] = (
     Annotation(f"{_READINESS}periodSeconds", "the proxy's readiness probe", _uint32),
     Annotation(f"{_READINESS}failureThreshold", "the proxy's readiness probe", _uint32),
     Annotation(
-        f"{_READINESS}applicationPorts", "ports the agent waits for", _port_list("readinessApplicationPorts", wildcard=True), last=(1, 4)
+        f"{_READINESS}applicationPorts",
+        "ports the agent waits for",
+        _port_list("readinessApplicationPorts", wildcard=True),
+        last=(1, 4),
     ),
     Annotation("sidecar.istio.io/rewriteAppHTTPProbers", "whether probes go through the agent", None, (1, 2)),
     Annotation("prometheus.istio.io/merge-metrics", "whether metrics are merged", _boolean, (1, 6)),

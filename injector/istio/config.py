@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ConfigError
+from injector.errors import ConfigError, ManifestError
+from injector.kube.selectors import Selector
 from injector.kube.serial import load_yaml
 
 if TYPE_CHECKING:
@@ -157,6 +158,14 @@ class _Reader:
 
     def _wrong(self, key: str, wanted: str, value: Any) -> ConfigError:
         return ConfigError(f"`{key}` is {_kind(value)}", where=self.where, hint=f"make it {wanted}")
+
+
+def _selector(raw: dict[str, Any]) -> Selector | None:
+    """Compile a selector; None for one that Kubernetes refuses, which Istio logs and passes over."""
+    try:
+        return Selector.compile(raw)
+    except ManifestError:
+        return None
 
 
 def _kind(value: Any) -> str:

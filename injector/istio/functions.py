@@ -46,7 +46,9 @@ def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
 
     ``env`` stands for istiod's environment, which the function ``env`` reads.
     """
-    return {row.name: Func(row.name, row.signature, row.make(minor, env)) for row in _ROWS if row.first <= minor <= row.last}
+    return {
+        row.name: Func(row.name, row.signature, row.make(minor, env)) for row in _ROWS if row.first <= minor <= row.last
+    }
 
 
 def _same(call: Callable[..., Any]) -> Callable[[Minor, Mapping[str, str]], Callable[..., Any]]:
@@ -231,7 +233,12 @@ def _omit_nil(value: Any) -> tuple[Any, bool]:
 _STRING_MAP: Final = "map[string]string"
 _ANY: Final = "interface {}"
 _ROWS: Final = (
-    _Row("formatDuration", f"func({_ANY}) string", lambda minor, _: _FormatDuration("1s" if minor < (1, 14) else "0s"), OLDEST),
+    _Row(
+        "formatDuration",
+        f"func({_ANY}) string",
+        lambda minor, _: _FormatDuration("1s" if minor < (1, 14) else "0s"),
+        OLDEST,
+    ),
     _Row("isset", f"func({_STRING_MAP}, string) bool", _same(isset), OLDEST),
     _Row("excludeInboundPort", f"func({_ANY}, string) string", _same(exclude_inbound_port), OLDEST),
     _Row("includeInboundPorts", "func([]v1.Container) string", _ports(""), OLDEST),

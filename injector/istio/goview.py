@@ -16,7 +16,6 @@ from injector.kube.typed import go_encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from injector.kube.schema import FieldType
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
 from jinja2 import nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from injector.errors import DataError, TemplateRenderError
-from injector.istio import functions
+from injector.istio.functions import exclude_inbound_port
 from injector.istio.jinjadata import jinja_data
+from injector.istio.multus import AppendNetwork
 from injector.kube.serial import dump_yaml, go_json
 
 if TYPE_CHECKING:
@@ -34,10 +36,13 @@ MAX_SECONDS: Final = 0.5
 _CLOCK_EVERY: Final = 256
 _BUDGET: Final = "_budget"
 _COUNTED: Final = "_counted"
-_KEPT_FILTERS: Final = frozenset(
-    "abs count default d dictsort first float int items join last length list lower max min reject rejectattr replace reverse "
-    "round select selectattr map sort string sum trim unique upper".split()
-)
+# fmt: off
+_KEPT_FILTERS: Final = frozenset({
+    "abs", "count", "d", "default", "dictsort", "first", "float", "int", "items", "join", "last", "length",
+    "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round", "select",
+    "selectattr", "sort", "string", "sum", "trim", "unique", "upper",
+})
+# fmt: on
 
 
 class BudgetSpentError(Exception):
@@ -156,7 +161,7 @@ def _environment(templates: Mapping[str, str]) -> _Environment:
     environment = _Environment(
         loader=jinja2.DictLoader(dict(templates)),
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - the output is YAML; values are quoted by filter
+        autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -165,8 +170,8 @@ def _environment(templates: Mapping[str, str]) -> _Environment:
     environment.filters = {**kept, **_filters()}
     environment.globals = {
         "range": environment.globals["range"],
-        "exclude_inbound_port": functions.exclude_inbound_port,
-        "append_multus_network": functions.multus.AppendNetwork(once=True, namespaced=True),
+        "exclude_inbound_port": exclude_inbound_port,
+        "append_multus_network": AppendNetwork(once=True, namespaced=True),
     }
     return environment
 
@@ -232,6 +237,7 @@ def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> dict[
             compiled[name] = JinjaTemplate(name, environment.get_template(name), minor)
         except jinja2.TemplateSyntaxError as error:
             where = f"template {name}, line {error.lineno}"
-            raise TemplateRenderError(error.message or "it does not parse", where=where, hint="correct the template") from error
+            raise TemplateRenderError(
+                error.message or "it does not parse", where=where, hint="correct the template"
+            ) from error
     return compiled
-

@@ -7,7 +7,7 @@ message; null leaves a field alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from injector.errors import ConfigError
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
@@ -30,9 +30,10 @@ _RANGES: Final = {
 class EnumValue(Int32):
     """A value of an enumeration: a number that prints by its name."""
 
+    _names: Mapping[int, str]
     go_type: str  # type: ignore[misc] # each enumeration has its own; int leaves no room for slots
 
-    def __new__(cls, type_name: str, number: int) -> EnumValue:
+    def __new__(cls, type_name: str, number: int) -> Self:
         """Make the value ``number`` of the enumeration of that protobuf name."""
         self = super().__new__(cls, number)
         kind = enum_type(type_name)
@@ -276,7 +277,9 @@ def _scalar(kind: str, value: Any) -> Any:
 # --- reading
 
 
-def parse_message(type_name: str, data: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, where: str = "") -> Message:
+def parse_message(
+    type_name: str, data: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, where: str = ""
+) -> Message:
     """Read JSON data as a message on top of ``base``; unknown fields are ignored, as Istio ignores them.
 
     Raises:
@@ -367,7 +370,7 @@ def _parsed_integer(kind: str, value: Any, where: str, path: str) -> int:
 
 
 def _wrong(where: str, path: str, wanted: str, value: Any) -> ConfigError:
-    shown = {dict: "a mapping", list: "a list"}.get(type(value), repr(value))
+    shown = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
     return ConfigError(f"`{path}` is {shown}", where=where, hint=f"make it {wanted}")
 
 

@@ -57,7 +57,10 @@ def _faults(config: Mapping[str, Any]) -> Iterator[str]:
         value = config.get(field)
         if value:
             yield _prefixed(f'invalid {label} address "{value}":', proxy_address_fault(value))
-    for field, label in (("envoyMetricsService", "envoy metrics service"), ("envoyAccessLogService", "envoy access log service")):
+    for field, label in (
+        ("envoyMetricsService", "envoy metrics service"),
+        ("envoyAccessLogService", "envoy access log service"),
+    ):
         value = (config.get(field) or {}).get("address")
         if value:
             yield _prefixed(f'invalid {label} address "{value}":', proxy_address_fault(value))
@@ -66,7 +69,9 @@ def _faults(config: Mapping[str, Any]) -> Iterator[str]:
         yield f'invalid authentication policy: unrecognized control plane auth policy "{config["controlPlaneAuthPolicy"]}"'
     yield _prefixed("invalid status port:", port_fault(config.get("statusPort", 0)))
     if "privateKeyProvider" in config:
-        yield _prefixed("invalid private key provider configuration:", _key_provider_fault(config["privateKeyProvider"]))
+        yield _prefixed(
+            "invalid private key provider configuration:", _key_provider_fault(config["privateKeyProvider"])
+        )
 
 
 def _prefixed(prefix: str, fault: str) -> str:

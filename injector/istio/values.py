@@ -94,7 +94,9 @@ class _Reader:
         if value is None:
             return False
         if not isinstance(value, bool):
-            raise ConfigError(f"`{path}` is not a boolean", where=self.where, hint="write true or false, without quotes")
+            raise ConfigError(
+                f"`{path}` is not a boolean", where=self.where, hint="write true or false, without quotes"
+            )
         return value
 
     def _at(self, path: str) -> Any:
@@ -104,7 +106,9 @@ class _Reader:
             if node is None:
                 return None
             if not isinstance(node, dict):
-                raise ConfigError(f"`{'.'.join(walked)}` is not a mapping", where=self.where, hint="indent its keys under it")
+                raise ConfigError(
+                    f"`{'.'.join(walked)}` is not a mapping", where=self.where, hint="indent its keys under it"
+                )
             node = node.get(key)
             walked.append(key)
         return node

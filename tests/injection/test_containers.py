@@ -17,7 +17,7 @@ def test_moving_what_is_not_there_changes_nothing() -> None:
 
 
 def test_of_equal_names_the_last_is_kept() -> None:
-    twice = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
+    twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
     assert c.moved_last("p", twice) == [{"name": "a"}, {"name": "p", "n": 2}]
 
 

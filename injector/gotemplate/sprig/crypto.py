@@ -70,7 +70,7 @@ class Certificate(Struct):
 
     def field(self, name: str) -> str:
         """Return Cert or Key."""
-        return dict(self.fields())[name]
+        return {"Cert": self.cert, "Key": self.key}[name]
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield Cert and Key."""
@@ -141,7 +141,9 @@ def decrypt_aes(password: str, text: str) -> str:
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        bad = next((i for i, char in enumerate(text) if not (char.isalnum() or char in "+/=")), len(text) - len(text) % 4)
+        bad = next(
+            (i for i, char in enumerate(text) if not (char.isalnum() or char in "+/=")), len(text) - len(text) % 4
+        )
         raise FuncError(f"illegal base64 data at input byte {bad}") from None
     vector, encrypted = raw[:_AES_BLOCK], raw[_AES_BLOCK:]
     if len(vector) < _AES_BLOCK:
@@ -243,7 +245,7 @@ class Authority:
         """Return a certificate signed by an authority."""
         return self.signed_with_key(name, ips, dns, days, ca, _new_rsa())
 
-    def signed_with_key(self, name: str, ips: Any, dns: Any, days: int, ca: Certificate, pem: str) -> Certificate:  # noqa: PLR0913 - sprig's own signature
+    def signed_with_key(self, name: str, ips: Any, dns: Any, days: int, ca: Certificate, pem: str) -> Certificate:
         """Return a certificate for a key, signed by an authority."""
         return self._certificate(name, ips, dns, days, _parsed_key(pem), ca)
 

@@ -101,7 +101,7 @@ def _shown(instant: Instant, token: str) -> str:
     moment = instant.local()
     if token[0] in ".,":
         return _fraction(instant, token)
-    if token[0] in "-Z" and token != "Z":
+    if token[0] in "-Z":
         return _offset(moment, token)
     hour = moment.hour % 12 or 12
     values = {
@@ -156,7 +156,12 @@ def _offset(moment: datetime, token: str) -> str:
 def _zone_name(moment: datetime) -> str:
     name = moment.tzname() or ""
     if name.startswith("UTC") and len(name) > 3:  # noqa: PLR2004 - a zone known by its offset alone
-        return _offset(moment, "-07" if moment.utcoffset() == timedelta(hours=(moment.utcoffset() or timedelta()).total_seconds() // 3600) else "-0700")
+        return _offset(
+            moment,
+            "-07"
+            if moment.utcoffset() == timedelta(hours=(moment.utcoffset() or timedelta()).total_seconds() // 3600)
+            else "-0700",
+        )
     return name
 
 
@@ -225,7 +230,9 @@ def _instant(layout: str, text: str, parts: dict[str, str | None]) -> Instant:
         hour = number("hour12", 0) % 12 + (12 if str(parts.get("noon")).upper() == "PM" else 0)
     try:
         zone = _zone_of(parts.get("offset"))
-        moment = datetime(max(year, 1), month, number("day", 1), hour, number("minute", 0), number("second", 0), tzinfo=zone)
+        moment = datetime(
+            max(year, 1), month, number("day", 1), hour, number("minute", 0), number("second", 0), tzinfo=zone
+        )
     except ValueError as error:
         field = "month" if not 1 <= month <= 12 else "day"  # noqa: PLR2004 - a year's months
         raise FuncError(f'parsing time "{text}": {field} out of range') from error
@@ -258,7 +265,11 @@ class Dates:
     def _instant(self, value: Any) -> Instant:
         if isinstance(value, TimeStruct):
             return value.instant
-        if isinstance(value, int) and not isinstance(value, bool) and getattr(value, "go_type", "int") in ("int", "int64", "int32"):
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and getattr(value, "go_type", "int") in ("int", "int64", "int32")
+        ):
             return Instant(int(value) * _SECOND, UTC)
         return self.now().instant
 

@@ -130,7 +130,8 @@ def _encode(value: Any, newline: str = "") -> str:
     if isinstance(value, dict):
         colon = ": " if newline else ":"
         members = [
-            f"{json.dumps(str(key), ensure_ascii=False)}{colon}{_encode(item, inner)}" for key, item in sorted_items(value)
+            f"{json.dumps(str(key), ensure_ascii=False)}{colon}{_encode(item, inner)}"
+            for key, item in sorted_items(value)
         ]
         return _joined("{", members, "}", newline, inner)
     raise FuncError(f"json: unsupported type: {type_of(value)}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from injector.gotemplate.builtins import slice_
 from injector.gotemplate.budget import check_size
+from injector.gotemplate.builtins import slice_
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import is_true, kind_of
 from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
-
 
 _NIL: Final = "runtime error: invalid memory address or nil pointer dereference"
 
@@ -194,5 +193,3 @@ def seq(*params: int) -> str:
     if len(params) == 3 and end < start and step > 0:  # noqa: PLR2004 - the three forms
         return ""
     return " ".join(str(number) for number in until_step(start, end + increment, step))
-
-

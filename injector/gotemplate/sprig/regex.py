@@ -151,7 +151,8 @@ def split(pattern: str, text: str, count: int) -> Slice:
     if pattern and not text:
         _compiled(pattern)
         return Slice("string", [""])
-    parts, begin, end = [], 0, 0
+    parts: list[str] = []
+    begin = end = 0
     for found in _matches(pattern, text, count):
         if count > 0 and len(parts) == count - 1:
             break

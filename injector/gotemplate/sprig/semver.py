@@ -23,7 +23,9 @@ _CONSTRAINT = re.compile(
     r"(?:-(?P<pre>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(?:\+[0-9A-Za-z\-.]+)?)\s*",
     re.ASCII,
 )
-_HYPHEN = re.compile(r"\s*(v?[0-9xX*][0-9A-Za-z.*+]*(?:-[0-9A-Za-z.]+)?)\s+-\s+(v?[0-9xX*][0-9A-Za-z.*+\-]*)\s*", re.ASCII)
+_HYPHEN = re.compile(
+    r"\s*(v?[0-9xX*][0-9A-Za-z.*+]*(?:-[0-9A-Za-z.]+)?)\s+-\s+(v?[0-9xX*][0-9A-Za-z.*+\-]*)\s*", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,12 @@ def parse(text: str) -> Version:
         if part.isdigit() and len(part) > 1 and part.startswith("0"):
             raise FuncError("Version segment starts with 0")
     return Version(
-        int(match["major"]), int(match["minor"] or 0), int(match["patch"] or 0), match["pre"] or "", match["meta"] or "", text
+        int(match["major"]),
+        int(match["minor"] or 0),
+        int(match["patch"] or 0),
+        match["pre"] or "",
+        match["meta"] or "",
+        text,
     )
 
 
@@ -174,7 +181,7 @@ class _Condition:
 
     def holds(self, version: Version) -> bool:
         # A pre-release satisfies only constraints that name a pre-release themselves.
-        if version.pre and not self.version.pre and self.op not in ("!=",):
+        if version.pre and not self.version.pre and self.op != "!=":
             return False
         return _CHECKS[self.op](self, version)
 
@@ -276,7 +283,9 @@ def _condition(match: re.Match[str]) -> _Condition:
     op = match["op"] or ""
     major, minor, patch = match["major"], match["minor"], match["patch"]
     if major in wild:
-        return _Condition(">=", Version(0, 0, 0, "", "", match["text"]), minor_dirty=False, patch_dirty=False, all_dirty=True)
+        return _Condition(
+            ">=", Version(0, 0, 0, "", "", match["text"]), minor_dirty=False, patch_dirty=False, all_dirty=True
+        )
     minor_dirty = minor is None or minor in wild
     patch_dirty = minor_dirty or patch is None or patch in wild
     numbers = int(major), 0 if minor_dirty else int(minor), 0 if patch_dirty else int(patch)

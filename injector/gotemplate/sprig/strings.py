@@ -70,7 +70,9 @@ def substr(start: int, end: int, text: str) -> str:
 
 def _check_bounds(start: int, end: int, size: int) -> None:
     if end < 0 or end > size:
-        raise FuncError(f"runtime error: slice bounds out of range [:{end}]" + (f" with length {size}" if end > size else ""))
+        raise FuncError(
+            f"runtime error: slice bounds out of range [:{end}]" + (f" with length {size}" if end > size else "")
+        )
     if start > end:
         shown = f"[{start}:{end}]"
         raise FuncError(f"runtime error: slice bounds out of range {shown}")

@@ -23,7 +23,7 @@ def parse(text: str) -> dict[str, Any]:
     """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
     rest, _, fragment = text.partition("#")
     if _CONTROL.search(text.replace(" ", "")):
-        raise FuncError(f'unable to parse url: parse {go_quote(text)}: net/url: invalid control character in URL')
+        raise FuncError(f"unable to parse url: parse {go_quote(text)}: net/url: invalid control character in URL")
     scheme, rest = _scheme(text, rest)
     rest, _, query = rest.partition("?")
     opaque = authority = ""
@@ -55,12 +55,12 @@ def _scheme(text: str, rest: str) -> tuple[str, str]:
     if not colon or any(mark in head for mark in "/?"):
         return "", rest
     if not head:
-        raise FuncError(f'unable to parse url: parse {go_quote(text)}: missing protocol scheme')
+        raise FuncError(f"unable to parse url: parse {go_quote(text)}: missing protocol scheme")
     if _SCHEME.fullmatch(head):
         return head.lower(), after
     if head[0].isalpha():
         return "", rest
-    raise FuncError(f'unable to parse url: parse {go_quote(text)}: first path segment in URL cannot contain colon')
+    raise FuncError(f"unable to parse url: parse {go_quote(text)}: first path segment in URL cannot contain colon")
 
 
 def _check_port(text: str, host: str) -> None:
@@ -78,7 +78,10 @@ def _hostname(host: str) -> str:
 
 def join(parts: Mapping[str, Any]) -> str:
     """Return the URL of parts as ``parse`` gives them."""
-    get = {name: strval(parts.get(name, "")) for name in ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")}
+    get = {
+        name: strval(parts.get(name, ""))
+        for name in ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")
+    }
     out = f"{get['scheme']}:" if get["scheme"] else ""
     if get["opaque"]:
         out += get["opaque"]
