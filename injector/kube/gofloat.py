@@ -17,7 +17,11 @@ _JSON_LARGEST: Final = 1e21
 
 
 def shortest_float(value: float, *, bits: Literal[32, 64] = 64) -> str:
-    """Return a finite float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does."""
+    """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
+    if bits == 32:  # noqa: PLR2004 - Go's own bit sizes
+        value = _single(value)
+    if not math.isfinite(value):
+        return name_of_non_finite(value)
     sign, digits, power = _digits(value, bits)
     if power < _G_SMALLEST or power >= _G_LARGEST:
         return f"{sign}{_exponential(digits, power)}"
@@ -54,6 +58,13 @@ def _digits(value: float, bits: int) -> tuple[str, str, int]:
     digits = (whole + fraction).lstrip("0")
     power -= len(whole + fraction) - len(digits)
     return sign, digits.rstrip("0") or "0", power if digits else 0
+
+
+def _single(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _shortest_single(value: float) -> str:

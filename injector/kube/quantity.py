@@ -1,103 +1,158 @@
 """Resource quantities: ``100m``, ``1Gi``, ``0.5``, ``1e3``.
 
-Follows k8s.io/apimachinery pkg/api/resource (quantity.go, suffix.go, v0.35): what a quantity parses to and how it prints in canonical
-form, which is what Go writes back when it has read one.
+Follows k8s.io/apimachinery pkg/api/resource (v0.35: quantity.go, suffix.go, amount.go): what a quantity amounts to, and
+how Go writes it when it has read it. Its habits are kept: a text that looks canonical is written as it was given
+(``1.500``), exponents without a suffix of their own lose it, and only binary quantities are capped.
 """
 
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
-from typing import Final
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Literal
 
 from injector.errors import DataError
 
-_QUANTITY = re.compile(r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?P<suffix>[a-zA-Z]*|[eE][+-]?[0-9]+)", re.ASCII)
-_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+Form = Literal["decimal", "binary", "exponent"]
+
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?+)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P<suffix>[eEinumkKMGTP]*+[+-]?+[0-9]*+)",
+    re.ASCII,
+)
+_EXPONENT = re.compile(r"[eE](?P<power>[+-]?[0-9]+)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_DECIMAL_BY_POWER: Final = {power: suffix for suffix, power in _DECIMAL.items()}
-_BINARY_DOWN: Final = sorted(_BINARY.items(), key=lambda item: -item[1])
-_MAX: Final = Decimal(2**63 - 1)
-_NANO: Final = Decimal(1).scaleb(-9)
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
+_BINARY_SUFFIX: Final = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
+_MAX: Final = 2**63 - 1
+_NANO: Final = -9
+_KIBI: Final = 1024
+_FAST_DIGITS: Final = 18  # digits that surely fit an int64 (math.go, maxInt64Factors)
+_FAST_BINARY_DIGITS: Final = 15
+_MAX_DIGITS: Final = 1_000  # Python refuses to compute with 4,300, and nobody asks for as much
+_HINT: Final = "write a quantity such as 100m, 0.5 or 1Gi"
 _FORMAT_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_NUMBER_ERROR: Final = "unable to parse numeric part of quantity"
 _SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
+_NUMBER_ERROR: Final = "unable to parse numeric part of quantity"
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """``value`` times ten to the ``scale``; ``text`` is how it is written, where it was given canonically."""
+
+    value: int
+    scale: int
+    form: Form
+    text: str = ""
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Return the amount, exact to a billionth (rounded away from zero) and at most 2**63-1.
+    """Return the amount, exact to a billionth (rounded away from zero), and capped at what an int64 holds.
 
     Raises:
         DataError: it is no quantity; with apimachinery's words.
     """
-    return _parse(text)[0]
+    quantity = _parse(text)
+    if quantity.value == 0:
+        return Decimal(0)
+    if len(str(quantity.value)) + quantity.scale > len(str(_MAX)) + 1:
+        return Decimal(_MAX if quantity.value > 0 else -_MAX)
+    amount = Decimal(quantity.value).scaleb(quantity.scale)
+    return max(Decimal(-_MAX), min(amount, Decimal(_MAX)))
 
 
 def canonical_quantity(text: str) -> str:
-    """Return a quantity in canonical form: ``1000m`` is ``1``, ``1024Mi`` is ``1Gi``, ``0.1`` is ``100m``.
+    """Return a quantity as Go writes it: ``1000m`` is ``1``, ``1024Mi`` is ``1Gi``, ``0.1`` is ``100m``.
 
     Raises:
         DataError: it is no quantity.
     """
-    amount, form = _parse(text)
-    if form == "binary":
-        return _binary_text(amount)
-    return _exponent_text(amount) if form == "exponent" else _decimal_text(amount)
+    quantity = _parse(text)
+    return quantity.text or _canonical(quantity)
 
 
-def _parse(text: str) -> tuple[Decimal, str]:
+def _parse(text: str) -> _Quantity:
     match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise DataError(_FORMAT_ERROR)
-    number, suffix = Decimal(match["number"]), match["suffix"]
-    with localcontext() as context:
-        context.prec = 60
-        if suffix in _BINARY:
-            return _bounded(number * (1 << _BINARY[suffix])), "binary"
-        if suffix in _DECIMAL:
-            return _bounded(number.scaleb(_DECIMAL[suffix])), "decimal"
-        if suffix[:1] in ("e", "E") and suffix[1:]:
-            return _bounded(number.scaleb(_exponent(suffix[1:]))), "exponent"
-    raise DataError(_SUFFIX_ERROR)
+    if match is None or not text:
+        raise DataError(_FORMAT_ERROR, hint=_HINT)
+    power, form = _interpreted(match["suffix"])
+    digits, places = (match["whole"] or "0") + (match["fraction"] or ""), len(match["fraction"] or "")
+    if len(digits) > _MAX_DIGITS:
+        raise DataError(_NUMBER_ERROR, hint=_HINT)
+    sign = -1 if match["sign"] == "-" else 1
+    fast = _fast(text, digits, places, power, form)
+    if fast is not None:
+        return _Quantity(sign * fast.value, fast.scale, fast.form, fast.text)
+    if not (match["whole"] or match["fraction"] or "0" in text.partition(".")[0]):
+        raise DataError(_NUMBER_ERROR, hint=_HINT)
+    slow = _slow(digits, places, power, form)
+    return _Quantity(sign * slow.value, slow.scale, slow.form)
 
 
-def _exponent(text: str) -> int:
-    try:
-        power = int(text)
-    except ValueError:
-        raise DataError(_SUFFIX_ERROR) from None
-    return max(-100, min(power, 100))
+def _interpreted(suffix: str) -> tuple[int, Form]:
+    """Return the power that a suffix stands for, of two for binary quantities and of ten for others."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix], "decimal"
+    if suffix in _BINARY:
+        return _BINARY[suffix], "binary"
+    match = _EXPONENT.fullmatch(suffix)
+    power = int(match["power"]) if match is not None else _MAX + 1
+    if not -_MAX - 1 <= power <= _MAX:
+        raise DataError(_SUFFIX_ERROR, hint=_HINT)
+    # Go keeps the low 32 bits.
+    return (power + 2**31) % 2**32 - 2**31, "exponent"
 
 
-def _bounded(amount: Decimal) -> Decimal:
-    rounded = amount.quantize(_NANO, ROUND_CEILING if amount > 0 else ROUND_FLOOR) if abs(amount) < _MAX else amount
-    return max(-_MAX, min(rounded, _MAX))
+def _fast(text: str, digits: str, places: int, power: int, form: Form) -> _Quantity | None:
+    """Return the quantity where Go computes it in an int64, the only way that keeps a text which looks canonical."""
+    if form == "binary":
+        if places or _FAST_BINARY_DIGITS - len(digits) - power * 3 // 10 - 1 < 0:
+            return None
+        value, scale = int(digits) << power, 0
+        canonical = int(digits) & 7 != 0
+    else:
+        value, scale = int(digits) if len(digits) <= _FAST_DIGITS else 0, power - places
+        canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+        if len(digits) > _FAST_DIGITS or scale < _NANO:
+            return None
+    return _Quantity(value, scale, form, text if canonical else "") if value <= _MAX else None
 
 
-def _binary_text(amount: Decimal) -> str:
-    if -1024 < amount < 1024:  # noqa: PLR2004 - below one Ki, decimal form is canonical
-        return _decimal_text(amount)
-    whole = int(amount.to_integral_value(ROUND_CEILING if amount > 0 else ROUND_FLOOR))
-    for suffix, power in _BINARY_DOWN:
-        if whole % (1 << power) == 0:
-            return f"{whole >> power}{suffix}"
-    return str(whole)
+def _slow(digits: str, places: int, power: int, form: Form) -> _Quantity:
+    value = int(digits) << power if form == "binary" else int(digits)
+    scale = -places if form == "binary" else power - places
+    if value and scale < _NANO:
+        # What asks for anything at all gets at least a billionth.
+        dropped = _NANO - scale
+        value = -(-value // 10**dropped) if dropped < len(str(value)) else 1
+        scale = _NANO
+    if form == "binary":
+        whole, rest = (value * 10**scale, 0) if scale >= 0 else divmod(value, 10**-scale)
+        if whole > _MAX or (whole == _MAX and rest):
+            value, scale = _MAX, 0
+        elif not whole and rest:
+            form = "decimal"
+    return _Quantity(value, scale, form)
 
 
-def _decimal_text(amount: Decimal) -> str:
-    digits, power = _digits(amount)
-    return f"{digits}{_DECIMAL_BY_POWER[power]}"
+def _canonical(quantity: _Quantity) -> str:
+    if quantity.value == 0:
+        return "0"
+    value, scale = _without_factors(quantity.value, 10, quantity.scale)
+    if quantity.form == "binary" and scale >= 0:
+        whole = value * 10**scale
+        if not -_KIBI < whole < _KIBI:
+            whole, thousands = _without_factors(whole, _KIBI, 0)
+            return f"{whole}{_BINARY_SUFFIX.get(thousands * 10, '')}"
+    digits, power = value * 10 ** (scale % 3), scale - scale % 3
+    if quantity.form == "exponent":
+        return f"{digits}e{power}" if power else str(digits)
+    return f"{digits}{_DECIMAL_SUFFIX.get(power, '')}"
 
 
-def _exponent_text(amount: Decimal) -> str:
-    digits, power = _digits(amount)
-    return f"{digits}e{power}" if power else digits
-
-
-def _digits(amount: Decimal) -> tuple[str, int]:
-    """Return the integer and the power of a thousand that together are ``amount``, the power as large as may be."""
-    for power in range(18, -12, -3):
-        scaled = amount.scaleb(-power)
-        if scaled == scaled.to_integral_value():
-            return str(int(scaled)), power if scaled else 0
-    raise AssertionError("an amount is whole at a billionth")
+def _without_factors(value: int, base: int, power: int) -> tuple[int, int]:
+    while value % base == 0:
+        value //= base
+        power += 1
+    return value, power

@@ -1,262 +1,272 @@
 """Strategic merge patch: how Kubernetes merges a partial object into an object, list by list.
 
-Follows k8s.io/apimachinery pkg/util/strategicpatch (patch.go, v0.35), ``StrategicMergeMapPatchUsingLookupPatchMeta``: lists with a
-merge key are merged item by item, other lists replaced, nulls delete, ``$patch`` and the list directives are obeyed. The merge keys are
-those of ``kube.schema``. Nothing given is changed; unchanged parts are shared with the original.
+Follows k8s.io/apimachinery pkg/util/strategicpatch (v0.35, patch.go), ``StrategicMergeMapPatchUsingLookupPatchMeta``,
+step by step: lists with a merge key are merged item by item, other lists replaced, nulls delete, and the directives
+``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/`` and ``$setElementOrder/`` are obeyed. Go changes both of its
+arguments; here nothing given is changed, and what stays the same is shared with it. (Where ``$setElementOrder`` comes
+with a deletion, Go reads the order from a list that it has overwritten; here the order is the original's.)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
-from injector.errors import ManifestError
-from injector.kube.schema import struct_type, underlying
+from injector.kube.elementorder import (
+    merge_key_of,
+    ordered,
+    partitioned,
+    patch_error,
+    places_of,
+    same_element_kind,
+    shown,
+    validated_order,
+)
+from injector.kube.schema import OPAQUE, struct_type, underlying
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Object: TypeAlias = dict[str, Any]
 
-    from injector.kube.schema import FieldType
-
-_PATCH: Final = "$patch"
-_RETAIN: Final = "$retainKeys"
-_ORDER: Final = "$setElementOrder/"
-_DELETE: Final = "$deleteFromPrimitiveList/"
+_DIRECTIVE: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_SET_ORDER: Final = "$setElementOrder"
+_DELETE_FROM: Final = "$deleteFromPrimitiveList"
 
 
-def strategic_merge(original: dict[str, Any], patch: dict[str, Any], type_name: str = "v1.Pod") -> dict[str, Any]:
-    """Return ``original`` with ``patch`` merged into it, both objects of the type ``type_name``.
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    """What the type says of merging a field: its own or its elements' type, the strategy, the elements' merge key."""
+
+    type: str
+    strategy: str
+    merge_key: str
+
+
+def strategic_merge(original: Object, patch: Object, type_name: str = "v1.Pod") -> Object:
+    """Return ``original`` with ``patch`` merged into it, both JSON objects of the Go type ``type_name``.
 
     Raises:
-        ManifestError: the patch does not fit the type, or a directive is malformed.
+        ManifestError: the patch does not fit the type or the original, or a directive is malformed; with Go's words.
     """
     return _merge_map(original, patch, type_name)
 
 
-def _error(what: str) -> ManifestError:
-    return ManifestError(what, hint="correct the overlay")
-
-
-def _merge_map(original: dict[str, Any], patch: dict[str, Any], type_name: str) -> dict[str, Any]:
-    directive = patch.get(_PATCH)
-    if directive is not None:
-        return _directed(directive, patch)
-    result = _retained(original, patch)
-    ordered = _merge_ordered_lists(result, patch, type_name)
-    for key, value in patch.items():
-        if key in ordered or key == _RETAIN:
-            continue
-        if key.startswith(_DELETE):
-            _delete_from_list(result, key.removeprefix(_DELETE), value)
-        elif value is None:
-            result.pop(key, None)
+def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
+    if _DIRECTIVE in patch:
+        return _directed(patch)
+    result = dict(original)
+    rest = patch
+    if any(key[:1] == "$" for key in patch):
+        rest = dict(patch)
+        _retain_keys(result, rest)
+        _merge_ordered_lists(result, rest, type_name)
+    for key, value in rest.items():
+        name, is_deletion = _list_deletion(key)
+        if value is None:
+            result.pop(name, None)
+        elif name not in result or _kind(result[name]) != _kind(value):
+            if not is_deletion:
+                _take(result, name, value)
+        elif type(value) is dict:
+            result[name] = _merged_object(result[name], value, _struct_meta(type_name, name))
+        elif type(value) is list:
+            result[name] = _merged_list(result[name], value, _list_meta(type_name, name), is_deletion=is_deletion)
         else:
-            _merge_value(result, key, value, type_name)
+            result[name] = value
     return result
 
 
-def _merge_value(result: dict[str, Any], key: str, value: Any, type_name: str) -> None:
-    current = result.get(key)
-    if current is None or type(current) is not type(value) or not isinstance(value, dict | list):
-        _take(result, key, value)
-        return
-    field = _field(type_name, key)
-    if isinstance(value, dict):
-        replaces = field is not None and "replace" in field.strategies
-        result[key] = value if replaces else _merge_map(current, value, _element(field))
-    elif field is not None and "merge" in field.strategies:
-        result[key] = _merge_list(current, value, field)
-    else:
-        result[key] = value
+def _list_deletion(key: str) -> tuple[str, bool]:
+    """Return the field that a key of the patch is about, and whether it is a list of elements to delete from it."""
+    if not key.startswith(_DELETE_FROM):
+        return key, False
+    if not key.startswith(_DELETE_FROM + "/"):
+        raise patch_error("invalid patch format of primitive list")
+    return key.removeprefix(_DELETE_FROM + "/"), True
 
 
-def _take(result: dict[str, Any], key: str, value: Any) -> None:
-    kept = _plain(value)
-    if kept is _NOTHING:
-        result.pop(key, None)
-    else:
-        result[key] = kept
-
-
-def _directed(directive: Any, patch: dict[str, Any]) -> dict[str, Any]:
+def _directed(patch: Object) -> Object:
+    directive = patch[_DIRECTIVE]
     if directive == "replace":
-        return {key: value for key, value in patch.items() if key != _PATCH}
+        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if directive == "delete":
         return {}
-    raise _error(f"Unknown patch type {directive!r} in {sorted(patch)}")
+    raise patch_error(f"unknown patch type: {directive} in map: {shown(patch)}")
 
 
-def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    if _RETAIN not in patch:
-        return dict(original)
-    kept = patch[_RETAIN]
-    if not isinstance(kept, list) or any(
-        key not in kept
-        for key, value in patch.items()
-        if value is not None and key != _RETAIN and not key.startswith((_DELETE, _ORDER))
-    ):
-        raise _error("invalid patch format of retainKeys")
-    return {key: value for key, value in original.items() if key in kept}
+def _retain_keys(result: Object, patch: Object) -> None:
+    """Obey ``$retainKeys``: drop what it does not name from the original; the patch may have nothing else either."""
+    if _RETAIN_KEYS not in patch:
+        return
+    names = patch.pop(_RETAIN_KEYS)
+    if type(names) is not list or any(isinstance(name, dict | list) for name in names):
+        raise patch_error("invalid patch format of retainKeys")
+    kept = set(names)
+    given = (key for key, value in patch.items() if value is not None)
+    if any(key not in kept and not key.startswith((_DELETE_FROM, _SET_ORDER)) for key in given):
+        raise patch_error("invalid patch format of retainKeys")
+    for key in result.keys() - kept:
+        del result[key]
 
 
-def _field(type_name: str, key: str) -> FieldType | None:
-    base = type_name.lstrip("*")
-    struct = struct_type(base)
-    if struct is None:
-        if base and not underlying(base).startswith("map["):
-            raise _error(f"unable to find api field in struct {base.rpartition('.')[2]} for the json field {key!r}")
-        return None
-    field = struct.by_json.get(key)
-    if field is None:
-        raise _error(f"unable to find api field in struct {base.rpartition('.')[2]} for the json field {key!r}")
-    return field
+def _take(result: Object, name: str, value: Any) -> None:
+    """Take a value of the patch that has no counterpart: without nulls and directives."""
+    taken = _plain(value)
+    if taken is _DROPPED:
+        result.pop(name, None)
+    else:
+        result[name] = taken
 
 
-def _element(field: FieldType | None) -> str:
-    if field is None:
-        return ""
-    return field.type.removeprefix("*").removeprefix("[]").removeprefix("*")
+_DROPPED: Final = object()
 
 
-def _merge_list(original: list[Any], patch: list[Any], field: FieldType) -> list[Any]:
+def _plain(value: Any, *, nulls: bool = False) -> Any:
+    """Return a value without the objects that have a ``$patch``, and without nulls in objects unless ``nulls``.
+
+    Other directives stay in it, as in Go.
+    """
+    kind = type(value)
+    if kind is list:
+        return [item for item in (_plain(each, nulls=nulls) for each in value) if item is not _DROPPED]
+    if kind is not dict:
+        return value
+    if _DIRECTIVE in value and (nulls or value[_DIRECTIVE] is not None):
+        return _DROPPED
+    kept = ((key, _plain(item, nulls=nulls)) for key, item in value.items() if nulls or item is not None)
+    return {key: item for key, item in kept if item is not _DROPPED}
+
+
+def _merged_object(original: Object, patch: Object, meta: _Meta) -> Object:
+    return patch if meta.strategy == "replace" else _merge_map(original, patch, meta.type)
+
+
+def _merged_list(original: list[Any], patch: list[Any], meta: _Meta, *, is_deletion: bool = False) -> list[Any]:
+    if meta.strategy != "merge" and not is_deletion:
+        return patch
     if not original and not patch:
         return original
-    kinds = {_kind(item) for item in (*original, *patch)}
-    if len(kinds) > 1:
-        raise _error("list element types are not identical")
-    if kinds & {"list"}:
-        raise _error("list of lists cannot be merged")
-    if kinds != {"map"}:
-        return _ordered(list(dict.fromkeys((*original, *patch))), patch, original, lambda item: item)
-    key = field.merge_key
+    if same_element_kind(original, patch) is dict:
+        return _merged_objects(original, patch, meta)
+    if is_deletion:
+        unwanted = set(patch)
+        return [item for item in original if item not in unwanted]
+    merged = list(dict.fromkeys([*original, *patch]))
+    ours, theirs = partitioned(merged, patch, meta.merge_key)
+    return ordered(ours, theirs, patch, original, "")
+
+
+def _merged_objects(original: list[Object], patch: list[Object], meta: _Meta) -> list[Any]:
+    key = meta.merge_key
     if not key:
-        raise _error(f"cannot merge lists without merge key for {_element(field)}")
+        raise patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
     original, patch = _obey_directives(original, patch, key)
     merged = list(original)
+    places = places_of(merged, key)
     for item in patch:
-        index = _index(merged, item, key)
-        if index is None:
+        place = places.setdefault(merge_key_of(item, key), len(merged))
+        if place == len(merged):
             merged.append(item)
         else:
-            merged[index] = _merge_map(merged[index], item, _element(field))
-    return _ordered(merged, patch, original, lambda item: item[key])
+            merged[place] = _merge_map(merged[place], item, meta.type)
+    ours, theirs = partitioned(merged, patch, key)
+    return ordered(ours, theirs, patch, original, key)
 
 
-def _kind(item: Any) -> str:
-    return "map" if isinstance(item, dict) else type(item).__name__
-
-
-def _index(items: Sequence[Any], wanted: dict[str, Any], key: str) -> int | None:
-    if not isinstance(wanted.get(key, ""), str | int | float):
-        raise _error(f"merge key {key} is no scalar")
-    if key not in wanted:
-        raise _error(f"map: {sorted(wanted)} does not contain declared merge key: {key}")
-    for index, item in enumerate(items):
-        if key not in item:
-            raise _error(f"map: {sorted(item)} does not contain declared merge key: {key}")
-        if item[key] == wanted[key]:
-            return index
-    return None
-
-
-def _obey_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Apply ``$patch`` items of a list: delete an item by its key, or replace the whole list."""
-    kept, replace = [], False
+def _obey_directives(original: list[Object], patch: list[Object], key: str) -> tuple[list[Object], list[Object]]:
+    """Obey the items with ``$patch``: ``delete`` removes the items of its key, ``replace`` makes the patch the list."""
+    kept: list[Object] = []
+    replaces = False
     for item in patch:
-        directive = item.get(_PATCH)
-        if directive is None:
+        directive = item.get(_DIRECTIVE)
+        if _DIRECTIVE not in item:
             kept.append(item)
         elif directive == "delete":
-            if key not in item:
-                raise _error(f"map: {sorted(item)} does not contain declared merge key: {key}")
-            original = [other for other in original if other.get(key) != item[key]]
+            unwanted = merge_key_of(item, key)
+            original = [each for each in original if merge_key_of(each, key) != unwanted]
         elif directive == "replace":
-            replace = True
+            replaces = True
+        elif directive == "merge":
+            raise patch_error("merging lists cannot yet be specified in the patch")
         else:
-            raise _error(f"Unknown patch type {directive!r} in a list")
-    return (kept, []) if replace else (original, kept)
+            raise patch_error(f"unknown patch type: {directive} in map: {shown(item)}")
+    return (kept, []) if replaces else (original, kept)
 
 
-def _ordered(merged: list[Any], patch: list[Any], original: list[Any], key: Callable[[Any], Any]) -> list[Any]:
-    """Order a merged list as Kubernetes does: items of the patch in its order, the others in the original's, woven together.
-
-    Where an item of each is next, the original's order decides if it has both; else the patch's item comes first.
-    """
-    patch_place = _places(patch, key)
-    server_place = _places(original, key)
-    ours = sorted((item for item in merged if key(item) in patch_place), key=lambda item: patch_place[key(item)])
-    theirs = [item for item in merged if key(item) not in patch_place]
-    woven: list[Any] = []
-    i = j = 0
-    while i < len(theirs) and j < len(ours):
-        left, right = server_place.get(key(theirs[i])), server_place.get(key(ours[j]))
-        if left is not None and right is not None and left < right:
-            woven.append(theirs[i])
-            i += 1
-        else:
-            woven.append(ours[j])
-            j += 1
-    return [*woven, *theirs[i:], *ours[j:]]
-
-
-def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
-    places: dict[Any, int] = {}
-    for index, item in enumerate(items):
-        places.setdefault(key(item), index)
-    return places
-
-
-def _delete_from_list(result: dict[str, Any], key: str, values: Any) -> None:
-    current = result.get(key)
-    if current is None:
-        return
-    if not isinstance(current, list) or not isinstance(values, list):
-        raise _error(f"expecting a list for {_DELETE}{key}")
-    result[key] = [item for item in current if item not in values]
-
-
-def _merge_ordered_lists(result: dict[str, Any], patch: dict[str, Any], type_name: str) -> set[str]:
-    """Merge the lists that come with a ``$setElementOrder``; return the keys of the patch that are done with."""
-    done: set[str] = set()
-    for directive, order in patch.items():
-        if not directive.startswith(_ORDER):
+def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
+    """Obey ``$setElementOrder/NAME``: merge the list ``NAME`` now, in that order, and take both out of the patch."""
+    for directive in [key for key in patch if key.startswith(_SET_ORDER)]:
+        order, name = patch.pop(directive), directive.removeprefix(_SET_ORDER + "/")
+        if name == directive:
+            raise patch_error("invalid patch format of setElementOrder list")
+        current, added = result.get(name, []), patch.get(name, [])
+        for each in (order, current, added):
+            if type(each) is not list:
+                raise patch_error(f"expected a []interface {{}}, but received a {_go_name(each)}")
+        meta = _list_meta(type_name, name)
+        validated_order(added, order, meta.merge_key)
+        if name not in result and name not in patch:
             continue
-        name = directive.removeprefix(_ORDER)
-        done |= {directive, name}
-        if not isinstance(order, list):
-            raise _error(f"expecting a list for {directive}")
-        field = _field(type_name, name)
-        current, added = result.get(name), patch.get(name)
-        if current is None and added is None:
-            continue
-        if current is not None and added is not None and field is not None:
-            merged = _merge_list(current, added, field)
+        if name not in patch:
+            merged = current
+        elif name not in result:
+            merged = _plain(added, nulls=True)
         else:
-            merged = current if added is None else _plain(added)
-        merge_key = field.merge_key if field is not None else ""
-        result[name] = _ordered(merged, order, current or [], lambda item, key=merge_key: item[key] if key else item)
-    return done
+            merged = _merged_list(current, added, meta)
+        ours, theirs = partitioned(merged, order, meta.merge_key)
+        same_element_kind(current, added, empty="no elements in any of the given slices")
+        result[name] = ordered(ours, theirs, order, current, meta.merge_key)
+        patch.pop(name, None)
 
 
-_NOTHING: Final = object()
+def _struct_meta(type_name: str, key: str) -> _Meta:
+    """Look a field up as Go's struct tags have it; what is no struct has no tags, and nothing in it can be merged."""
+    base = type_name.removeprefix("*")
+    if not struct_type.known(base):
+        what = f"merging an object in json but data type is not struct, instead is: {_kind_name(base)}"
+        raise patch_error(what)
+    field = struct_type(base).json_field(key)
+    if field is None:
+        struct = base.rpartition(".")[2]
+        raise patch_error(f'unable to find api field in struct {struct} for the json field "{key}"')
+    return _Meta(field.type, field.strategy, field.merge_key)
 
 
-def _plain(value: Any) -> Any:
-    """Return a patch's value as it is taken where the original has none: without directives and nulls."""
-    if isinstance(value, dict):
-        if _PATCH in value:
-            return _NOTHING
-        found = {
-            key: kept
-            for key, item in value.items()
-            if item is not None
-            and key != _RETAIN
-            and not key.startswith((_ORDER, _DELETE))
-            and (kept := _plain(item)) is not _NOTHING
-        }
-        return found if len(found) != len(value) or any(found[k] is not value[k] for k in found) else value
-    if isinstance(value, list):
-        items = [kept for item in value if (kept := _plain(item)) is not _NOTHING]
-        return (
-            items if len(items) != len(value) or any(a is not b for a, b in zip(items, value, strict=True)) else value
-        )
-    return value
+def _list_meta(type_name: str, key: str) -> _Meta:
+    meta = _struct_meta(type_name, key)
+    listed = underlying(meta.type)
+    if listed.startswith("*"):
+        return _Meta(listed[1:].removeprefix("[]"), meta.strategy, meta.merge_key)
+    if not listed.startswith("[]"):
+        raise patch_error(f"expected slice or array type, but got: {_kind_name(type_name)}")
+    return _Meta(listed[2:], meta.strategy, meta.merge_key)
+
+
+def _kind(value: Any) -> type:
+    # Every number is a float64 in Go's JSON data.
+    kind = type(value)
+    return float if kind is int else kind
+
+
+def _go_name(value: Any) -> str:
+    return _GO_NAMES.get(_kind(value), "<nil>")
+
+
+_GO_NAMES: Final = {
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    str: "string",
+    float: "float64",
+    bool: "bool",
+}
+
+
+def _kind_name(type_name: str) -> str:
+    """Return the reflect.Kind of a type's text."""
+    base = underlying(type_name)
+    if base.startswith("*"):
+        return "ptr"
+    if base.startswith("map["):
+        return "map"
+    if base.startswith("[]"):
+        return "slice"
+    return "struct" if struct_type.known(base) or base in OPAQUE else base

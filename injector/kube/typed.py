@@ -1,259 +1,223 @@
-"""Go's typed view of a JSON object: what encoding/json leaves of it when it decodes into a struct and encodes it again.
+"""Go's typed view of a JSON object: what is left of it when Go decodes it into a struct and encodes it again.
 
-Follows encoding/json on the structs of k8s.io/api: absent and empty ``omitempty`` fields go, null is absent, names match in any case,
-quantities come out canonical, wrong types are errors with Go's words. Fields that the structs do not have are kept.
+Follows encoding/json on the structs of k8s.io/api (``schema``) and, for manifests, sigs.k8s.io/yaml (v1.6.0), which
+turns numbers and bools into strings where the field is one. Empty ``omitempty`` fields and nulls go, names match in any
+case, quantities and times come out canonical. Fields that the structs do not have are kept, unlike in Go: those of a
+newer API server shall survive.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from injector.errors import ManifestError
-from injector.kube.quantity import canonical_quantity
+from injector.errors import DataError, ManifestError
+from injector.kube import typedscalar as scalar
+from injector.kube.goencode import go_encode, go_struct_json, zero_of
 from injector.kube.schema import OPAQUE, FieldType, StructType, struct_type, underlying
-from injector.kube.serial import go_json
+from injector.kube.typedscalar import TypeMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-Normaliser: TypeAlias = "Callable[[Any, str], Any]"
+__all__ = ["go_encode", "go_struct_json", "normalise"]
 
-_RANGES: Final = {
-    "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-    "int": (-(2**63), 2**63 - 1),
-    "uint8": (0, 255),
-    "uint32": (0, 2**32 - 1),
-}
+Decoder: TypeAlias = "Callable[[Any], Any]"
 
 
-def normalise(value: Any, type_name: str) -> Any:
-    """Return ``value`` as Go reads and writes it as ``type_name``, such as ``v1.Pod``.
+@dataclass(frozen=True, slots=True)
+class _Options:
+    keep_unknown: bool
+    coerce: bool
+
+
+def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: bool = False) -> Any:
+    """Return ``value`` as Go reads and writes it as ``type_name``, such as ``v1.Pod`` or ``[]v1.Container``.
+
+    What Go would add (``status: {}`` and the like) is not added; ``go_encode`` does that. Where nothing changes, the
+    result is ``value`` itself, and so is each part of it.
+
+    Args:
+        value: JSON data; None is Go's zero value.
+        type_name: a Go type of ``schema``.
+        keep_unknown: keep fields that the type does not have.
+        coerce: take numbers and bools for strings, as kube-inject does with manifests.
 
     Raises:
-        ManifestError: a value has another type than its field; with the path of keys.
+        ManifestError: a value does not fit its field; with Go's words, and the path of keys.
     """
-    return _normaliser(type_name)(value, "")
+    options = _Options(keep_unknown, coerce)
+    if value is None:
+        return zero_of(type_name)
+    try:
+        return _decoder(type_name, options)(value)
+    except TypeMismatchError as error:
+        raise scalar.hinted(error, _dotted(error.path)) from None
+    except _PlacedError as error:
+        raise ManifestError(error.cause.what, where=_dotted(error.path), hint=error.cause.hint) from error.cause
+
+
+class _PlacedError(Exception):
+    """An error of a value's own syntax, on its way out to where its path is known."""
+
+    def __init__(self, cause: DataError) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.path: list[str | int] = []
+
+
+def _dotted(path: list[str | int]) -> str:
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return text.removeprefix(".")
 
 
 @cache
-def _normaliser(type_name: str) -> Normaliser:
-    special = _SPECIAL.get(type_name)
-    if special is not None:
-        return special
+def _decoder(type_name: str, options: _Options) -> Decoder:
+    if type_name in _OPAQUE_DECODERS:
+        return _OPAQUE_DECODERS[type_name]
     if type_name.startswith("*"):
-        return _normaliser(type_name[1:])
-    if type_name.startswith("[]"):
-        return _list_normaliser(type_name)
-    if type_name.startswith("map["):
-        return _map_normaliser(type_name)
-    struct = struct_type(type_name)
-    if struct is not None:
-        return _struct_normaliser(struct)
+        return _decoder(type_name[1:], options)
+    if struct_type.known(type_name):
+        return _struct_decoder(struct_type(type_name), options)
     base = underlying(type_name)
-    if base == type_name:
-        raise AssertionError(f"unknown type {type_name}")
-    return _normaliser(base)
+    if base.startswith("[]"):
+        return _list_decoder(type_name, base[2:], options)
+    if base.startswith("map["):
+        return _map_decoder(type_name, base.partition("]")[2], options)
+    if base == "string":
+        return scalar.coerced_string(type_name) if options.coerce else scalar.string(type_name)
+    return scalar.boolean(type_name) if base == "bool" else scalar.integer(base)
 
 
-def _struct_normaliser(struct: StructType) -> Normaliser:
-    prepared: dict[str, tuple[str, Normaliser, bool]] = {}
-    folded = {name.lower(): name for name in reversed(struct.by_json)}
+def _placing(decode: Decoder) -> Decoder:
+    """Wrap a decoder of texts with a syntax, so that its errors find their place."""
 
-    def field_of(key: str) -> tuple[str, Normaliser, bool] | None:
-        name = key if key in struct.by_json else folded.get(key.lower())
-        if name is None:
-            return None
-        field = struct.by_json[name]
-        return name, _normaliser(field.type), _drops_empty(field)
+    def placed(value: Any) -> Any:
+        try:
+            return decode(value)
+        except DataError as error:
+            raise _PlacedError(error) from error
 
-    def normal(value: Any, path: str) -> Any:
-        if type(value) is not dict:
-            raise _mismatch(value, path, struct.name)
-        result: dict[str, Any] = {}
-        for key, item in value.items():
-            if item is None:
-                continue
-            entry = prepared.get(key)
-            if entry is None:
-                entry = field_of(key)
-                if entry is None:
-                    result[key] = item
-                    continue
-                prepared[key] = entry
-            name, convert, drops_empty = entry
-            converted = convert(item, f"{path}.{name}" if path else name)
-            if converted or not drops_empty:
-                result[name] = converted
-        return result
+    return placed
 
-    return normal
+
+_OPAQUE_DECODERS: Final[Mapping[str, Decoder]] = {
+    "resource.Quantity": _placing(scalar.quantity),
+    "intstr.IntOrString": scalar.int_or_string,
+    "v1.Time": _placing(scalar.time),
+    "v1.FieldsV1": scalar.raw,
+    "runtime.RawExtension": scalar.raw,
+}
+
+
+class _Field(NamedTuple):
+    """How to decode a field; ``go_path`` is how encoding/json names it, with the embedded struct it comes from."""
+
+    name: str
+    decode: Decoder
+    drops_empty: bool
+    go_path: str
+
+
+def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
+    fields: dict[str, _Field] = {}
+    for field in struct.fields:
+        if field.inline:
+            # sigs.k8s.io/yaml looks no deeper than the outer struct, and so misses the strings of inline ones.
+            inner = _fields_of(struct_type(field.type), replace(options, coerce=False))
+            fields.update((name, each._replace(go_path=f"{field.go}.{each.go_path}")) for name, each in inner.items())
+        else:
+            fields[field.json] = _Field(field.json, _decoder(field.type, options), _drops_empty(field), field.json)
+    return fields
 
 
 def _drops_empty(field: FieldType) -> bool:
-    """Return whether Go leaves the field out when it is empty: omitempty, on anything but a pointer or a struct."""
-    if not field.omitempty or field.type.startswith("*") or field.type in OPAQUE:
-        return False
-    return struct_type(field.type) is None
+    """Return whether encoding/json leaves the field out when it is empty: it never does with structs."""
+    is_struct = field.type in OPAQUE or struct_type.known(field.type)
+    return field.omitempty and not field.type.startswith("*") and not is_struct
 
 
-def _list_normaliser(type_name: str) -> Normaliser:
-    element = _normaliser(type_name[2:])
+def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
+    fields = _fields_of(struct, options)
+    keep_unknown = options.keep_unknown
 
-    def normal(value: Any, path: str) -> Any:
-        if type(value) is not list:
-            raise _mismatch(value, path, type_name)
-        return [element({} if item is None else item, path) for item in value]
+    def find(key: str) -> _Field | None:
+        found = struct.json_field(key)
+        return fields[found.json] if found is not None else None
 
-    return normal
-
-
-def _map_normaliser(type_name: str) -> Normaliser:
-    element_type = type_name.partition("]")[2]
-    element = _normaliser(element_type)
-    zero = "" if underlying(element_type) == "string" else None
-
-    def normal(value: Any, path: str) -> Any:
+    def decode(value: Any) -> Any:
         if type(value) is not dict:
-            raise _mismatch(value, path, type_name)
-        return {key: zero if item is None else element(item, path) for key, item in value.items()}
+            raise scalar.mismatch(value, struct.name)
+        result: dict[str, Any] = {}
+        changed = False
+        key = ""
+        field: _Field | None = None
+        try:
+            for key, item in value.items():
+                field = fields.get(key) or find(key)
+                if field is None:
+                    if keep_unknown:
+                        result[key] = item
+                    continue
+                name, decode_item, drops_empty, _ = field
+                decoded = None if item is None else decode_item(item)
+                if decoded is None or (drops_empty and not decoded):
+                    continue
+                result[name] = decoded
+                if decoded is not item or name != key:
+                    changed = True
+        except (TypeMismatchError, _PlacedError) as error:
+            _place(error, struct, key, field)
+            raise
+        return result if changed or len(result) != len(value) else value
 
-    return normal
-
-
-def _string(value: Any, path: str) -> Any:
-    if isinstance(value, str):
-        return value
-    raise _mismatch(value, path, "string")
-
-
-def _bool(value: Any, path: str) -> Any:
-    if isinstance(value, bool):
-        return value
-    raise _mismatch(value, path, "bool")
-
-
-def _integer(kind: str) -> Normaliser:
-    low, high = _RANGES[kind]
-
-    def normal(value: Any, path: str) -> Any:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise _mismatch(value, path, kind)
-        if not low <= value <= high:
-            raise _mismatch(value, path, kind, shown=f"number {value}")
-        return value
-
-    return normal
+    return decode
 
 
-def _bytes(value: Any, path: str) -> Any:
-    return _string(value, path)
+def _place(error: TypeMismatchError | _PlacedError, struct: StructType, key: str, field: _Field | None) -> None:
+    error.path.insert(0, key)
+    if isinstance(error, TypeMismatchError) and field is not None:
+        error.struct = error.struct or struct.name.rpartition(".")[2]
+        error.fields.insert(0, field.go_path)
 
 
-def _quantity(value: Any, path: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise _mismatch(value, path, "resource.Quantity")
-    try:
-        return canonical_quantity(value.strip() if isinstance(value, str) else go_json(value))
-    except ManifestError:
-        raise
-    except Exception as error:
-        raise ManifestError(str(error), where=path, hint="write a quantity such as 100m or 1Gi") from error
+def _list_decoder(type_name: str, element_type: str, options: _Options) -> Decoder:
+    decode_item = _decoder(element_type, options)
+    zero = partial(zero_of, element_type)
+
+    def decode(value: Any) -> Any:
+        if type(value) is not list:
+            raise scalar.mismatch(value, type_name)
+        result: list[Any] = []
+        try:
+            for item in value:
+                # Not a comprehension: the length is the place of an error.
+                result.append(zero() if item is None else decode_item(item))  # noqa: PERF401
+        except (TypeMismatchError, _PlacedError) as error:
+            error.path.insert(0, len(result))
+            raise
+        return value if all(map(is_, result, value)) else result
+
+    return decode
 
 
-def _int_or_string(value: Any, path: str) -> Any:
-    return value if isinstance(value, str) else _integer("int32")(value, path)
+def _map_decoder(type_name: str, element_type: str, options: _Options) -> Decoder:
+    decode_item = _decoder(element_type, options)
+    zero = partial(zero_of, element_type)
 
+    def decode(value: Any) -> Any:
+        if type(value) is not dict:
+            raise scalar.mismatch(value, type_name)
+        result: dict[str, Any] = {}
+        key = ""
+        try:
+            for key, item in value.items():
+                result[key] = zero() if item is None else decode_item(item)
+        except (TypeMismatchError, _PlacedError) as error:
+            error.path.insert(0, key)
+            raise
+        return value if all(map(is_, result.values(), value.values())) else result
 
-def _json(value: Any, _path: str) -> Any:
-    return value
-
-
-_SPECIAL: Final[dict[str, Normaliser]] = {
-    "string": _string,
-    "bool": _bool,
-    **{kind: _integer(kind) for kind in _RANGES},
-    "[]uint8": _bytes,
-    "resource.Quantity": _quantity,
-    "intstr.IntOrString": _int_or_string,
-    "v1.Time": _string,
-    "v1.MicroTime": _string,
-    "v1.FieldsV1": _json,
-    "interface {}": _json,
-}
-
-_KINDS: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
-
-
-def _mismatch(value: Any, path: str, wanted: str, *, shown: str = "") -> ManifestError:
-    found = shown or _KINDS.get(type(value), "null")
-    what = f"json: cannot unmarshal {found} into Go value of type {wanted}"
-    return ManifestError(what, where=path, hint=f"make it {_ASKED.get(wanted, 'what the API asks for')}")
-
-
-_ASKED: Final = {"string": "a string", "bool": "true or false", "int32": "a whole number", "int64": "a whole number"}
-
-
-def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -> Any:
-    """Return a normalised value as Go encodes it: fields in Go's order, zero values without ``omitempty`` written out.
-
-    ``creation_timestamp``: Kubernetes' libraries before 0.34 also print ``creationTimestamp: null``.
-    """
-    if type_name.startswith("*"):
-        return None if value is None else go_encode(value, type_name[1:], creation_timestamp=creation_timestamp)
-    if type_name.startswith("[]") and type_name != "[]uint8":
-        if value is None:
-            return None
-        return [go_encode(item, type_name[2:], creation_timestamp=creation_timestamp) for item in value]
-    base = underlying(type_name)
-    if base.startswith("map["):
-        if value is None:
-            return None
-        element = base.partition("]")[2]
-        return {key: go_encode(value[key], element, creation_timestamp=creation_timestamp) for key in sorted(value)}
-    struct = struct_type(base)
-    if struct is None:
-        return _ZEROS.get(base) if value is None else value
-    return _encode_struct(value or {}, struct, creation_timestamp=creation_timestamp)
-
-
-_ZEROS: Final[dict[str, Any]] = {
-    "string": "",
-    "bool": False,
-    **dict.fromkeys(_RANGES, 0),
-    "resource.Quantity": "0",
-    "intstr.IntOrString": 0,
-}
-
-
-def _encode_struct(value: dict[str, Any], struct: StructType, *, creation_timestamp: bool) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for field in struct.fields:
-        if field.inline:
-            inner = struct_type(field.type.lstrip("*"))
-            if inner is not None:
-                names = {key: value[key] for key in inner.by_json if key in value}
-                result.update(_encode_struct(names, inner, creation_timestamp=creation_timestamp))
-            continue
-        if field.json not in value and _left_out(field, creation_timestamp=creation_timestamp):
-            continue
-        result[field.json] = go_encode(value.get(field.json), field.type, creation_timestamp=creation_timestamp)
-    result.update({key: item for key, item in value.items() if key not in struct.by_json})
-    return result
-
-
-def _left_out(field: FieldType, *, creation_timestamp: bool) -> bool:
-    if field.json == "creationTimestamp":
-        return not creation_timestamp
-    if field.omitzero:
-        return True
-    # omitempty does not reach structs that are no pointers: they print as {}.
-    return field.omitempty and (field.type.startswith("*") or field.type in OPAQUE or struct_type(field.type) is None)
-
-
-def go_struct_json(value: Any, type_name: str) -> str:
-    """Return a normalised value as encoding/json prints the Go type: compact, in field order, HTML escaped."""
-    return go_json(go_encode(value, type_name))
+    return decode

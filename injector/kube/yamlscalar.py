@@ -10,10 +10,10 @@ import base64
 import binascii
 import math
 import re
-import struct
 from typing import Any, Final
 
 from injector.kube.gofloat import shortest_float
+from injector.kube.gotime import is_calendar
 
 _PREFIX: Final = "tag:yaml.org,2002:"
 _NAMED: Final[dict[str, Any]] = {
@@ -126,20 +126,7 @@ def is_timestamp(text: str) -> bool:
     match = _TIMESTAMP.fullmatch(text) or _SPACED_TIMESTAMP.fullmatch(text)
     if match is None:
         return False
-    parts = {name: int(digits) for name, digits in match.groupdict().items() if digits is not None}
-    return 1 <= parts["day"] <= _days(parts["year"], parts["month"]) and all(
-        parts.get(name, 0) <= limit for name, limit in _LIMITS.items()
-    )
-
-
-_LIMITS: Final = {"hour": 23, "minute": 59, "second": 59, "zone_hour": 24, "zone_minute": 60}
-_DAYS: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def _days(year: int, month: int) -> int:
-    if month == 2 and (year % 4 or (year % 100 == 0 and year % 400)):  # noqa: PLR2004 - the calendar
-        return 28
-    return _DAYS[month] if month < len(_DAYS) else 0
+    return is_calendar({name: int(digits) for name, digits in match.groupdict().items() if digits is not None})
 
 
 def json_key(key: Any) -> str:
@@ -159,12 +146,5 @@ def json_key(key: Any) -> str:
 
 def _float_key(value: float) -> str:
     """Return a float as strconv.FormatFloat(v, 'g', -1, 32) prints it, in YAML's words for what is not finite."""
-    if math.isnan(value):
-        return ".nan"
-    try:
-        single: float = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        single = math.copysign(math.inf, value)
-    if math.isinf(single):
-        return ".inf" if single > 0 else "-.inf"
-    return shortest_float(single, bits=32)
+    text = shortest_float(value, bits=32)
+    return {"NaN": ".nan", "+Inf": ".inf", "-Inf": "-.inf"}.get(text, text)

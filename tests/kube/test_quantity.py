@@ -1,0 +1,63 @@
+"""Recorded from Go 1.26 with k8s.io/apimachinery v0.35.3 by recorder/quantity."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from injector.errors import DataError
+from injector.kube.quantity import canonical_quantity, parse_quantity
+from tests.kube.recorded import recorded
+
+CASES = recorded("quantity")
+LARGEST = Decimal(2**63 - 1)
+
+
+def written(text: str) -> str:
+    """Our canonical text, or the error."""
+    try:
+        return canonical_quantity(text)
+    except DataError as error:
+        return f"error: {error.what}"
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    assert len(CASES) > 400
+
+
+def test_canonical_texts_and_errors_equal_gos() -> None:
+    wanted = {case["text"]: case["canonical"] if "canonical" in case else f"error: {case['error']}" for case in CASES}
+
+    assert {text: written(text) for text in wanted} == wanted
+
+
+def test_amounts_equal_gos_within_an_int64() -> None:
+    wanted = {case["text"]: max(-LARGEST, min(Decimal(case["amount"]), LARGEST)) for case in CASES if "amount" in case}
+
+    assert {text: parse_quantity(text) for text in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "amount"),
+    [
+        ("1e2147483647", "10e2147483646", LARGEST),
+        ("-12345678901234567890e2147483646", "-12345678901234567890e2147483646", -LARGEST),
+        ("0e2147483647", "0", Decimal(0)),
+        ("1e-2147483648", "1e-9", Decimal("1e-9")),
+    ],
+)
+def test_an_absurd_exponent_costs_nothing(text: str, canonical: str, amount: Decimal) -> None:
+    assert canonical_quantity(text) == canonical
+    assert parse_quantity(text) == amount
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "0." + "1" * 5000])
+def test_a_number_of_thousands_of_digits_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match="unable to parse numeric part of quantity"):
+        parse_quantity(text)
+
+
+def test_a_long_text_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(DataError, match="quantities must match"):
+        parse_quantity("0" * 1_000_000 + "x")

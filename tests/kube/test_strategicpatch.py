@@ -1,0 +1,86 @@
+"""Recorded from Go 1.26 with k8s.io/apimachinery v0.35.3 by recorder/strategic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from injector.errors import ManifestError
+from injector.kube.strategicpatch import strategic_merge
+from tests.kube.recorded import recorded
+
+CASES = recorded("strategic_merge")
+
+
+def merged(case: dict[str, Any]) -> Any:
+    """Our result, or the error."""
+    try:
+        return strategic_merge(case["original"], case["patch"], case.get("type", "v1.Pod"))
+    except ManifestError as error:
+        return f"error: {error}"
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    assert len(CASES) > 800
+    assert sum("error" in case for case in CASES) > 160
+
+
+def test_results_equal_gos() -> None:
+    wanted = {case["name"]: case["result"] for case in CASES if "error" not in case}
+
+    assert {case["name"]: merged(case) for case in CASES if "error" not in case} == wanted
+
+
+def test_what_go_refuses_is_refused() -> None:
+    accepted = [case["name"] for case in CASES if "error" in case and not str(merged(case)).startswith("error: ")]
+
+    assert accepted == []
+
+
+def test_nothing_given_is_changed() -> None:
+    before = orjson.dumps(CASES)
+    for case in CASES:
+        merged(case)
+
+    assert orjson.dumps(CASES) == before
+
+
+def test_what_the_patch_leaves_alone_is_shared() -> None:
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "app"}], "volumes": [{"name": "v"}]}}
+
+    result = strategic_merge(pod, {"spec": {"containers": [{"name": "istio-proxy"}]}})
+
+    assert result["metadata"] is pod["metadata"]
+    assert result["spec"]["volumes"] is pod["spec"]["volumes"]  # type: ignore[index] # a pod's spec is an object
+
+
+def test_items_of_the_patch_stand_where_the_original_has_them_or_before_what_it_does_not_know() -> None:
+    pod = {"spec": {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}}
+    patch = {"spec": {"containers": [{"name": "c", "image": "x"}, {"name": "new"}]}}
+
+    result = strategic_merge(pod, patch)
+
+    assert [item["name"] for item in result["spec"]["containers"]] == ["a", "b", "c", "new"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        (
+            {"spec": {"containers": [{"image": "secret", "args": []}]}},
+            "map: map[image args] does not contain declared merge key: name",
+        ),
+        ({"spec": {"containers": ["x"]}}, "list element types are not identical: dict, str"),
+        ({"spec": {"$patch": "x"}}, "unknown patch type: x in map: map[$patch]"),
+        ({"spec": {"nope": {"a": 2}}}, 'unable to find api field in struct PodSpec for the json field "nope"'),
+    ],
+)
+def test_an_error_says_what_is_wrong_without_showing_values(patch: dict[str, Any], message: str) -> None:
+    pod = {"spec": {"containers": [{"name": "app"}], "nope": {"a": 1}}}
+
+    with pytest.raises(ManifestError) as caught:
+        strategic_merge(pod, patch)
+
+    assert caught.value.what == message

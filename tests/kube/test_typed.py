@@ -1,0 +1,110 @@
+"""Recorded from Go 1.26 with k8s.io/api v0.35.3 and sigs.k8s.io/yaml v1.6.0 by recorder/typed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from injector.errors import DataError, ManifestError
+from injector.kube.typed import go_struct_json, normalise
+from injector.kube.yamlread import load_yaml
+from tests.kube.recorded import recorded
+
+CASES = recorded("typed")
+OURS = "parsing time "
+"""Times that are none: Go says what it would have read instead."""
+
+
+def written(case: dict[str, Any]) -> str:
+    """What we make of a case, encoded as Go encodes it, or the error."""
+    from_yaml = "yaml" in case
+    try:
+        value = load_yaml(case["yaml"]) if from_yaml else case["json"]
+        known = normalise(value, case["type"], keep_unknown=False, coerce=from_yaml)
+        return go_struct_json(known, case["type"])
+    except DataError as error:
+        return f"error: {error.what}"
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    assert len(CASES) > 250
+
+
+def test_what_go_reads_is_written_as_go_writes_it() -> None:
+    wanted = {case["name"]: case["result"] for case in CASES if "error" not in case}
+
+    assert {case["name"]: written(case) for case in CASES if "error" not in case} == wanted
+
+
+def test_what_go_refuses_is_refused_in_its_words() -> None:
+    refused = [case for case in CASES if "error" in case and "json" in case and OURS not in case["error"]]
+
+    assert {case["name"]: written(case) for case in refused} == {
+        case["name"]: f"error: {case['error']}" for case in refused
+    }
+
+
+def test_manifests_and_times_that_go_refuses_are_refused() -> None:
+    refused = [case for case in CASES if "error" in case and ("yaml" in case or OURS in case["error"])]
+
+    assert len(refused) > 20
+    assert [case["name"] for case in refused if not written(case).startswith("error: ")] == []
+
+
+def test_fields_that_the_type_does_not_have_are_kept_unless_they_shall_not_be() -> None:
+    pod = {"spec": {"new": {"a": None}, "containers": [{"name": "a", "x": []}]}}
+
+    assert normalise(pod, "v1.Pod") is pod
+    assert normalise(pod, "v1.Pod", keep_unknown=False) == {"spec": {"containers": [{"name": "a"}]}}
+
+
+def test_what_go_would_add_is_not_added() -> None:
+    assert normalise({}, "v1.Deployment") == {}
+    assert normalise(None, "v1.Pod") == {}
+    assert normalise(None, "[]v1.Container") is None
+
+
+def test_what_does_not_change_is_the_same_object() -> None:
+    containers = [{"name": "a", "resources": {"limits": {"cpu": "1"}}}, {"name": "b"}]
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers, "hostNetwork": False}}
+
+    result = normalise(pod, "v1.Pod")
+
+    assert result == {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    assert result["metadata"] is pod["metadata"]
+    assert result["spec"]["containers"] is containers
+
+
+def test_a_whole_float_is_an_integer() -> None:
+    assert repr(normalise({"spec": {"priority": 15.0}}, "v1.Pod")) == "{'spec': {'priority': 15}}"
+
+
+@pytest.mark.parametrize(
+    ("pod", "where", "what", "hint"),
+    [
+        (
+            {"spec": {"containers": [{"name": "a"}, {"name": "b", "env": [{"name": "c", "value": 1}]}]}},
+            "spec.containers[1].env[0].value",
+            "json: cannot unmarshal number into Go struct field EnvVar.spec.containers.env.value of type string",
+            "make it a string: quote it",
+        ),
+        (
+            {"spec": {"containers": [{"resources": {"limits": {"cpu": "lots"}}}]}},
+            "spec.containers[0].resources.limits.cpu",
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            "write a quantity such as 100m, 0.5 or 1Gi",
+        ),
+        (
+            {"metadata": {"labels": {"a.b/c": True}}},
+            "metadata.labels.a.b/c",
+            "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
+            "make it a string: quote it",
+        ),
+    ],
+)
+def test_an_error_says_where_what_and_what_to_do(pod: dict[str, Any], where: str, what: str, hint: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        normalise(pod, "v1.Pod")
+
+    assert (caught.value.where, caught.value.what, caught.value.hint) == (where, what, hint)
