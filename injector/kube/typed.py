@@ -27,6 +27,10 @@ __all__ = ["go_encode", "go_struct_json", "normalise"]
 Decoder: TypeAlias = "Callable[[Any], Any]"
 
 
+# Structs that encode as scalars: Go writes them wherever they are no pointers, such as ``divisor: "0"``.
+_ALWAYS_WRITTEN: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     keep_unknown: bool
@@ -36,8 +40,8 @@ class _Options:
 def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: bool = False) -> Any:
     """Return ``value`` as Go reads and writes it as ``type_name``, such as ``v1.Pod`` or ``[]v1.Container``.
 
-    What Go would add (``status: {}`` and the like) is not added; ``go_encode`` does that. Where nothing changes, the
-    result is ``value`` itself, and so is each part of it.
+    Of what Go would add, quantities and ports are added (``divisor: "0"``), and nothing else: ``status: {}`` and the
+    like are ``go_encode``'s. Where nothing changes, the result is ``value`` itself, and so is each part of it.
 
     Args:
         value: JSON data; None is Go's zero value.
@@ -142,6 +146,7 @@ def _drops_empty(field: FieldType) -> bool:
 def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
     fields = _fields_of(struct, options)
     keep_unknown = options.keep_unknown
+    always = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in _ALWAYS_WRITTEN}
 
     def find(key: str) -> _Field | None:
         found = struct.json_field(key)
@@ -171,6 +176,8 @@ def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
         except (TypeMismatchError, _PlacedError) as error:
             _place(error, struct, key, field)
             raise
+        if always and not always.keys() <= result.keys():
+            return {**always, **result}
         return result if changed or len(result) != len(value) else value
 
     return decode

@@ -59,7 +59,13 @@ def test_fields_that_the_type_does_not_have_are_kept_unless_they_shall_not_be() 
     assert normalise(pod, "v1.Pod", keep_unknown=False) == {"spec": {"containers": [{"name": "a"}]}}
 
 
-def test_what_go_would_add_is_not_added() -> None:
+def test_a_quantity_that_go_always_writes_is_added() -> None:
+    env = {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}
+
+    assert normalise(env, "v1.EnvVar")["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
+
+
+def test_what_else_go_would_add_is_not_added() -> None:
     assert normalise({}, "v1.Deployment") == {}
     assert normalise(None, "v1.Pod") == {}
     assert normalise(None, "[]v1.Container") is None
