@@ -1,12 +1,14 @@
 """AdmissionReview, v1 and v1beta1: the question of the API server and the answers to it.
 
-Follows the Kubernetes page "Dynamic Admission Control" and k8s.io/api/admission. Answers go out in the version that was asked.
+Follows the Kubernetes page "Dynamic Admission Control" and k8s.io/api/admission. Answers go out in the version that was
+asked.
 """
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError, ReviewError
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 V1: Final = "admission.k8s.io/v1"
 V1BETA1: Final = "admission.k8s.io/v1beta1"
 _VERSIONS: Final = (V1, V1BETA1)
-# Kubernetes caps each warning; longer ones are cut there too (k8s.io/apiserver, warning headers).
+# Kubernetes asks for warnings of at most 256 characters, and drops those that do not fit a header: with line ends and
+# other control characters (k8s.io/apimachinery pkg/util/net, NewWarningHeader).
 _MAX_WARNING: Final = 256
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class BrokenReviewError(ReviewError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: allowed or not, with a patch, a message, warnings and audit annotations."""
+    """An answer: allowed or not, with a patch, a message and warnings."""
 
     uid: str
     api_version: str
@@ -63,22 +67,28 @@ class Response:
     message: str = ""
     code: int = 0
     warnings: tuple[str, ...] = ()
-    audit_annotations: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """Return the AdmissionReview as JSON."""
+        """Return the AdmissionReview as JSON.
+
+        Raises:
+            DataError: the patch is no JSON data.
+        """
         response: dict[str, Any] = {"uid": self.uid, "allowed": self.allowed}
         if self.patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(dump_json(self.patch)).decode()
         if self.message:
-            status: dict[str, Any] = {"message": self.message}
+            status: dict[str, Any] = {"message": _unicode(self.message)}
             response["status"] = {**status, "code": self.code} if self.code else status
         if self.warnings:
-            response["warnings"] = [text[:_MAX_WARNING] for text in self.warnings]
-        if self.audit_annotations:
-            response["auditAnnotations"] = dict(self.audit_annotations)
+            response["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:_MAX_WARNING] for text in self.warnings]
         return dump_json({"apiVersion": self.api_version, "kind": "AdmissionReview", "response": response})
+
+
+def _unicode(text: str) -> str:
+    """Return a text that JSON can hold: a message about bad text may quote it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def decode(body: bytes) -> Request:
@@ -133,29 +143,14 @@ def _text(value: Any, key: str) -> str:
     return _string(value.get(key)) if isinstance(value, dict) else ""
 
 
-def allowed(request: Request, *, warnings: Sequence[str] = (), audit: Mapping[str, str] | None = None) -> Response:
+def allowed(request: Request, *, warnings: Sequence[str] = ()) -> Response:
     """Answer: go on, unchanged."""
-    return Response(
-        request.uid, request.api_version, allowed=True, warnings=tuple(warnings), audit_annotations=audit or {}
-    )
+    return Response(request.uid, request.api_version, allowed=True, warnings=tuple(warnings))
 
 
-def patched(
-    request: Request,
-    patch: Sequence[Mapping[str, Any]],
-    *,
-    warnings: Sequence[str] = (),
-    audit: Mapping[str, str] | None = None,
-) -> Response:
+def patched(request: Request, patch: Sequence[Mapping[str, Any]], *, warnings: Sequence[str] = ()) -> Response:
     """Answer: go on, with these JSON patch operations."""
-    return Response(
-        request.uid,
-        request.api_version,
-        allowed=True,
-        patch=patch,
-        warnings=tuple(warnings),
-        audit_annotations=audit or {},
-    )
+    return Response(request.uid, request.api_version, allowed=True, patch=patch, warnings=tuple(warnings))
 
 
 def errored(request: Request | Broken, message: str, *, code: int = 0) -> Response:
