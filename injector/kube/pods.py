@@ -1,37 +1,32 @@
 """Where the pods of a workload are described, and which workload a pod belongs to.
 
-Follows ``GetDeployMetaFromPod`` in Istio's pkg/kube/util.go (1.30.3), which knows Kubernetes' conventions for owners: the hash that a
-Deployment puts into the name of its ReplicaSet, the number that a CronJob puts into the name of its Job.
+A pod tells its owner, not the owner's owner; Kubernetes' naming conventions tell that. Follows ``GetDeployMetaFromPod`` in
+Istio's pkg/kube/util.go (1.8 to 1.30.3) and, before, the webhook's own code (pkg/kube/inject/webhook.go, 1.3 to 1.7).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TEMPLATE: Final = ("spec", "template")
-# istioctl registers its types by kind alone, so any API version of a known kind is taken.
+# kube-inject registers its types by kind alone, so any API version of a known kind is taken.
 _PATHS: Final[dict[str, tuple[str, ...]]] = {
     "Pod": (),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    **dict.fromkeys(
-        (
-            "Deployment",
-            "ReplicaSet",
-            "StatefulSet",
-            "DaemonSet",
-            "Job",
-            "ReplicationController",
-            "DeploymentConfig",
-        ),
-        _TEMPLATE,
-    ),
+    "DaemonSet": _TEMPLATE,
+    "Deployment": _TEMPLATE,
+    "DeploymentConfig": _TEMPLATE,
+    "Job": _TEMPLATE,
+    "ReplicaSet": _TEMPLATE,
+    "ReplicationController": _TEMPLATE,
+    "StatefulSet": _TEMPLATE,
 }
-_CRON_JOB = re.compile(r"(.+)-\d{8,10}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,44 +39,76 @@ class WorkloadMeta:
     api_version: str = "v1"
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerRules:
+    """Which conventions tell the workload of a pod; what Istio goes by from 1.22 on, unless said otherwise.
+
+    Attributes:
+        controllers: look at the controller of a pod at all (from 1.3 on).
+        hash_required: take a ReplicaSet for a Deployment's by its hash (from 1.8 on); before, also where the pod has
+            no hash at all.
+        job_digits: how many digits, at least and at most, a CronJob puts at the end of its Job's name: 10 (from 1.6
+            on), 8 to 10 (from 1.10 on); None takes every Job for its own workload.
+        cron_job_version: the API version that a CronJob is given: batch/v1beta1 up to 1.21.
+        deployment_configs: see through OpenShift's ReplicationControllers (from 1.12 on).
+        rollouts: see through the ReplicaSets of Argo's Rollouts (from 1.22 on).
+    """
+
+    controllers: bool = True
+    hash_required: bool = True
+    job_digits: tuple[int, int] | None = (8, 10)
+    cron_job_version: str = "batch/v1"
+    deployment_configs: bool = True
+    rollouts: bool = True
+
+
+NEWEST_RULES: Final = OwnerRules()
+
+
 def pod_template_path(obj: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the keys that lead to an object's pod template, empty for a Pod; None for kinds without pods."""
+    """Return the keys that lead to an object's pod template, none for a Pod; None for kinds without pods."""
     kind = obj.get("kind")
     return _PATHS.get(kind) if isinstance(kind, str) else None
 
 
-def workload_of(pod: Mapping[str, Any]) -> WorkloadMeta:
-    """Return the workload of a pod by its controller, seen through the owner's naming conventions.
+def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> WorkloadMeta:
+    """Return the workload of a pod by its controller, seen through the controller's naming conventions.
 
     Only a pod whose name is generated belongs to a controller's workload.
     """
     meta = pod.get("metadata") or {}
-    namespace = meta.get("namespace", "")
-    owner = _controller(meta)
-    if owner is None or not meta.get("generateName"):
-        return WorkloadMeta(meta.get("name", ""), namespace)
-    found = _seen_through(owner, meta.get("labels") or {}, namespace)
-    return found if found.name else WorkloadMeta(meta.get("name", ""), namespace, found.kind, found.api_version)
+    own, namespace = meta.get("name") or "", meta.get("namespace") or ""
+    owner = _controller(meta) if rules.controllers and meta.get("generateName") else None
+    if owner is None:
+        return WorkloadMeta(own, namespace)
+    name, kind, version = _seen_through(owner, meta.get("labels") or {}, rules)
+    return WorkloadMeta(name or own, namespace, kind, version)
 
 
 def _controller(meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    owners = meta.get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
+    return next((owner for owner in meta.get("ownerReferences") or () if owner.get("controller")), None)
 
 
-def _seen_through(owner: Mapping[str, Any], labels: Mapping[str, str], namespace: str) -> WorkloadMeta:
-    name, kind, version = owner.get("name", ""), owner.get("kind", ""), owner.get("apiVersion", "")
+def _seen_through(owner: Mapping[str, Any], labels: Mapping[str, str], rules: OwnerRules) -> tuple[str, str, str]:
+    """Return name, kind and API version of what made the pod's owner, else those of the owner."""
+    name, kind, version = owner.get("name") or "", owner.get("kind") or "", owner.get("apiVersion") or ""
     if kind == "ReplicaSet":
-        for label, outer, outer_version in (
-            ("pod-template-hash", "Deployment", version),
-            ("rollouts-pod-template-hash", "Rollout", "v1alpha1"),
-        ):
-            suffix = f"-{labels[label]}" if labels.get(label) else ""
-            if suffix and name.endswith(suffix):
-                return WorkloadMeta(name.removesuffix(suffix), namespace, outer, outer_version)
-    if kind == "ReplicationController" and labels.get("deploymentconfig"):
-        return WorkloadMeta(labels["deploymentconfig"], namespace, "DeploymentConfig", version)
-    match = _CRON_JOB.fullmatch(name) if kind == "Job" else None
-    if match is not None:
-        return WorkloadMeta(match[1], namespace, "CronJob", "batch/v1")
-    return WorkloadMeta(name, namespace, kind, version)
+        pod_hash, rollout_hash = labels.get("pod-template-hash") or "", labels.get("rollouts-pod-template-hash") or ""
+        if name.endswith(pod_hash) and (pod_hash or not rules.hash_required):
+            return name.removesuffix(f"-{pod_hash}"), "Deployment", version
+        if rules.rollouts and rollout_hash and name.endswith(rollout_hash):
+            return name.removesuffix(f"-{rollout_hash}"), "Rollout", "v1alpha1"
+    elif kind == "ReplicationController":
+        config = labels.get("deploymentconfig")
+        if rules.deployment_configs and config:
+            return config, "DeploymentConfig", version
+    elif kind == "Job" and rules.job_digits is not None:
+        match = _job_name(rules.job_digits).fullmatch(name)
+        if match is not None:
+            return match["cron_job"], "CronJob", rules.cron_job_version
+    return name, kind, version
+
+
+@cache
+def _job_name(digits: tuple[int, int]) -> re.Pattern[str]:
+    return re.compile(f"(?P<cron_job>.+)-[0-9]{{{digits[0]},{digits[1]}}}")
