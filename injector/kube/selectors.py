@@ -1,4 +1,4 @@
-"""Label selectors, as metav1.LabelSelector and k8s.io/apimachinery pkg/labels have them."""
+"""Label selectors, as metav1.LabelSelector and k8s.io/apimachinery pkg/labels (v0.35) have them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
+from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+# The syntax of labels: k8s.io/apimachinery pkg/api/validate/content.
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
-_PREFIX = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_MAX_SUBDOMAIN: Final = 253
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_WITH_VALUES: Final = ("In", "NotIn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Requirement:
 
     key: str
     operator: str
-    values: frozenset[str]
+    values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels fulfil it; NotIn holds for an absent key."""
@@ -31,9 +34,8 @@ class Requirement:
             return self.key in labels
         if self.operator == "DoesNotExist":
             return self.key not in labels
-        if self.operator == "In":
-            return labels.get(self.key) in self.values
-        return self.key not in labels or labels[self.key] not in self.values
+        among = self.key in labels and labels[self.key] in self.values
+        return among if self.operator == "In" else not among
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,17 @@ class Selector:
 
     @classmethod
     def compile(cls, raw: Mapping[str, Any], *, where: str = "") -> Selector:
-        """Compile a LabelSelector as ``LabelSelectorAsSelector`` does.
+        """Compile a LabelSelector as ``LabelSelectorAsSelector`` does; numbers count as the strings they are written as.
 
         Raises:
             ManifestError: a key, operator or value that Kubernetes refuses.
         """
-        found = [Requirement(key, "In", frozenset({value})) for key, value in (raw.get("matchLabels") or {}).items()]
-        for item in raw.get("matchExpressions") or ():
-            values = frozenset(item.get("values") or ())
-            found.append(Requirement(item.get("key", ""), item.get("operator", ""), values))
+        typed = normalise(raw, "v1.LabelSelector", keep_unknown=False, coerce=True)
+        found = [Requirement(key, "In", frozenset({value})) for key, value in (typed.get("matchLabels") or {}).items()]
+        found.extend(
+            Requirement(item.get("key", ""), item.get("operator", ""), frozenset(item.get("values") or ()))
+            for item in typed.get("matchExpressions") or ()
+        )
         for requirement in found:
             _check(requirement, where)
         return cls(tuple(found))
@@ -68,16 +72,23 @@ class Selector:
 
 
 def _check(requirement: Requirement, where: str) -> None:
-    prefix, slash, name = requirement.key.rpartition("/")
-    if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
-        raise ManifestError(f"key: Invalid value: {requirement.key!r}", where=where, hint="write a label's name")
     if requirement.operator not in _OPERATORS:
-        what = f"{requirement.operator!r} is not a valid label selector operator"
+        what = f'"{requirement.operator}" is not a valid label selector operator'
         raise ManifestError(what, where=where, hint=f"use one of {', '.join(_OPERATORS)}")
-    wants_values = requirement.operator in ("In", "NotIn")
-    if wants_values != bool(requirement.values):
-        what = f"values: Invalid value for {requirement.operator}"
-        raise ManifestError(what, where=where, hint="give values to In and NotIn, and to no other")
+    if not _is_key(requirement.key):
+        what = f'key: Invalid value: "{requirement.key}"'
+        raise ManifestError(what, where=where, hint="write the key of a label, such as app or example.com/app")
+    if (requirement.operator in _WITH_VALUES) != bool(requirement.values):
+        what = f"values: Invalid value: {sorted(requirement.values)} for {requirement.operator}"
+        raise ManifestError(what, where=where, hint="give values to In and NotIn, and to no other operator")
     for value in requirement.values:
-        if not isinstance(value, str) or not _VALUE.fullmatch(value):
-            raise ManifestError(f"values: Invalid value: {value!r}", where=where, hint="write a label's value")
+        if value and not _NAME.fullmatch(value):
+            what = f'values[{requirement.key}]: Invalid value: "{value}"'
+            raise ManifestError(what, where=where, hint="write the value of a label: up to 63 letters, digits and -_.")
+
+
+def _is_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if not _NAME.fullmatch(name):
+        return False
+    return not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix) is not None)
