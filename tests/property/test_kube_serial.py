@@ -1,0 +1,68 @@
+"""For any JSON data: what is written as YAML reads back as the same data, and no text breaks the reader."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from injector.errors import ManifestError
+from injector.kube.gojson import go_json
+from injector.kube.serial import dump_yaml, load_json, load_yaml, split_documents
+
+TEXTS = st.text(max_size=12) | st.text("yYnNoO01e.:-+_ xX\n\t#'\"&*!|>%@`{}[],<~?", max_size=12)
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    # Go writes the merge key unquoted, and cannot read it back either.
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(TEXTS.filter(lambda key: key != "<<"), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+YAML = st.text("ab01 :-\n\t#'\"&*!|>%{}[],<~?.", max_size=60)
+
+
+@given(document=DOCUMENTS)
+def test_what_is_written_as_yaml_reads_back(document: Any) -> None:
+    assert close(load_yaml(dump_yaml(document)), document)
+
+
+@given(document=DOCUMENTS)
+def test_json_is_yaml(document: Any) -> None:
+    # But for surrogate pairs, as which JSON escapes what is beyond the first plane.
+    assume("\\ud" not in json.dumps(document))
+
+    assert close(load_yaml(json.dumps(document)), document)
+
+
+@given(document=DOCUMENTS)
+def test_gos_json_reads_back(document: Any) -> None:
+    assert close(load_json(go_json(document)), document)
+
+
+def close(left: Any, right: Any) -> bool:
+    """Equality, but for the last digit: Go writes large whole floats as integers, which may not fit one exactly."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(close(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(close, left, right))
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return float(left) == float(right)
+    return bool(left == right)
+
+
+@given(text=YAML)
+def test_a_text_is_read_or_refused_with_an_error_of_ours(text: str) -> None:
+    with suppress(ManifestError):
+        load_yaml(text)
+
+
+@given(parts=st.lists(st.text("ab: -\n#", max_size=20).filter(lambda text: "---" not in text), max_size=5))
+def test_documents_are_what_stands_between_separators(parts: list[str]) -> None:
+    bodies = [part if part.endswith("\n") else part + "\n" for part in parts if part]
+
+    assert [document.text for document in split_documents("---\n".join(bodies))] == bodies
