@@ -10,8 +10,6 @@ import yaml
 from click import Context
 
 from injector.cli import main
-from injector.revisions.build import build
-from injector.revisions.directory import read_folder
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+REVISIONS = ROOT / "revisions"
 PLAIN = [path for path in sorted(DEPLOY.glob("*.yaml")) if path.name != "kustomization.yaml"]
 
 
@@ -55,7 +54,17 @@ def command(name: str) -> Command:
 def test_the_kustomization_takes_every_manifest() -> None:
     taken = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
 
-    assert sorted(taken) == [path.name for path in PLAIN]
+    assert sorted(taken) == ["../revisions", *(path.name for path in PLAIN)]
+
+
+def test_each_revision_is_a_config_map_of_all_its_files() -> None:
+    generated = yaml.safe_load((REVISIONS / "kustomization.yaml").read_text())["configMapGenerator"]
+
+    assert {entry["name"]: sorted(entry["files"]) for entry in generated} == {
+        f"injector-revision-{folder.name}": sorted(f"{folder.name}/{file.name}" for file in folder.iterdir())
+        for folder in REVISIONS.iterdir()
+        if folder.is_dir()
+    }
 
 
 def test_the_container_is_started_with_flags_that_exist() -> None:
@@ -79,18 +88,24 @@ def test_the_probes_and_ports_are_those_that_it_listens_on() -> None:
 
 
 def test_what_it_reads_is_mounted() -> None:
-    mounts = [Path(mount["mountPath"]) for mount in container()["volumeMounts"]]
+    mounts = {mount["name"]: Path(mount["mountPath"]) for mount in container()["volumeMounts"]}
+    config_maps = {
+        volume["name"]: volume["configMap"]["name"] for volume in pod_spec()["volumes"] if "configMap" in volume
+    }
+    folders = [folder.name for folder in REVISIONS.iterdir() if folder.is_dir()]
 
-    assert Path(flags()["--tlsCertFile"]).parent in mounts
-    assert Path(flags()["--tlsKeyFile"]).parent in mounts
-    assert Path(flags()["--revisions-dir"]) / "default" in mounts
+    assert {Path(flags()[flag]).parent for flag in ("--tlsCertFile", "--tlsKeyFile")} == {mounts["tls"]}
+    assert {name: mounts[name] for name in folders} == {
+        name: Path(flags()["--revisions-dir"]) / name for name in folders
+    }
+    assert config_maps == {name: f"injector-revision-{name}" for name in folders}
 
 
 @pytest.mark.parametrize("webhook", manifest("MutatingWebhookConfiguration")["webhooks"], ids=lambda hook: hook["name"])
 def test_each_webhook_asks_for_the_revision_that_is_mounted(webhook: dict[str, Any]) -> None:
     service, client = manifest("Service"), webhook["clientConfig"]["service"]
 
-    assert parse_path(client["path"]).name == "default"
+    assert (REVISIONS / parse_path(client["path"]).name / "config").exists()
     assert (client["namespace"], client["name"]) == (service["metadata"]["namespace"], service["metadata"]["name"])
     assert client["port"] in [port["port"] for port in service["spec"]["ports"]]
 
@@ -102,15 +117,6 @@ def test_no_webhook_selects_the_injector_itself_or_the_nodes_own_pods() -> None:
         left_out = webhook["namespaceSelector"]["matchExpressions"][0]
         assert (left_out["key"], left_out["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
         assert {own, "kube-system", "kube-node-lease"} <= set(left_out["values"])
-
-
-def test_the_revision_can_be_built(tmp_path: Path) -> None:
-    folder = tmp_path / "default"
-    folder.mkdir()
-    for key, text in manifest("ConfigMap")["data"].items():
-        (folder / key).write_text(text)
-
-    assert build(read_folder(folder)).name == "default"
 
 
 def test_the_pod_meets_the_restricted_pod_security_standard() -> None:

@@ -44,7 +44,7 @@ def test_what_a_test_cannot_run_is_run_before_every_merge(command: str) -> None:
 def test_a_command_of_the_readme_runs(line: str, tmp_path: Path) -> None:
     if line.startswith("kubectl") and shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
-    for name in ("docs", "deploy"):
+    for name in ("docs", "deploy", "revisions"):
         shutil.copytree(ROOT / name, tmp_path / name)
     if line.startswith("kubectl"):
         assert run("deploy/certificate", tmp_path).returncode == 0
