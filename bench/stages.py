@@ -94,7 +94,7 @@ def main() -> int:
         return 0
     settings = corpus.default_settings(options.minor)
     revision = core.revision_of(settings)
-    bodies = [body for body in reviews(options.minor) if is_injected(revision, body)]
+    bodies = [body for body in reviews(options.minor, settings) if is_injected(revision, body)]
     rows = {**template_stages(revision, settings), **request_stages(revision, bodies)}
     show(f"Istio {options.minor}, {len(bodies)} pods", rows)
     if options.record:
@@ -102,9 +102,10 @@ def main() -> int:
     return 0
 
 
-def reviews(minor: str) -> list[bytes]:
-    """The pods of the corpus's workloads, each in a review as the API server sends it."""
-    sources = dict.fromkeys(case.source for case in corpus.cases(minor) if case.webhook and case.expected)
+def reviews(minor: str, settings: corpus.Settings) -> list[bytes]:
+    """The pods of the corpus's workloads for these settings, each in a review as the API server sends it."""
+    found = [case for case in corpus.cases(minor) if case.webhook and case.expected and case.settings == settings]
+    sources = dict.fromkeys(case.source for case in found)
     pods = [workloads.as_pod(each) for source in sources for each in workloads.injectable(core.documents(source))]
     return [orjson.dumps(make_review(pod, namespace=NAMESPACE)) for pod in pods]
 
