@@ -34,6 +34,7 @@ _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 # What strconv.ParseFloat takes of a text that begins with a point.
 _POINT_FLOAT = re.compile(r"\.[0-9](_?[0-9])*([eE][-+]?[0-9](_?[0-9])*)?", re.ASCII)
+_MAX_DIGITS: Final = 64  # of a 64-bit integer, in base 2; Python refuses to read thousands
 _INT64: Final = 2**63
 _UINT64: Final = 2**64
 _SHORT_DATE = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
@@ -66,7 +67,8 @@ def _number(text: str) -> Any:
     match = _INTEGER.fullmatch(plain)
     if match is not None:
         kind = str(match.lastgroup)
-        number = int(match[kind], _BASES[kind])
+        digits = match[kind].lstrip("0") or "0"
+        number = int(digits, _BASES[kind]) if len(digits) <= _MAX_DIGITS else _UINT64
         if plain[0] == "-" and number <= _INT64:
             return -number
         if number < (_INT64 if plain[0] in "+-" else _UINT64):

@@ -44,6 +44,16 @@ def test_a_plain_scalar_has_gos_type(text: str, value: Any) -> None:
     assert (type(resolved), resolved) == (type(value), value)
 
 
+@pytest.mark.parametrize("text", ["1" * 10_000, "-" + "9" * 10_000, "0x" + "f" * 10_000, "0b" + "1" * 10_000])
+def test_an_absurdly_long_number_is_a_text(text: str) -> None:
+    assert resolve_plain(text) == text
+
+
+def test_zeros_in_front_of_a_number_do_not_make_it_long() -> None:
+    assert resolve_plain("0" * 10_000 + "17") == 15
+    assert resolve_plain("0x" + "0" * 10_000 + "f") == 15
+
+
 def test_infinities_have_their_sign() -> None:
     assert (resolve_plain(".inf"), resolve_plain("-.INF")) == (math.inf, -math.inf)
 
