@@ -34,9 +34,9 @@ def tried(command: list[str], folder: Path, env: dict[str, str] | None = None) -
         AssertionError: it did not start, did not inject, or ended with an error.
     """
     port, ops_port = free_ports(2)
-    ports = ["--port", str(port), "--ops-port", str(ops_port)]
+    flags = ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as logged:
-        process = subprocess.Popen([*command, *ports], cwd=folder, env=env, stdout=printed, stderr=logged)
+        process = subprocess.Popen([*command, *flags], cwd=folder, env=env, stdout=printed, stderr=logged)
         try:
             ready = wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process)
             answer = post(f"http://127.0.0.1:{port}/inject/stable", make_review()) if ready else {}
