@@ -10,10 +10,24 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from injector.cli.commands import COMMANDS
+from injector.metrics import Metrics
+from injector.revisions.embedded import embedded_source
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader
+from injector.webhook.app import operations_app, webhook_app
+from injector.webhook.health import Operations
+from injector.webhook.inject import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 from tests.architecture import serving
+
+if TYPE_CHECKING:
+    from aiohttp.web import AbstractRoute
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -70,10 +84,31 @@ def test_the_links_of_the_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_readme_has_every_command() -> None:
+    assert [name for name in COMMANDS if f"injector {name}" not in README] == []
+
+
+def test_the_readme_has_every_route() -> None:
+    table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", README, re.MULTILINE))
+    documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
+    served = {route.resource.canonical for route in routes() if route.resource is not None}
+
+    assert documented == {path.partition("{")[0] for path in served}
+
+
 def test_the_changelog_has_the_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
     assert f"## {version} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def routes() -> list[AbstractRoute]:
+    """The routes of both ports."""
+    registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
+    loader = Loader(embedded_source(), registry)
+    operations = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="")
+    apps = (webhook_app(InjectHandler(registry, metrics, lifecycle)), operations_app(operations))
+    return [route for app in apps for route in app.router.routes() if route.method != "HEAD"]
 
 
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
