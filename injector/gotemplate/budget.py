@@ -1,7 +1,7 @@
 """What one rendering may cost: steps, output, nesting, time.
 
-A template and its data may be hostile. Every limit is checked before the cost arises: output is reserved before it is built, and
-functions that grow their arguments ask ``check_size`` first.
+A template and its data may be hostile. Every limit is checked before the cost arises: output is counted before it is joined, and
+functions that grow their arguments ask ``check_size`` before they build their result.
 """
 
 from __future__ import annotations
@@ -23,17 +23,27 @@ CLOCK_EVERY: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of one rendering: steps, bytes of output, depth of ``{{template}}`` calls, seconds by ``clock``."""
+    """Limits of one rendering.
+
+    Attributes:
+        steps: actions that may run: entering a block counts all its actions, those of its ``if`` branches included.
+        output: bytes of output.
+        depth: ``{{template}}`` calls inside each other; Go's own limit is 100,000.
+        seconds: time by ``clock``.
+        memory: bytes of the values that functions return, in all: templates can keep them.
+        clock: a monotonic clock.
+    """
 
     steps: int = 1_000_000
     output: int = MAX_SIZE
     depth: int = 64
     seconds: float = 0.5
+    memory: int = 64 << 20
     clock: Callable[[], float] = time.monotonic
 
 
 def check_size(size: int, what: str = "result") -> None:
-    """Refuse a value of a template that would be larger than any output may be.
+    """Refuse a value that would be larger than any output may be. A function calls it before it builds its result.
 
     Args:
         size: bytes of a string, or elements of a list.

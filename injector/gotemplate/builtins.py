@@ -6,39 +6,54 @@ import html as _html
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
+from injector.gotemplate.arguments import can_be_nil, sized, zero_argument
+from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.printf import sprint, sprintf, sprintln
 from injector.gotemplate.reflect import (
+    ANY,
     NO_VALUE,
     basic_kind,
     byte_slice,
-    element_type,
     indirect,
     is_nil,
     is_true,
+    key_type,
     kind_of,
     length,
     type_of,
-    zero_of,
+    zero_element,
 )
+from injector.gotemplate.signatures import parse_signature
 from injector.gotemplate.text import is_printable
-from injector.gotemplate.values import Func, Slice, Struct, Uint8
+from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 
+_INTEGERS: Final = ("int", "uint")
 _VALUES: Final = "...interface {}"
 
 
-def _argument_of(key_type: str, index: Any) -> Any:
-    """Return a map key fit for the map (funcs.go prepareArg)."""
-    if is_nil(index) and not isinstance(index, list | dict):
-        if key_type.startswith(("interface", "*")):
-            return None
-        raise FuncError(f"value is nil; should be of type {key_type}")
-    found = type_of(index)
-    if key_type in (found, "interface {}"):
-        return index
-    if basic_kind(index) in ("int", "uint") and key_type.lstrip("u").startswith("int"):
-        return index
-    raise FuncError(f"value has type {found}; should be {key_type}")
+def fitted(value: Any, go_type: str, kind: str = "") -> Any:
+    """Return a value fit for a map's key or a function's parameter (funcs.go prepareArg).
+
+    Args:
+        value: the key or argument.
+        go_type: the type that it has to have.
+        kind: the kind of a defined type.
+
+    Raises:
+        FuncError: it does not fit.
+    """
+    if value is None or value is NO_VALUE:
+        if not can_be_nil(go_type):
+            raise FuncError(f"value is nil; should be of type {go_type}")
+        return zero_argument(go_type)
+    found = type_of(value)
+    if go_type in (ANY, found):
+        return value
+    kind = kind or go_type
+    if basic_kind(value) in _INTEGERS and kind.lstrip("u").startswith("int"):
+        return sized(int(value), kind)
+    raise FuncError(f"value has type {found}; should be {go_type}")
 
 
 def _index_of(index: Any, cap: int) -> int:
@@ -65,8 +80,8 @@ def index(item: Any, *indexes: Any) -> Any:
 
 def _element(item: Any, position: Any) -> Any:
     if isinstance(item, dict):
-        key = _argument_of(getattr(item, "key", "string"), position)
-        return item[key] if key in item else zero_of(element_type(item))
+        key = fitted(position, key_type(item), kind_of(next(iter(item), None)))
+        return item[key] if key in item else zero_element(item)
     size = length(item)
     if size is None:
         raise FuncError(f"can't index item of type {type_of(item)}")
@@ -158,7 +173,9 @@ def _comparable(value: Any) -> bool:
 def _identical(first: Any, other: Any) -> bool:
     if isinstance(first, Struct) and isinstance(other, Struct):
         return type_of(first) == type_of(other) and list(first.fields()) == list(other.fields())
-    return first is other or getattr(first, "target", first) is getattr(other, "target", other)
+    if isinstance(first, Pointer) and isinstance(other, Pointer):
+        return isinstance(first.target, Struct | list | dict) and first.target is other.target
+    return first is other
 
 
 def ne(first: Any, other: Any) -> bool:
@@ -203,14 +220,21 @@ def not_(value: Any) -> bool:
 
 
 def _evaluated(args: tuple[Any, ...]) -> str:
-    if len(args) == 1 and isinstance(args[0], str):
-        return args[0]
-    return sprint(*(NO_VALUE if arg is None else indirect(arg)[0] for arg in args))
+    """Return the arguments printed as actions print them (funcs.go evalArgs)."""
+    return sprint(*map(_printable, args))
+
+
+def _printable(value: Any) -> Any:
+    if value is None or value is NO_VALUE:
+        return "<no value>"
+    return indirect(value)[0]
 
 
 def html(*args: Any) -> str:
     """Return the arguments printed and escaped for HTML."""
-    escaped = _html.escape(_evaluated(args), quote=False)
+    text = _evaluated(args)
+    check_size(len(text) * len("&#34;"))
+    escaped = _html.escape(text, quote=False)
     return escaped.replace('"', "&#34;").replace("'", "&#39;").replace("\0", "\ufffd")
 
 
@@ -222,25 +246,62 @@ _JS: Final = {
     ">": "\\u003E",
     "&": "\\u0026",
     "=": "\\u003D",
+    "\x7f": "\x7f",
 }
 
 
 def js(*args: Any) -> str:
     """Return the arguments printed and escaped for a JavaScript string."""
-    return "".join(
-        _JS.get(char) or (char if is_printable(char) else f"\\u{ord(char):04X}") for char in _evaluated(args)
-    )
+    text = _evaluated(args)
+    check_size(len(text) * len("\\u0000"))
+    return "".join(_JS.get(char) or _js_char(char) for char in text)
+
+
+def _js_char(char: str) -> str:
+    is_byte = "\udc80" <= char <= "\udcff"
+    return char if is_byte or is_printable(char) else f"\\u{ord(char):04X}"
 
 
 def urlquery(*args: Any) -> str:
     """Return the arguments printed and escaped for the query of a URL."""
     raw = _evaluated(args).encode("utf-8", "surrogateescape")
+    check_size(len(raw) * len("%00"))
     return quote_from_bytes(raw, safe=" ").replace(" ", "+").replace("%7E", "~")
 
 
-def call(name: str, *_args: Any) -> Any:
-    """Stand for the builtin call, which the compiler evaluates itself."""
-    raise FuncError(f"call of {name}")
+def call(shown: str, func: Any, *args: Any) -> Any:
+    """Call a function value; ``shown`` is how errors name it.
+
+    Raises:
+        FuncError: it is none, or the arguments do not fit it, or it fails.
+    """
+    if func is None or func is NO_VALUE:
+        raise FuncError("call of nil")
+    if not isinstance(func, Func):
+        raise FuncError(f"non-function {shown} of type {type_of(func)}")
+    if func.nil:
+        raise FuncError("reflect.Value.Call: call of nil function")
+    signature = parse_signature(func.signature)
+    fixed = len(signature.params)
+    if signature.variadic and len(args) < fixed:
+        raise FuncError(f"wrong number of args for {shown}: got {len(args)} want at least {fixed}")
+    if not signature.variadic and len(args) != fixed:
+        raise FuncError(f"wrong number of args for {shown}: got {len(args)} want {fixed}")
+    return func.call(*(_nth(at, arg, signature.type_at(at)) for at, arg in enumerate(args)))
+
+
+def _nth(at: int, arg: Any, go_type: str) -> Any:
+    try:
+        return fitted(arg, go_type)
+    except FuncError as error:
+        raise FuncError(f"arg {at}: {error}") from error
+
+
+def shown_callee(value: Any) -> str:
+    """Return how errors of ``call`` name a function that comes from the pipeline (reflect.Value.String)."""
+    if isinstance(value, str):
+        return value
+    return "<invalid Value>" if value is NO_VALUE else f"<{type_of(value)} Value>"
 
 
 _AND_OR: Final = "func(reflect.Value, ...reflect.Value) reflect.Value"

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def shortest_digits(value: float, size: int) -> tuple[str, int]:
@@ -59,15 +55,12 @@ def format_float(value: float, verb: str, precision: int | None, size: int, *, s
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
     text = _by_verb(value, verb, precision, size)
-    if sharp and verb != "b":
-        sign = "-" if text.startswith("-") else ""
-        text = sign + _with_all_digits(text.removeprefix("-"), verb, precision)
-    return text
+    return _with_all_digits(text, verb, precision) if sharp and verb != "b" else text
 
 
 def _by_verb(value: float, verb: str, precision: int | None, size: int) -> str:
     if verb in "xXb":
-        return _binary(value, verb, precision)
+        return _binary(value, verb, precision, size)
     if verb in "vgG":
         text = format_g(value, size) if precision is None else _general(value, precision)
         return text.upper() if verb == "G" else text
@@ -78,15 +71,16 @@ def _by_verb(value: float, verb: str, precision: int | None, size: int) -> str:
 
 def _with_all_digits(text: str, verb: str, precision: int | None) -> str:
     """Return a number with the point and the zeros that the flag ``#`` keeps (fmt/format.go fmtFloat)."""
-    mark = next((char for char in text if char in ("pP" if verb in "xX" else "pPeE")), "")
-    head, _, tail = text.partition(mark) if mark else (text, "", "")
+    marks = "pP" if verb in "xX" else "pPeE"
+    cut = next((index for index, char in enumerate(text) if char in marks), len(text))
+    head, tail = text[:cut], text[cut:]
     digits = (6 if precision is None else precision) if verb in "vgGx" else 0
-    body = head.removeprefix("0x").removeprefix("0X").replace(".", "") if verb in "xX" else head.replace(".", "")
-    wanted = digits - len(body.lstrip("0")) - (verb in "xX" and "x" in head.lower())
+    # Go counts every character from the first that is no zero, a hexadecimal prefix's x included.
+    digits -= len(head.lstrip("-").replace(".", "").lstrip("0"))
     if "." not in head:
-        wanted -= head == "0"
+        digits -= head.lstrip("-") == "0"
         head += "."
-    return head + "0" * max(wanted, 0) + mark + tail
+    return head + "0" * max(digits, 0) + tail
 
 
 def _general(value: float, precision: int) -> str:
@@ -104,15 +98,20 @@ def _general(value: float, precision: int) -> str:
     return sign + _positional(digits, power)
 
 
-def _binary(value: float, verb: str, precision: int | None) -> str:
+def _binary(value: float, verb: str, precision: int | None, size: int) -> str:
     sign = "-" if math.copysign(1, value) < 0 else ""
     if verb == "b":
-        bits = struct.unpack(">Q", struct.pack(">d", abs(value)))[0]
-        exponent, mantissa = bits >> 52, bits & ((1 << 52) - 1)
-        mantissa |= (1 << 52) if exponent else 0
-        return f"{sign}{mantissa}p{max(exponent, 1) - 1075:+d}"
+        return sign + _power_of_two(abs(value), size)
     text = _hex_float(abs(value), precision)
     return sign + (text.upper() if verb == "X" else text)
+
+
+def _power_of_two(value: float, size: int) -> str:
+    packing, width, bias = (("I", "f"), 23, 150) if size == 32 else (("Q", "d"), 52, 1075)  # noqa: PLR2004 - float32
+    bits = struct.unpack(f">{packing[0]}", struct.pack(f">{packing[1]}", value))[0]
+    exponent, mantissa = bits >> width, bits & ((1 << width) - 1)
+    mantissa |= (1 << width) if exponent else 0
+    return f"{mantissa}p{max(exponent, 1) - bias:+d}"
 
 
 def _hex_float(value: float, precision: int | None) -> str:
@@ -135,8 +134,3 @@ def _hex_float(value: float, precision: int | None) -> str:
     fraction = digits[1:].rstrip("0") if precision is None else digits[1:].ljust(precision, "0")
     point = f".{fraction}" if fraction else ""
     return f"0x{digits[0]}{point}p{exponent:+03d}"
-
-
-def format_complex(value: complex, part: Callable[[float, bool], str]) -> str:
-    """Return a complex number: both parts by ``part``, the imaginary one with its sign."""
-    return f"({part(value.real, False)}{part(value.imag, True)}i)"  # noqa: FBT003 - the flag is the sign

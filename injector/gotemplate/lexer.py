@@ -6,101 +6,31 @@ becomes a token of kind ``ERROR`` that carries the reason, and it stops there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from injector.gotemplate.text import is_alphanumeric, is_printable, quote, unicode_point
+from injector.gotemplate.tokens import KEYWORDS, Kind, Token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
-
-class Kind(IntEnum):
-    """Kinds of tokens; those after KEYWORD are keywords."""
-
-    ERROR = 0
-    BOOL = 1
-    CHAR = 2
-    CHAR_CONSTANT = 3
-    COMMENT = 4
-    COMPLEX = 5
-    ASSIGN = 6
-    DECLARE = 7
-    EOF = 8
-    FIELD = 9
-    IDENTIFIER = 10
-    LEFT_DELIM = 11
-    LEFT_PAREN = 12
-    NUMBER = 13
-    PIPE = 14
-    RAW_STRING = 15
-    RIGHT_DELIM = 16
-    RIGHT_PAREN = 17
-    SPACE = 18
-    STRING = 19
-    TEXT = 20
-    VARIABLE = 21
-    KEYWORD = 22
-    BLOCK = 23
-    BREAK = 24
-    CONTINUE = 25
-    DOT = 26
-    DEFINE = 27
-    ELSE = 28
-    END = 29
-    IF = 30
-    NIL = 31
-    RANGE = 32
-    TEMPLATE = 33
-    WITH = 34
-
-
-KEYWORDS: Final = {
-    ".": Kind.DOT,
-    "block": Kind.BLOCK,
-    "break": Kind.BREAK,
-    "continue": Kind.CONTINUE,
-    "define": Kind.DEFINE,
-    "else": Kind.ELSE,
-    "end": Kind.END,
-    "if": Kind.IF,
-    "range": Kind.RANGE,
-    "nil": Kind.NIL,
-    "template": Kind.TEMPLATE,
-    "with": Kind.WITH,
-}
-
+_LOOP_WORDS: Final = ("break", "continue")
 _SPACE: Final = " \t\r\n"
+_SPACE_CHARS: Final = frozenset(_SPACE)
 _EOF: Final = ""
 _SINGLE: Final = {"=": Kind.ASSIGN, "|": Kind.PIPE}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token: its kind, byte position, text and line."""
+def tokens(text: str, left: str = "{{", right: str = "}}", *, words: Container[str] = ()) -> Iterator[Token]:
+    """Yield the tokens of a template; the last is EOF or ERROR.
 
-    kind: Kind
-    pos: int
-    text: str
-    line: int
-
-    def __str__(self) -> str:
-        """Return the token as Go's parser names it in errors."""
-        if self.kind is Kind.EOF:
-            return "EOF"
-        if self.kind is Kind.ERROR:
-            return self.text
-        if self.kind > Kind.KEYWORD:
-            return f"<{self.text}>"
-        if len(self.text) > 10:  # noqa: PLR2004 - Go's own cut
-            return f"{quote(self.text[:10])}..."
-        return quote(self.text)
-
-
-def tokens(text: str, left: str = "{{", right: str = "}}") -> Iterator[Token]:
-    """Yield the tokens of a template; the last is EOF or ERROR."""
-    lexer = _Lexer(text, left, right)
+    Args:
+        text: the source.
+        left: the opening delimiter.
+        right: the closing delimiter.
+        words: names of functions: ``break`` and ``continue`` among them are no keywords.
+    """
+    lexer = _Lexer(text, left, right, words)
     state: Callable[[], object] | None = lexer.text
     while state is not None:
         state = state()  # type: ignore[assignment] # each state returns the next, or None
@@ -111,8 +41,9 @@ def tokens(text: str, left: str = "{{", right: str = "}}") -> Iterator[Token]:
 class _Lexer:
     """The state machine; each state method emits into ``ready`` and returns the next state."""
 
-    def __init__(self, text: str, left: str, right: str) -> None:
+    def __init__(self, text: str, left: str, right: str, words: Container[str]) -> None:
         self.input = text
+        self.words = words
         self.left = left or "{{"
         self.right = right or "}}"
         self.pos = 0
@@ -318,7 +249,7 @@ class _Lexer:
             self.bad_character()
             return None
         word = self.input[self.start : self.pos]
-        if word in KEYWORDS:
+        if word in KEYWORDS and not (word in _LOOP_WORDS and word in self.words):
             self.emit(KEYWORDS[word])
         elif word in ("true", "false"):
             self.emit(Kind.BOOL)
@@ -432,6 +363,3 @@ class _Lexer:
         "(": left_paren,
         ")": right_paren,
     }
-
-
-_SPACE_CHARS: Final = frozenset(_SPACE)

@@ -6,9 +6,12 @@ Every node knows its byte position and its line; ``str(node)`` is template sourc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from injector.gotemplate.text import quote
+
+# What unicode.IsSpace holds; Python takes four control characters for space besides.
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +179,21 @@ class BranchNode(Node):
     else_body: ListNode | None
 
     def __str__(self) -> str:
-        otherwise = "" if self.else_body is None else f"{{{{else}}}}{self.else_body}"
-        return f"{{{{{self.keyword} {self.pipe}}}}}{self.body}{otherwise}{{{{end}}}}"
+        # A chain of else-if is as deep as it is long: it is walked in a loop.
+        parts, ends, node = [self.head()], "{{end}}", self
+        while node.else_body is not None:
+            parts.append("{{else}}")
+            if len(node.else_body.nodes) != 1 or not isinstance(node.else_body.nodes[0], BranchNode):
+                parts.append(str(node.else_body))
+                break
+            node = node.else_body.nodes[0]
+            parts.append(node.head())
+            ends += "{{end}}"
+        return "".join(parts) + ends
+
+    def head(self) -> str:
+        """Return the condition and what it guards, as source."""
+        return f"{{{{{self.keyword} {self.pipe}}}}}{self.body}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,4 +275,4 @@ class Tree:
 
     def is_empty(self) -> bool:
         """Return whether it holds nothing but space, as a template that only defines others does."""
-        return all(isinstance(node, TextNode) and not node.text.strip() for node in self.root.nodes)
+        return all(isinstance(node, TextNode) and not node.text.strip(_SPACE) for node in self.root.nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Float32, Func, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
 
 
@@ -11,6 +12,9 @@ class _NoValue:
     """The zero reflect.Value: what a missing map key gives."""
 
     __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
 
     def __repr__(self) -> str:
         return "<no value>"
@@ -103,7 +107,7 @@ def is_nil(value: Any) -> bool:
         return True
     if isinstance(value, Pointer):
         return value.target is None
-    return bool(getattr(value, "nil", False)) if isinstance(value, Slice | Map) else False
+    return bool(getattr(value, "nil", False)) if isinstance(value, Slice | Map | Func) else False
 
 
 def indirect(value: Any) -> tuple[Any, bool]:
@@ -116,12 +120,8 @@ def indirect(value: Any) -> tuple[Any, bool]:
 
 
 def is_true(value: Any) -> bool:
-    """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true."""
-    if isinstance(value, Pointer):
-        return value.target is not None
-    if isinstance(value, Struct | Func):
-        return True
-    return False if value is NO_VALUE else bool(value)
+    """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true. The value model makes it Python's."""
+    return bool(value)
 
 
 def byte_length(text: str) -> int:
@@ -148,14 +148,33 @@ def element_type(value: Any) -> str:
     return value.elem if isinstance(value, Slice | Map) else ANY
 
 
+def key_type(value: dict[Any, Any]) -> str:
+    """Return the type of a map's keys."""
+    return value.key if isinstance(value, Map) else "string"
+
+
+def zero_element(value: Any) -> Any:
+    """Return the zero value of a map's elements."""
+    if not isinstance(value, Map):
+        return None
+    zero = value.zero()
+    return zero_of(value.elem) if zero is None else zero
+
+
+def _nil_call(*_args: Any) -> Any:
+    raise FuncError("runtime error: invalid memory address or nil pointer dereference")
+
+
 def zero_of(go_type: str) -> Any:
     """Return the zero value of a type that a map's elements can have."""
-    if go_type == ANY or go_type.startswith("func("):
+    if go_type == ANY:
         return None
+    if go_type.startswith("func("):
+        return Func("nil", go_type, _nil_call, nil=True)
     if go_type.startswith("*"):
         return Pointer(go_type)
     if go_type.startswith("[]"):
-        return Slice(go_type[2:], nil=True) if go_type != "[]interface {}" else []
+        return Slice(go_type[2:], nil=True)
     if go_type.startswith("map["):
         key, _, elem = go_type[4:].partition("]")
         return Map(key, elem, nil=True)

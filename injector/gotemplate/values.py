@@ -24,6 +24,8 @@ Func                 a function value with its Go signature
 
 from __future__ import annotations
 
+import math
+import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -103,10 +105,18 @@ class Uint64(SizedInt):
 
 
 class Float32(float):
-    """Go's float32."""
+    """Go's float32: the nearest one to the number given."""
 
     __slots__ = ()
     go_type: ClassVar[str] = "float32"
+
+    def __new__(cls, value: float) -> Self:
+        """Round ``value`` to a float32."""
+        try:
+            packed = struct.pack("f", value)
+        except OverflowError:
+            return super().__new__(cls, math.copysign(math.inf, value))
+        return super().__new__(cls, struct.unpack("f", packed)[0])
 
 
 class NamedString(str):
@@ -154,6 +164,10 @@ class Map(dict[Any, Any]):
         """The type in Go's spelling."""
         return f"map[{self.key}]{self.elem}"
 
+    def zero(self) -> Any:
+        """Return the zero value of an element that is a struct; None where elements are none, whose zero values are known."""
+        return None
+
 
 class Pointer:
     """A Go pointer; ``target`` is None for a nil pointer. ``go_type`` includes the star."""
@@ -164,11 +178,30 @@ class Pointer:
         self.go_type = go_type
         self.target = target
 
+    def __bool__(self) -> bool:
+        return self.target is not None
+
+    def method(self, name: str) -> Func | None:
+        """Return the method ``name`` that can be called on a nil pointer, or None. Other pointers have their target's methods."""
+        del name
+        return None
+
+    def has_field(self, name: str) -> bool:
+        """Return whether a nil pointer is one to a struct with the field ``name``; errors differ."""
+        del name
+        return True
+
 
 class Struct(ABC):
-    """A Go struct that a host exposes to templates. The engine reads it through these methods only."""
+    """A Go struct that a host exposes to templates. The engine reads it through these methods only.
+
+    A value of any class may have a method ``go_string``: what its Go type's ``String`` or ``Error`` returns, which printing uses.
+    """
 
     __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
 
     @property
     @abstractmethod
@@ -188,6 +221,16 @@ class Struct(ABC):
         del name
         return None
 
+    def is_interface(self, name: str) -> bool:
+        """Return whether the field ``name`` has the type interface {}, which errors then name instead of its value's."""
+        del name
+        return False
+
+    def is_unexported(self, name: str) -> bool:
+        """Return whether ``name`` is a field that templates may not read; the error says so."""
+        del name
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Func:
@@ -196,10 +239,14 @@ class Func:
     ``signature`` is Go's own, for example ``func(string, ...interface {}) (string, error)``: the engine checks and converts
     arguments by it and words errors as Go does. ``call`` takes the arguments positionally (variadic ones flattened) and returns
     the single result; it raises ``gotemplate.errors.FuncError`` where Go's function returns an error or panics. ``hermetic`` is False
-    for functions whose result depends on more than their arguments (clock, environment, randomness).
+    for functions whose result depends on more than their arguments (clock, environment, randomness). ``nil`` marks a nil function value.
     """
 
     name: str
     signature: str
     call: Callable[..., Any]
     hermetic: bool = True
+    nil: bool = False
+
+    def __bool__(self) -> bool:
+        return not self.nil

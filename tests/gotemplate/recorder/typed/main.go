@@ -7,8 +7,8 @@
 // A CASE is a template with the name of its data:
 //
 //	{"template": "{{.X}}", "data": "point"}              answered by "output", or by "error" and "stage"
-//	{"template": "{{printf ...}}", "each": [NAME...]}    answered by "answers", one for each value
-//	{"template": "{{eq ...}}", "pairs": [NAME...]}       answered by "answers", one for each pair of values, as a list of two
+//	{"template": "{{len .}}", "each": [NAME...]}         answered by "answers": the values that give an output or an error
+//	{"template": "{{eq ...}}", "pairs": [NAME...]}       the same for lists of two values, named "NAME NAME"
 //
 // and may have "left", "right", "missingkey", "funcs" (a set of world.go, added to the set "typed") and "name" (of the template).
 // To add a case, add its question and run the command; it answers all cases anew.
@@ -18,9 +18,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"text/template"
+	"unicode/utf8"
 )
 
 type question struct {
@@ -33,28 +36,40 @@ type question struct {
 	Left       string   `json:"left,omitempty"`
 	Right      string   `json:"right,omitempty"`
 	MissingKey string   `json:"missingkey,omitempty"`
-	Output     *string  `json:"output,omitempty"`
-	Error      string   `json:"error,omitempty"`
+	Output     *text    `json:"output,omitempty"`
+	Error      text     `json:"error,omitempty"`
 	Stage      string   `json:"stage,omitempty"`
 	Answers    []answer `json:"answers,omitempty"`
 }
 
-// An answer is the output as a string, or {"error": TEXT}.
-type answer struct{ output, err string }
+// text is what Go prints; bytes that are no UTF-8 become lone surrogates, as Python's surrogateescape has them.
+type text string
 
-func (a answer) MarshalJSON() ([]byte, error) {
-	if a.err != "" {
-		return encode(map[string]string{"error": a.err}, "")
+func (t text) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	for rest := string(t); rest != ""; {
+		char, size := utf8.DecodeRuneInString(rest)
+		if char == utf8.RuneError && size == 1 {
+			fmt.Fprintf(&out, `\udc%02x`, rest[0])
+		} else {
+			quoted := encode(rest[:size])
+			out.Write(quoted[1 : len(quoted)-1])
+		}
+		rest = rest[size:]
 	}
-	return encode(a.output, "")
+	return []byte(`"` + out.String() + `"`), nil
 }
 
-func (a *answer) UnmarshalJSON([]byte) error { return nil } // it is answered anew
+// An answer is an output or an error, and the values that give it.
+type answer struct {
+	Output *text    `json:"output,omitempty"`
+	Error  text     `json:"error,omitempty"`
+	For    []string `json:"for"`
+}
 
 type file struct {
-	RecordedWith string                     `json:"recorded_with"`
-	Values       map[string]json.RawMessage `json:"values"`
-	Cases        []question                 `json:"cases"`
+	Values map[string]json.RawMessage `json:"values"`
+	Cases  []question                 `json:"cases"`
 }
 
 func main() {
@@ -62,42 +77,72 @@ func main() {
 	check(err)
 	var f file
 	check(json.Unmarshal(raw, &f))
-	f.RecordedWith = runtime.Version() + " text/template"
 	for i := range f.Cases {
 		f.Cases[i].answer(f.Values)
 	}
-	text, err := encode(f, " ")
-	check(err)
-	check(os.WriteFile(os.Args[1], append(text, '\n'), 0o644))
+	check(os.WriteFile(os.Args[1], f.lines(), 0o644))
+}
+
+// lines is the file as JSON, a value or a case in a line.
+func (f *file) lines() []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "{\"recorded_with\": %q,\n\"values\": {", runtime.Version()+" text/template")
+	separator := ""
+	for _, name := range slices.Sorted(maps.Keys(f.Values)) {
+		fmt.Fprintf(&out, "%s\n%s: %s", separator, encode(name), encode(f.Values[name]))
+		separator = ","
+	}
+	out.WriteString("\n},\n\"cases\": [")
+	separator = ""
+	for _, each := range f.Cases {
+		fmt.Fprintf(&out, "%s\n%s", separator, encode(each))
+		separator = ","
+	}
+	out.WriteString("\n]}\n")
+	return out.Bytes()
+}
+
+func encode(value any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	check(encoder.Encode(value))
+	return bytes.TrimSpace(out.Bytes())
 }
 
 func (q *question) answer(values map[string]json.RawMessage) {
 	q.Output, q.Error, q.Stage, q.Answers = nil, "", "", nil
 	t, err := q.parse()
 	if err != nil {
-		q.Error, q.Stage = err.Error(), "parse"
+		q.Error, q.Stage = text(err.Error()), "parse"
 		return
 	}
-	value := func(name string) any { return build(values[name]) }
-	switch {
-	case q.Each != nil:
-		for _, name := range q.Each {
-			q.Answers = append(q.Answers, execute(t, value(name)))
+	for _, name := range q.Each {
+		q.add(name, t, build(values[name]))
+	}
+	for _, first := range q.Pairs {
+		for _, second := range q.Pairs {
+			q.add(first+" "+second, t, []any{build(values[first]), build(values[second])})
 		}
-	case q.Pairs != nil:
-		for _, first := range q.Pairs {
-			for _, second := range q.Pairs {
-				q.Answers = append(q.Answers, execute(t, []any{value(first), value(second)}))
-			}
+	}
+	if q.Each == nil && q.Pairs == nil {
+		q.Output, q.Error = execute(t, build(values[q.Data]))
+		if q.Error != "" {
+			q.Stage = "execute"
 		}
-	default:
-		result := execute(t, value(q.Data))
-		if result.err != "" {
-			q.Error, q.Stage = result.err, "execute"
+	}
+}
+
+func (q *question) add(name string, t *template.Template, data any) {
+	output, failure := execute(t, data)
+	for i := range q.Answers {
+		known := &q.Answers[i]
+		if known.Error == failure && (failure != "" || *known.Output == *output) {
+			known.For = append(known.For, name)
 			return
 		}
-		q.Output = &result.output
 	}
+	q.Answers = append(q.Answers, answer{output, failure, []string{name}})
 }
 
 func (q *question) parse() (*template.Template, error) {
@@ -115,21 +160,13 @@ func (q *question) parse() (*template.Template, error) {
 	return t.Parse(q.Template)
 }
 
-func execute(t *template.Template, data any) answer {
+func execute(t *template.Template, data any) (output *text, failure text) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, data); err != nil {
-		return answer{err: err.Error()}
+		return nil, text(err.Error())
 	}
-	return answer{output: out.String()}
-}
-
-func encode(value any, indent string) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
-	err := encoder.Encode(value)
-	return bytes.TrimRight(out.Bytes(), "\n"), err
+	printed := text(out.String())
+	return &printed, ""
 }
 
 func check(err error) {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"text/template"
 )
@@ -74,10 +73,10 @@ var callables = map[string]any{
 	"refuse": func() (int, error) { return 0, errors.New("no") },
 	"seq":    count,
 	"pairs":  letters,
-	"empty":  iter.Seq[int](func(func(int) bool) {}),
+	"empty":  func(func(int) bool) {},
 }
 
-var count iter.Seq[int] = func(yield func(int) bool) {
+func count(yield func(int) bool) {
 	for i := range 3 {
 		if !yield(i * 10) {
 			return
@@ -85,7 +84,7 @@ var count iter.Seq[int] = func(yield func(int) bool) {
 	}
 }
 
-var letters iter.Seq2[string, int] = func(yield func(string, int) bool) {
+func letters(yield func(string, int) bool) {
 	for i, c := range "abc" {
 		if !yield(string(c), i) {
 			return

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from injector.gotemplate import Budget, BudgetError, ExecError, Func, FuncError, ParseError, compile_template
+from tests.gotemplate.recorded import cases, differences, typed_differences, wrong_answers
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "gotemplate.json"
+
+
+def test_the_language_is_gos() -> None:
+    assert differences(cases("language"), "language") == []
+
+
+def test_a_template_runs_on_values_of_every_type_as_in_go() -> None:
+    assert typed_differences(lambda case: "data" in case and "printf" not in case["template"]) == []
+
+
+def test_a_template_runs_without_data_as_in_go() -> None:
+    lone = {"data", "each", "pairs"}
+    assert typed_differences(lambda case: not lone & set(case) and "printf" not in case["template"]) == []
+
+
+def test_a_template_treats_each_type_as_go_does() -> None:
+    assert typed_differences(lambda case: "each" in case and "printf" not in case["template"]) == []
+
+
+def test_the_shared_cases_are_answered_as_go_answers_them() -> None:
+    if not SHARED.exists():
+        pytest.skip("../shared/corpus is not beside the project")
+    recorded = json.loads(SHARED.read_text("utf-8"))
+    assert wrong_answers(recorded["cases"], recorded["data"]) == []
+
+
+def render(source: str, data: object = None, budget: Budget | None = None, **functions: Func) -> str:
+    return compile_template("t", source, funcs=functions).execute(data, budget=budget)
+
+
+def test_a_loop_stops_when_its_steps_are_spent() -> None:
+    with pytest.raises(BudgetError, match=r"t:2:.*more than 1000 steps"):
+        render("\n{{ range 100000000 }}{{ end }}", budget=Budget(steps=1000))
+
+
+def test_output_stops_before_it_is_joined() -> None:
+    with pytest.raises(BudgetError, match="more than 10 bytes of output"):
+        render("{{ range 100 }}abc{{ end }}", budget=Budget(output=10))
+
+
+def test_output_is_measured_in_bytes() -> None:
+    assert render("ééé", budget=Budget(output=6)) == "ééé"
+    with pytest.raises(BudgetError, match="more than 5 bytes of output"):
+        render("ééé", budget=Budget(output=5))
+
+
+def test_templates_that_call_themselves_stop_and_name_the_call() -> None:
+    source = '{{ define "x" }}\n{{ template "x" }}{{ end }}{{ template "x" }}'
+    with pytest.raises(BudgetError) as caught:
+        render(source, budget=Budget(depth=5))
+    assert str(caught.value) == (
+        'template: t:2:12: executing "x" at <{{template "x"}}>: '
+        "the template's budget is spent: templates nested deeper than 5"
+    )
+
+
+def test_templates_may_nest_as_deep_as_the_budget() -> None:
+    source = '{{ define "x" }}{{ if . }}{{ . }}{{ template "x" (slice . 1) }}{{ end }}{{ end }}{{ template "x" "abc" }}'
+    assert render(source, budget=Budget(depth=4)) == "abcbcc"
+
+
+def test_a_rendering_stops_when_its_time_is_up() -> None:
+    with pytest.raises(BudgetError, match=r"more than 0\.5 s"):
+        render("{{ range 5000 }}{{ end }}", budget=Budget(clock=_Clock()))
+
+
+class _Clock:
+    """A clock on which each look takes a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.1
+        return self.now
+
+
+def test_what_functions_return_is_counted() -> None:
+    grow = Func("grow", "func(interface {}) string", lambda _: "x" * 1000)
+    with pytest.raises(BudgetError, match="functions returned more than 5000 bytes"):
+        render("{{ range 10 }}{{ $x := grow . }}{{ end }}", budget=Budget(memory=5000), grow=grow)
+
+
+def test_data_that_refers_to_itself_is_an_error() -> None:
+    data: dict[str, object] = {}
+    data["self"] = data
+    with pytest.raises(ExecError, match="value nests too deeply to print"):
+        render("{{ print . }}", data)
+
+
+def test_an_error_knows_where_it_arose() -> None:
+    with pytest.raises(ExecError) as caught:
+        render("one\n  {{ .a.b.c }}", {"a": "text"})
+    error = caught.value
+    assert (error.name, error.template, error.line, error.column, error.node) == ("t", "t", 2, 7, ".a.b.c")
+    assert error.reason == "can't evaluate field b in type interface {}"
+
+
+def test_columns_count_bytes() -> None:
+    with pytest.raises(ExecError, match=r"t:1:10: .* at <.x.y>"):
+        render("é☃{{ .x.y }}", {"x": 1})
+
+
+def test_the_error_of_a_function_names_its_call() -> None:
+    def refuse(_: object) -> str:
+        raise FuncError("no such thing")
+
+    with pytest.raises(ExecError) as caught:
+        render('{{ "x" | refuse }}', refuse=Func("refuse", "func(string) (string, error)", refuse))
+    assert str(caught.value) == 'template: t:1:9: executing "t" at <refuse>: error calling refuse: no such thing'
+
+
+def test_an_error_of_a_template_inside_a_function_is_that_functions_error() -> None:
+    inner = compile_template("inner", "{{ .a.b }}", funcs={})
+    run = Func("run", "func(interface {}) string", inner.execute)
+    with pytest.raises(
+        ExecError, match=r"t:1:3: .* error calling run: template: inner:1:5: .*: can't evaluate field b"
+    ):
+        render("{{ run . }}", {"a": "x"}, run=run)
+
+
+def test_a_function_given_wins_over_gos_own() -> None:
+    assert render('{{ len "x" }}', len=Func("len", "func(string) string", lambda text: f"<{text}>")) == "<x>"
+
+
+def test_a_function_of_constants_runs_once_if_it_depends_on_nothing_else() -> None:
+    calls: list[str] = []
+
+    def note(text: str) -> str:
+        calls.append(text)
+        return text
+
+    hermetic = Func("note", "func(string) string", note)
+    template = compile_template("t", '{{ note "a" }}', funcs={"note": hermetic})
+    assert [template.execute(None), template.execute(None), *calls] == ["a", "a", "a"]
+
+
+def test_a_function_that_depends_on_more_runs_each_time() -> None:
+    numbers = iter(range(9))
+    count = Func("count", "func(string) string", lambda text: f"{text}{next(numbers)}", hermetic=False)
+    template = compile_template("t", '{{ count "a" }}', funcs={"count": count})
+    assert [template.execute(None), template.execute(None)] == ["a0", "a1"]
+
+
+def test_templates_of_one_text_know_each_other() -> None:
+    template = compile_template("main", '{{ define "a" }}1{{ end }}{{ template "a" }}2', funcs={})
+    assert template.names == ("a", "main")
+    assert template.execute(None) == "12"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{if 1}}" * 61 + "{{end}}" * 61,
+        "{{range 1}}" * 19 + "{{end}}" * 19,
+        "{{" + "(" * 5000,
+        "{{if 1}}" * 5000,
+    ],
+)
+def test_nesting_that_no_template_needs_is_refused(source: str) -> None:
+    with pytest.raises(ParseError, match=r"blocks nest too deeply|max expression depth exceeded"):
+        compile_template("t", source, funcs={})
+
+
+def test_a_chain_may_be_long() -> None:
+    links = "".join(f"{{{{else if eq . {number}}}}}{number}" for number in range(400))
+    assert render(f"{{{{if eq . -1}}}}{links}{{{{else}}}}none{{{{end}}}}", 399) == "399"
+
+
+def test_variables_of_an_operand_that_did_not_run_are_undefined() -> None:
+    assert render("{{ $x := 1 }}{{ or . (print ($x := 2)) }}{{ $x }}", "dot") == "dot1"
+    assert render("{{ $x := 1 }}{{ or . (print ($x := 2)) }}{{ $x }}", "") == "22"
+    with pytest.raises(ExecError, match=r"undefined variable: \$y"):
+        render("{{ or . (print ($y := 2)) }}{{ $y }}", "dot")

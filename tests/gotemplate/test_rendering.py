@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from injector.gotemplate.budget import CLOCK_EVERY, Budget
+from injector.gotemplate.failures import Spent
+from injector.gotemplate.rendering import Rendering
+
+
+def rendering(**limits: int) -> Rendering:
+    return Rendering(Budget(clock=lambda: 0.0, **limits))
+
+
+def test_the_text_is_what_was_written() -> None:
+    found = rendering()
+    found.out += ["a", "é"]
+    assert found.text() == "aé"
+
+
+def test_steps_run_out() -> None:
+    found = rendering(steps=3)
+    found.tick(2)
+    found.tick(1)
+    with pytest.raises(Spent, match="more than 3 steps"):
+        found.tick(1)
+
+
+def test_each_piece_of_output_is_counted_once() -> None:
+    found = rendering(output=4)
+    for piece in ("ab", "cd"):
+        found.out.append(piece)
+        found.tick(1)
+    assert found.room == 0
+    found.out.append("e")
+    with pytest.raises(Spent, match="more than 4 bytes of output"):
+        found.tick(1)
+
+
+def test_output_beyond_ascii_counts_its_bytes_at_last() -> None:
+    found = rendering(output=3)
+    found.out.append("éé")
+    with pytest.raises(Spent, match="more than 3 bytes of output"):
+        found.text()
+
+
+def test_the_clock_is_looked_at_now_and_then() -> None:
+    times = iter([0.0, 0.0, 1.0])
+    found = Rendering(Budget(seconds=0.5, clock=lambda: next(times)))
+    found.tick(1)
+    found.tick(CLOCK_EVERY)
+    with pytest.raises(Spent, match=r"more than 0\.5 s"):
+        found.tick(1)
+
+
+def test_calls_nest_as_deep_as_the_budget() -> None:
+    found = rendering(depth=1)
+    found.enter()
+    with pytest.raises(Spent, match="nested deeper than 1"):
+        found.enter()
+
+
+@pytest.mark.parametrize(("value", "size"), [("abc", 3), (b"ab", 2), ([1, 2], 16), ({"a": 1}, 8), (7, 0), (None, 0)])
+def test_what_a_function_returned_takes_memory(value: object, size: int) -> None:
+    found = rendering(memory=100)
+    found.keep(value)
+    assert found.memory == 100 - size
+
+
+def test_memory_runs_out() -> None:
+    found = rendering(memory=2)
+    found.keep("abc")
+    with pytest.raises(Spent, match="functions returned more than 2 bytes"):
+        found.tick(1)
