@@ -61,6 +61,15 @@ def probes() -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(lambda action, times: {**action, **times}, actions, timing)
 
 
+APPLICATION_ONLY = {
+    "ports": st.just([{"name": "http", "containerPort": 8080}]),
+    **{probe: probes() for probe in ("livenessProbe", "readinessProbe", "startupProbe")},
+}
+"""What a user's own ``istio-proxy`` has not. Its ports would count as the application's in the first injection alone: the
+note of overrides, whose form is Istio's, does not tell in which list the proxy stood, and a native one stands elsewhere.
+"""
+
+
 def containers(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Containers called ``name``; a user's own ``istio-proxy`` says only what it changes."""
     own = name == "istio-proxy"
@@ -74,10 +83,9 @@ def containers(name: str) -> st.SearchStrategy[dict[str, Any]]:
         {"name": st.just(name), "image": st.just("auto" if own else f"registry.example.com/{name}:1")},
         optional={
             "env": env,
-            "ports": st.just([{"name": "http", "containerPort": 8080}]),
             "resources": st.just({"limits": {"cpu": "1"}}),
             "securityContext": st.just({"runAsUser": 1000}),
-            **({} if own else {probe: probes() for probe in ("livenessProbe", "readinessProbe", "startupProbe")}),
+            **({} if own else APPLICATION_ONLY),
         },
     )
 

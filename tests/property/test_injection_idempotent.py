@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
@@ -24,6 +24,8 @@ STATUS = "sidecar.istio.io/status"
 
 EXAMPLES = 60
 """For each revision: enough to meet every pair of annotations now and then, and a few seconds in all."""
+PHASES = set(Phase) - {Phase.explain}
+"""Explaining a failure takes minutes, and tells less than the diff."""
 
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook and case.expected]
 DEFAULTS = [corpus.default_settings(minor) for minor in corpus.MINORS] if corpus.present() else []
@@ -45,7 +47,7 @@ def test_a_pod_of_the_corpus_is_not_changed_by_a_second_injection(case: corpus.C
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("shared", DEFAULTS, ids=lambda shared: shared.istio_version)
 @given(pod=pods())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
 def test_no_pod_is_changed_by_a_second_injection(shared: corpus.Settings, pod: dict[str, Any]) -> None:
     fault = second_injection(core.revision_of(shared), pod, "shop")
 
@@ -53,7 +55,7 @@ def test_no_pod_is_changed_by_a_second_injection(shared: corpus.Settings, pod: d
 
 
 @given(pod=pods())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
 def test_nor_by_the_revisions_that_the_project_ships(pod: dict[str, Any]) -> None:
     for revision in shipped():
         fault = second_injection(revision, pod, "shop")
