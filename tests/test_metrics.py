@@ -89,7 +89,9 @@ def test_revisions_show_how_they_stand(metrics: Metrics, registry: CollectorRegi
 
 
 def test_series_of_what_is_gone_end(metrics: Metrics) -> None:
-    metrics.loaded({"a": RevisionRow(True, 1.0, "1.24", "old"), "b": RevisionRow(True, 1.0, "1.30", "x")}, tags_valid=True)
+    metrics.loaded(
+        {"a": RevisionRow(True, 1.0, "1.24", "old"), "b": RevisionRow(True, 1.0, "1.30", "x")}, tags_valid=True
+    )
     metrics.loaded({"a": RevisionRow(True, 2.0, "1.24", "new")}, tags_valid=True)
 
     text = metrics.exposition().decode()

@@ -25,8 +25,21 @@ def test_no_two_settings_share_a_flag_or_a_variable() -> None:
 
 @pytest.mark.parametrize(
     "flag",
-    """--caCertFile --tlsCertFile --tlsKeyFile --injectConfig --meshConfig --port --healthCheckInterval --healthCheckFile
-    --kubeconfig --webhookConfigName --webhookName --valuesConfig --valuesFile""".split(),
+    [
+        "--caCertFile",
+        "--tlsCertFile",
+        "--tlsKeyFile",
+        "--injectConfig",
+        "--meshConfig",
+        "--port",
+        "--healthCheckInterval",
+        "--healthCheckFile",
+        "--kubeconfig",
+        "--webhookConfigName",
+        "--webhookName",
+        "--valuesConfig",
+        "--valuesFile",
+    ],
 )
 def test_flags_of_the_old_injector_keep_their_spelling(flag: str) -> None:
     assert any(flag in each.flags for each in FIELDS)
@@ -89,13 +102,22 @@ def test_a_flag_that_has_no_effect_is_named_with_what_serves_instead() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0", 0.0), ("5s", 5.0), ("1m30s", 90.0), ("1.5h", 5400.0), ("250ms", 0.25), (".5s", 0.5), ("10us", 1e-5), ("0s", 0.0)],
+    [
+        ("0", 0.0),
+        ("5s", 5.0),
+        ("1m30s", 90.0),
+        ("1.5h", 5400.0),
+        ("250ms", 0.25),
+        (".5s", 0.5),
+        ("10us", 1e-5),
+        ("0s", 0.0),
+    ],
 )
 def test_durations_are_gos(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1m30", "NaN", "٥s"])
+@pytest.mark.parametrize("text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1m30", "NaN", "٥s"])  # noqa: RUF001
 def test_other_texts_are_no_durations(text: str) -> None:
     with pytest.raises(UsageError, match="is no duration; write it as"):
         parse_duration(text)
@@ -107,5 +129,5 @@ def test_the_last_of_several_values_of_a_name_wins() -> None:
 
 @pytest.mark.parametrize("pair", ["A", "=b", "A B=c", "1A=b", ""])
 def test_what_is_no_pair_is_refused(pair: str) -> None:
-    with pytest.raises(UsageError, match="--set-env: .* is not NAME=VALUE"):
+    with pytest.raises(UsageError, match="--set-env: .* is not NAME=VALUE"):  # noqa: RUF043
         key_values((pair,), flag="--set-env")

@@ -13,6 +13,7 @@ import click
 from injector.cli.output import FORMATS
 from injector.errors import UsageError
 from injector.revisions.build import Overrides
+from injector.revisions.single import required_text
 from injector.settings import key_values
 
 if TYPE_CHECKING:
@@ -37,18 +38,20 @@ class Behaviour:
     set_env: tuple[str, ...]
     node_version: tuple[str, ...]
 
-    def overrides(self, *, values: str | None = None, mesh: str | None = None) -> Overrides:
-        """Return them checked.
+    def overrides(self, *, values: Path | None = None, mesh: Path | None = None) -> Overrides:
+        """Return them checked, with the texts of the files that stand in for a revision's own.
 
         Raises:
             UsageError: ``--set-env`` is no pair.
+            ConfigError: a file cannot be read.
         """
         return Overrides(
             istio_version=self.istio_version,
             env=key_values(self.set_env, flag="--set-env"),
             node_versions=self.node_version,
-            values=values,
-            mesh=mesh,
+            values=None if values is None else required_text(values),
+            mesh=None if mesh is None else required_text(mesh),
+            files={key: str(path) for key, path in (("values", values), ("mesh", mesh)) if path is not None},
         )
 
 

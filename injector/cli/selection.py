@@ -10,7 +10,7 @@ from injector.revisions.build import build, overridden
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.registry import default_name
-from injector.revisions.single import DEFAULT_NAME, SingleSource, required_text
+from injector.revisions.single import DEFAULT_NAME, SingleSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,11 +41,7 @@ def selected_revision(selection: Selection, behaviour: Behaviour) -> Revision:
         DataError: the revision cannot be used.
     """
     raw = _raw(selection)
-    texts = {
-        "values": None if selection.values is None else required_text(selection.values),
-        "mesh": None if selection.mesh is None else required_text(selection.mesh),
-    }
-    return build(overridden(raw, behaviour.overrides(**texts)))
+    return build(overridden(raw, behaviour.overrides(values=selection.values, mesh=selection.mesh)))
 
 
 def _raw(selection: Selection) -> RawRevision:

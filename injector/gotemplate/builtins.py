@@ -89,8 +89,8 @@ def _element(item: Any, position: Any) -> Any:
     if at == size:
         kind = "string" if isinstance(item, str) else "slice"
         raise FuncError(f"reflect: {kind} index out of range")
-    if isinstance(item, str):
-        return Uint8(item.encode("utf-8", "surrogateescape")[at])
+    if isinstance(item, str | bytes):
+        return Uint8((item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item)[at])
     return item[at]
 
 

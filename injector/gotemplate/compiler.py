@@ -19,7 +19,7 @@ from injector.gotemplate.fields import field_reader, method_reader
 from injector.gotemplate.iteration import elements, pairs
 from injector.gotemplate.parser import parse
 from injector.gotemplate.printf import sprint
-from injector.gotemplate.reflect import NO_VALUE, indirect, type_of
+from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.signatures import parse_signature
 from injector.gotemplate.source import LineMap, Source
@@ -128,6 +128,17 @@ def _count(method: Func, name: str, args: int, final: bool) -> None:  # noqa: FB
         raise Failure(f"wrong number of args for {name}: {miscount}")
 
 
+def _reflected(value: Any, container: Any, name: str, is_key: bool) -> Any:  # noqa: FBT001 - generated code calls it
+    if value is NO_VALUE:
+        return value
+    return INTERFACE if value is None or holds_interface(container, name, is_key=is_key) else value
+
+
+def _keyed(container: Any) -> list[Any] | None:
+    """Return something whose elements are interfaces just if a container's keys are."""
+    return [None] if holds_interface(container, "", is_key=True) else None
+
+
 _NAMES: Final[dict[str, Any]] = {
     "CALL": call,
     "CHECK": checked,
@@ -136,9 +147,11 @@ _NAMES: Final[dict[str, Any]] = {
     "EACH": elements,
     "EQ": eq,
     "FAIL": _fail,
+    "KEYED": _keyed,
     "NV": NO_VALUE,
     "PAIRS": pairs,
     "PRINT": printed,
+    "REFLECTED": _reflected,
     "SHOW": shown_callee,
     "TYPE": lambda method, index: parse_signature(method.signature).type_at(index),
     "UNDEFINED": _undefined,

@@ -9,7 +9,7 @@ from injector.gotemplate.failures import Failure
 from injector.gotemplate.printf import sprint
 from injector.gotemplate.reflect import NO_VALUE, indirect, kind_of, sorted_items
 from injector.gotemplate.signatures import parse_signature
-from injector.gotemplate.values import Func
+from injector.gotemplate.values import Func, Uint8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,8 +22,10 @@ _INTEGERS: Final = ("int", "uint")
 def elements(value: Any) -> Iterable[Any]:
     """Return what a range with one variable, or none, gives: elements, map entries, integers below one, what an iterator yields."""
     value = indirect(value)[0]
-    if isinstance(value, list | bytes):
+    if isinstance(value, list):
         return value
+    if isinstance(value, bytes):
+        return map(Uint8, value)
     if isinstance(value, dict):
         return [entry for _, entry in sorted_items(value)]
     if value is None or value is NO_VALUE:
@@ -39,8 +41,10 @@ def elements(value: Any) -> Iterable[Any]:
 def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     """Return what a range with two variables gives: index and element, key and entry."""
     value = indirect(value)[0]
-    if isinstance(value, list | bytes):
+    if isinstance(value, list):
         return enumerate(value)
+    if isinstance(value, bytes):
+        return enumerate(map(Uint8, value))
     if isinstance(value, dict):
         return sorted_items(value)
     if value is None or value is NO_VALUE:

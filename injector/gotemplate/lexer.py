@@ -208,7 +208,7 @@ class _Lexer:
 
     def dot(self) -> Callable[[], object] | None:
         following = self.peek()
-        if following == _EOF or not ("0" <= following <= "9"):
+        if following != _EOF and not ("0" <= following <= "9"):
             return self.field_or_variable(Kind.FIELD)
         self.pos -= 1
         return self.number()

@@ -114,7 +114,9 @@ class Pipelines:
         """Write the assignment of a value to a variable, with what the value is an element of."""
         self.line(f"{variable.operand.code} = {value.code}")
         if variable.operand.origin is not None:
-            self.line(f"{variable.operand.origin.container} = {value.origin.container if value.origin else None}")
+            origin = value.origin
+            held_by = f"KEYED({origin.container})" if origin and origin.is_key else container_of(value)
+            self.line(f"{variable.operand.origin.container} = {held_by}")
 
     def lookup(self, name: str) -> Variable | None:
         """Return the variable that a name means."""
@@ -279,11 +281,23 @@ class Pipelines:
                     fast = f"{other.code} == {one.code} if {other.code}.__class__ is str"
                     slow = f"EQ({given[0].code}, {given[1].code})"
                     return Operand(self.assign(f"{fast} else {slow}", call=command, name="eq"), "bool")
+        if func.name == "slice":
+            # Go's slice looks at its indexes as they come, not at what is inside an interface.
+            given = [given[0], *map(self.as_reflected, given[1:])]
         if func.name == "call":
             shown = f"SHOW({given[0].code})" if len(args) == 1 else repr(str(args[1]))
             codes = ", ".join([shown, *(operand.code for operand in given)])
             return Operand(self.assign(f"CALL({codes})", call=command, name="call"), nilable=True, origin=Origin(""))
         return self.call(func, func.name, command, given, signature)
+
+    def as_reflected(self, value: Operand) -> Operand:
+        """Write a value as reflection sees it: an interface where its container holds interfaces."""
+        if value.origin is None:
+            return value
+        container = value.origin.container or "[None]"
+        return Operand(
+            self.assign(f"REFLECTED({value.code}, {container}, {value.origin.name!r}, {value.origin.is_key})")
+        )
 
     def short_circuit(self, name: str, args: Sequence[n.Node], final: Operand | None) -> Operand:
         """Write ``and`` or ``or``, which evaluate no more operands than they need (evalCall)."""

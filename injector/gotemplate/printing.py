@@ -17,7 +17,7 @@ from injector.gotemplate.formats import (
     hexadecimal,
 )
 from injector.gotemplate.reflect import ANY, NO_VALUE, basic_kind, is_nil, kind_of, sorted_items, type_of
-from injector.gotemplate.values import Func, Pointer, Slice, Struct
+from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 
 # Deeper data is hostile, or refers to itself; Go would go on until its stack ends.
 _MAX_DEPTH: Final = 100
@@ -128,13 +128,15 @@ class _Values:
         elem = value.elem if isinstance(value, Slice) else "uint8" if isinstance(value, bytes) else ANY
         if elem == "uint8" and verb in _TEXT_VERBS:
             return self.text(bytes(value), verb)
+        items = [self.inner(item, verb, depth) for item in (map(Uint8, value) if isinstance(value, bytes) else value)]
         if not self.spec.sharp_v:
-            return self.joined("[", [self.inner(item, verb, depth) for item in value], " ", "]")
+            return self.joined("[", items, " ", "]")
         # At the top Go prints the type []uint8 by its other name.
-        name = "[]byte" if elem == "uint8" and depth == 0 and not self.erroring else type_of(value)
+        plain = elem == "uint8" and depth == 0 and verb in "vd" and not self.erroring
+        name = "[]byte" if plain else type_of(value)
         if is_nil(value):
             return f"{name}(nil)"
-        return self.joined(f"{name}{{", [self.inner(item, verb, depth) for item in value], ", ", "}")
+        return self.joined(f"{name}{{", items, ", ", "}")
 
     def text(self, raw: bytes, verb: str) -> str:
         """Return bytes as text."""

@@ -148,6 +148,26 @@ def element_type(value: Any) -> str:
     return value.elem if isinstance(value, Slice | Map) else ANY
 
 
+def holds_interface(container: Any, name: str, *, is_key: bool) -> bool:
+    """Return whether reflection sees what a container holds as an interface {}: an element or key, or a struct's field ``name``."""
+    container = indirect(container)[0]
+    if isinstance(container, Struct):
+        return container.is_interface(name)
+    if isinstance(container, dict):
+        return (key_type(container) if is_key else element_type(container)) == ANY
+    return isinstance(container, list) and not is_key and element_type(container) == ANY
+
+
+class _Interface:
+    """A value inside an interface, for functions that Go does not have look inside."""
+
+    __slots__ = ()
+    go_type = ANY
+
+
+INTERFACE: Final = _Interface()
+
+
 def key_type(value: dict[Any, Any]) -> str:
     """Return the type of a map's keys."""
     return value.key if isinstance(value, Map) else "string"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError, TemplateError
 from injector.gotemplate.failures import Failure, FieldFailure, MethodFailure, Spent, Unprintable
 from injector.gotemplate.nodes import ListNode, Node
-from injector.gotemplate.reflect import ANY, element_type, indirect, type_of
-from injector.gotemplate.values import Struct
+from injector.gotemplate.reflect import ANY, holds_interface, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -179,13 +178,8 @@ def _static_type(receiver: Any, origin: Origin | None, frame: FrameType) -> str:
         return type_of(receiver)
     if not origin.container:
         return ANY
-    container = indirect(frame.f_locals[origin.container])[0]
-    if isinstance(container, Struct):
-        return ANY if container.is_interface(origin.name) else type_of(receiver)
-    if not isinstance(container, list | dict):
-        return type_of(receiver)
-    static = getattr(container, "key", "int" if isinstance(container, list) else "string")
-    return ANY if (static if origin.is_key else element_type(container)) == ANY else type_of(receiver)
+    held = holds_interface(frame.f_locals[origin.container], origin.name, is_key=origin.is_key)
+    return ANY if held else type_of(receiver)
 
 
 def _at(kind: type[ExecError], tree: Tree, node: Node, reason: str) -> ExecError:

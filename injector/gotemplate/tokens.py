@@ -65,6 +65,10 @@ KEYWORDS: Final = {
 }
 
 
+# Errors show the beginning of a token: ten characters, if it has more bytes.
+_SHOWN: Final = 10
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """One token: its kind, byte position, text and line."""
@@ -82,6 +86,6 @@ class Token:
             return self.text
         if self.kind > Kind.KEYWORD:
             return f"<{self.text}>"
-        if len(self.text) > 10:  # noqa: PLR2004 - Go's own cut
-            return f"{quote(self.text[:10])}..."
+        if len(self.text.encode("utf-8", "surrogateescape")) > _SHOWN:
+            return f"{quote(self.text[:_SHOWN])}..."
         return quote(self.text)

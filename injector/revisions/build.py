@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from injector.errors import DataError
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 if TYPE_CHECKING:
@@ -15,29 +16,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a command line says over a revision's own files; None and empty say nothing."""
+    """What a command line says over a revision's own files; None and empty say nothing.
+
+    ``files`` names where ``values`` and ``mesh`` were read, for messages.
+    """
 
     istio_version: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     node_versions: tuple[str, ...] = ()
     values: str | None = None
     mesh: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def build(raw: RawRevision) -> Revision:
     """Parse, check and compile a revision.
 
     Raises:
-        DataError: one of its texts cannot be used; the message names it.
+        DataError: one of its texts cannot be used; ``where`` names it.
     """
-    return build_revision(
-        raw.name,
-        config=raw.config,
-        values=raw.values,
-        mesh=raw.mesh,
-        settings=RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: revision.yaml"),
-        origin=raw.origin,
-    )
+    try:
+        return build_revision(
+            raw.name,
+            config=raw.config,
+            values=raw.values,
+            mesh=raw.mesh,
+            settings=RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: revision.yaml"),
+            origin=raw.origin,
+        )
+    except DataError as error:
+        error.where = _place(error.where, raw)
+        error.hint = error.hint or "correct it"
+        raise
+
+
+def _place(where: str, raw: RawRevision) -> str:
+    """Return where an error is as a user finds it: below the origin, or in the file that a text was read from."""
+    for key, file in raw.files.items():
+        if where == f"{raw.origin}: {key}" or where.startswith(f"{raw.origin}: {key}:"):
+            return file + where.removeprefix(f"{raw.origin}: {key}")
+    if where.startswith(raw.origin):
+        return where
+    return f"{raw.origin}: config: {where}".removesuffix(": ")
 
 
 def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
@@ -45,8 +65,9 @@ def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
     settings = dict(raw.settings)
     if overrides.istio_version is not None:
         settings["istioVersion"] = overrides.istio_version
-    if overrides.env:
-        settings["env"] = {**(settings.get("env") or {}), **overrides.env}
+    own = settings.get("env") or {}
+    if overrides.env and isinstance(own, dict):
+        settings["env"] = {**own, **overrides.env}
     if overrides.node_versions:
         settings["nodeVersions"] = list(overrides.node_versions)
     return replace(
@@ -54,4 +75,5 @@ def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
         settings=settings,
         values=raw.values if overrides.values is None else overrides.values,
         mesh=raw.mesh if overrides.mesh is None else overrides.mesh,
+        files={**raw.files, **overrides.files},
     )

@@ -40,8 +40,13 @@ class SingleSource:
             mesh_networks=None,
             settings=self.settings,
             origin=str(self.config),
+            files=self._files(),
         )
         return SourceState((raw,), default=raw.name)
+
+    def _files(self) -> dict[str, str]:
+        named = {"config": self.config, "values": self.values, "mesh": self.mesh}
+        return {key: str(path) for key, path in named.items() if path is not None}
 
 
 def required_text(path: Path) -> str:

@@ -25,7 +25,7 @@ RESERVED_NAMES: Final = frozenset({"cluster", "net"})
 class RawRevision:
     """One revision as text: the keys of Istio's two ConfigMaps, and what ``revision.yaml`` says.
 
-    ``origin`` names where it was read, for messages.
+    ``origin`` names where it was read, for messages; ``files`` the file of a key where that is no file of ``origin``.
     """
 
     name: str
@@ -35,6 +35,7 @@ class RawRevision:
     mesh_networks: str | None
     settings: Mapping[str, Any]
     origin: str
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def test_every_shell_gets_a_script_that_asks_the_program(shell: str) -> None:
     result = CliRunner().invoke(main, ["completion", shell])
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"_INJECTOR_COMPLETE" in result.stdout
+    assert "_INJECTOR_COMPLETE" in result.stdout
     assert f"{shell}_complete" in result.stdout
 
 

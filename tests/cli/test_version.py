@@ -3,13 +3,16 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.version import metadata, own_version
+from injector.cli.version import metadata, own_version  # type: ignore[attr-defined]
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

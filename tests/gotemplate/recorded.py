@@ -95,30 +95,30 @@ def compiled(case: Case, funcs: dict[str, Func]) -> Template:
     )
 
 
-def typed_differences(chosen: Callable[[Case], bool]) -> list[str]:
-    """The cases of ``typed.json`` that we answer otherwise than Go, among those chosen; there have to be some."""
-    found = [case for case in cases("typed") if chosen(case)]
+def typed_differences(chosen: Callable[[Case], bool], name: str = "typed") -> list[str]:
+    """The cases on typed values that we answer otherwise than Go, among those chosen; there have to be some."""
+    found = [case for case in cases(name) if chosen(case)]
     assert found
-    return [difference for case in found for difference in _typed_differences(case)]
+    values = recording(name)["values"]
+    return [difference for case in found for difference in _typed_differences(case, values)]
 
 
-def _typed_differences(case: Case) -> Iterator[str]:
+def _typed_differences(case: Case, values: dict[str, Any]) -> Iterator[str]:
     try:
         template = compiled(case, world.functions(case.get("funcs", "")))
     except TemplateError as error:
         yield from _difference(case, ("error", str(error)), expected(case))
         return
     if "answers" not in case:
-        yield from _difference(case, _executed(template, case.get("data", "")), expected(case))
+        yield from _difference(case, _executed(template, case.get("data", ""), values), expected(case))
         return
     for group in case["answers"]:
         for names in group["for"]:
-            yield from _difference({**case, "data": names}, _executed(template, names), expected(group))
+            yield from _difference({**case, "data": names}, _executed(template, names, values), expected(group))
 
 
-def _executed(template: Template, names: str) -> tuple[str, str]:
-    """Our answer for a value of ``typed.json``, or for a list of those that are named."""
-    values = recording("typed")["values"]
+def _executed(template: Template, names: str, values: dict[str, Any]) -> tuple[str, str]:
+    """Our answer for the value that is named, or for a list of those that are."""
     data = world.build(values.get(names)) if " " not in names else [world.build(values[name]) for name in names.split()]
     try:
         return "output", template.execute(data, budget=TIMELESS)

@@ -19,6 +19,10 @@ def test_a_template_runs_on_values_of_every_type_as_in_go() -> None:
     assert typed_differences(lambda case: "data" in case and "printf" not in case["template"]) == []
 
 
+def test_templates_that_nobody_would_write_are_answered_as_in_go() -> None:
+    assert typed_differences(lambda _: True, "random") == []
+
+
 def test_a_template_runs_without_data_as_in_go() -> None:
     lone = {"data", "each", "pairs"}
     assert typed_differences(lambda case: not lone & set(case) and "printf" not in case["template"]) == []

@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import pytest
 
+from injector.gotemplate.errors import FuncError
 from injector.gotemplate.printf import sprint, sprintf, sprintln
-from injector.gotemplate.values import Int64, Map, Pointer, Slice, Uint8
+from tests.gotemplate.recorded import typed_differences
+
+
+def test_every_verb_and_flag_prints_every_kind_as_go_does() -> None:
+    assert typed_differences(lambda case: "printf" in case["template"]) == []
 
 
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
+        ((), ""),
         ((1, 2, "a", "b", 3), "1 2ab3"),
+        (("a", 1, 2, "b"), "a1 2b"),
         ((1_000_000.0,), "1e+06"),
-        ((None,), "<nil>"),
-        (({"b": 1, "a": [None]},), "map[a:[<nil>] b:1]"),
+        ((None, None), "<nil> <nil>"),
     ],
 )
 def test_operands_have_a_space_between_them_unless_one_is_a_string(args: tuple[object, ...], expected: str) -> None:
@@ -26,24 +32,36 @@ def test_a_line_has_spaces_between_all_operands() -> None:
 @pytest.mark.parametrize(
     ("template", "args", "expected"),
     [
-        ("%T", (Int64(1),), "int64"),
-        ("%v", (Slice("string", ["a", "b"]),), "[a b]"),
-        ("%#v", (Slice("string", ["a"]),), '[]string{"a"}'),
-        ("%#v", (Map("string", "int", nil=True),), "map[string]int(nil)"),
-        ("%#x", (Uint8(255),), "0xff"),
-        ("%v", (Pointer("*v1.Pod"),), "<nil>"),
-        ("%[2]*[1]d|", (5, 3), "  5|"),
+        ("%d%%", (5,), "5%"),
         ("%d %d", (1,), "1 %!d(MISSING)"),
-        ("%d", ("x",), "%!d(string=x)"),
+        ("%d", (1, "x"), "1%!(EXTRA string=x)"),
+        ("%[2]d %[1]d", (1, 2), "2 1"),
+        ("%[2]*[1]d|", (5, 3), "  5|"),
+        ("%[3]d", (1, 2), "%!d(BADINDEX)"),
+        ("%[1]2d", (1,), "%!d(BADINDEX)"),
+        ("%*d", ("x", 1), "%!(BADWIDTH)1"),
+        ("%.*f", (-1, 1.0), "%!(BADPREC)1.000000"),
+        ("%-*d|", (3, 1), "1  |"),
+        ("%*d|", (-3, 1), "1  |"),
+        ("%", (), "%!(NOVERB)"),
+        ("%.", (1,), "%!.(int=1)"),
+        ("%!", (1,), "%!!(int=1)"),
+        ("%99999999d", (1,), "%!(NOVERB)%!(EXTRA int=1)"),
     ],
 )
-def test_typed_values_print_as_go_prints_them(template: str, args: tuple[object, ...], expected: str) -> None:
+def test_directives_are_read_as_go_reads_them(template: str, args: tuple[object, ...], expected: str) -> None:
     assert sprintf(template, *args) == expected
 
 
-def test_what_names_itself_prints_by_its_name() -> None:
-    class Named:
-        def go_string(self) -> str:
-            return "NAME"
+@pytest.mark.parametrize(
+    ("template", "args"),
+    [("%1048577d", (1,)), ("%.1048577d", (1,)), ("%01048577d", (1,)), ("%s%s", ("x" * 600_000, "x" * 600_000))],
+)
+def test_a_text_that_would_be_too_large_is_refused_before_it_is_made(template: str, args: tuple[object, ...]) -> None:
+    with pytest.raises(FuncError, match="too large"):
+        sprintf(template, *args)
 
-    assert sprint(Named()) == "NAME"
+
+def test_operands_that_would_be_too_large_together_are_refused() -> None:
+    with pytest.raises(FuncError, match="result too large"):
+        sprint("x" * 600_000, "x" * 600_000)

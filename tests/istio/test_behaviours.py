@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import pytest
 
 from injector.istio.behaviours import ROWS, Behaviours, behaviours_of
-from injector.istio.minor import Minor
+
+if TYPE_CHECKING:
+    from injector.istio.minor import Minor
 
 MINORS = [(1, number) for number in range(31)]
 

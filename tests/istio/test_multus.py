@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from injector.istio.minor import Minor
 from injector.istio.multus import AppendNetwork
+
+if TYPE_CHECKING:
+    from injector.istio.minor import Minor
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from aiohttp.test_utils import TestClient
 from prometheus_client import CollectorRegistry
 
 from injector.injection.result import Injected, RequestFacts, Skipped
@@ -22,6 +21,7 @@ from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from aiohttp import web
+    from aiohttp.test_utils import TestClient
 
     from injector.istio.revision import Revision
 

@@ -19,7 +19,7 @@ from injector.errors import (
     TemplateRenderError,
     UnknownRevisionError,
 )
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.result import Injected, Skipped
 from injector.webhook.app import MAX_BODY
 from injector.webhook.inject import reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
@@ -178,7 +178,7 @@ async def test_json_is_taken_with_a_charset_and_without(client: Client, content_
     ],
     ids=lambda value: "" if isinstance(value, bytes | dict) else None,
 )
-async def test_what_is_no_review_is_refused_by_its_status_and_counted(
+async def test_what_is_no_review_is_refused_by_its_status_and_counted(  # noqa: PLR0913, PLR0917
     client: Client,
     collector: CollectorRegistry,
     data: bytes,
@@ -298,5 +298,3 @@ async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplo
 )
 def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> None:
     assert reason_of(error) == reason
-
-

@@ -8,7 +8,7 @@ import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
@@ -65,7 +65,8 @@ async def running(listeners: Listeners, services: Services) -> AsyncIterator[Run
     """Run a server for as long as a test needs it."""
     ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve(listeners, services, started=lambda *found: ports.set_result(found)))
-    await asyncio.wait([task, ports], return_when=asyncio.FIRST_COMPLETED)
+    waited: list[asyncio.Future[Any]] = [task, ports]
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
     yield Running(*ports.result(), task)

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from injector.cli import main
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import CONFIG, VALUES
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+INJECTOR = str(Path(sys.executable).with_name("injector"))
+SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
+
+
+def workload(kind: str = "Deployment", name: str = "hello", **spec: Any) -> dict[str, Any]:
+    """A workload with one container in its pods; further keywords are fields of the pod's spec."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [make_container()], **spec}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": {"template": template}}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with the files of one revision and a manifest."""
+    (tmp_path / "config").write_text(CONFIG)
+    (tmp_path / "values").write_text(VALUES)
+    (tmp_path / "hello.yaml").write_text(yaml.safe_dump(workload()))
+    return tmp_path
+
+
+def kube_inject(folder: Path, *arguments: str, text: str | None = None) -> Result:
+    """Run the command with the revision of ``folder``."""
+    chosen = ["--injectConfigFile", str(folder / "config"), "--valuesFile", str(folder / "values")]
+    return CliRunner().invoke(main, ["kube-inject", *chosen, *arguments], input=text)
+
+
+def images(document: dict[str, Any]) -> list[str]:
+    """The images of a workload's containers."""
+    spec = document["spec"]["template"]["spec"] if "template" in document["spec"] else document["spec"]
+    return [container["image"] for container in spec["containers"]]
+
+
+def injected(result: Result) -> list[dict[str, Any]]:
+    """The documents that it printed."""
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [each for each in yaml.safe_load_all(result.stdout) if each is not None]
+
+
+PROXIED = ["registry.example.com/app:1.0", "proxy:1.24.6"]
+
+
+def test_a_workload_gets_its_proxy(files: Path) -> None:
+    (found,) = injected(kube_inject(files, "-f", str(files / "hello.yaml")))
+
+    assert sorted(images(found)) == sorted(PROXIED)
+
+
+@pytest.mark.parametrize("spelling", ["camel", "kebab"])
+def test_both_spellings_of_the_flags_mean_the_same(files: Path, spelling: str) -> None:
+    flags = {"camel": ("--injectConfigFile", "--valuesFile", "--meshConfigFile")}
+    config, values, mesh = flags.get(spelling, ("--inject-config-file", "--values-file", "--mesh-config-file"))
+    (files / "mesh").write_text("{}\n")
+    arguments = [config, str(files / "config"), values, str(files / "values"), mesh, str(files / "mesh")]
+
+    result = CliRunner().invoke(main, ["kube-inject", *arguments, str(files / "hello.yaml")])
+
+    assert len(images(injected(result)[0])) == 2
+
+
+def test_every_document_ends_as_istioctl_ends_it_and_other_kinds_pass_byte_for_byte(files: Path) -> None:
+    text = f"{SERVICE}---\n{yaml.safe_dump(workload())}"
+
+    result = kube_inject(files, "-f", "-", text=text)
+
+    assert result.stdout.startswith(f"{SERVICE}---\n")
+    assert result.stdout.endswith("\n---\n")
+    assert [each["kind"] for each in injected(result)] == ["Service", "Deployment"]
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job"])
+def test_workloads_of_every_kind_are_injected(files: Path, kind: str) -> None:
+    (found,) = injected(kube_inject(files, "-", text=yaml.safe_dump(workload(kind))))
+
+    assert len(images(found)) == 2
+
+
+def test_the_items_of_a_list_are_injected_in_place(files: Path) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [make_pod(), yaml.safe_load(SERVICE)]}
+
+    (found,) = injected(kube_inject(files, "-", text=json.dumps(listed)))
+
+    assert [each["kind"] for each in found["items"]] == ["Pod", "Service"]
+    assert len(images(found["items"][0])) == 2
+
+
+def test_a_workload_that_is_left_alone_is_named_on_stderr(files: Path) -> None:
+    result = kube_inject(files, "-", text=yaml.safe_dump(workload(hostNetwork=True)))
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith("===> Skipping injection because ")
+    assert "has host networking enabled" in result.stderr
+    assert images(yaml.safe_load(result.stdout.removesuffix("---\n"))) == PROXIED[:1]
+
+
+def test_a_folder_and_several_files_are_one_stream(files: Path) -> None:
+    (files / "more").mkdir()
+    for name in ("b", "a"):
+        (files / "more" / f"{name}.yaml").write_text(yaml.safe_dump(workload(name=name)))
+
+    found = injected(kube_inject(files, "-f", str(files / "hello.yaml"), "-f", str(files / "more")))
+
+    assert [each["metadata"]["name"] for each in found] == ["hello", "a", "b"]
+
+
+def test_the_output_is_a_file_as_with_istioctl(files: Path) -> None:
+    result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o", str(files / "out.yaml"))
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert len(images(next(yaml.safe_load_all((files / "out.yaml").read_text())))) == 2
+
+
+def test_the_output_is_a_format_as_with_kubectl(files: Path) -> None:
+    result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o", "json", "--output-file", str(files / "out"))
+
+    assert result.output == ""
+    assert len(images(json.loads((files / "out").read_text()))) == 2
+
+
+def test_a_patch_leads_from_the_document_to_the_injected_one(files: Path) -> None:
+    result = kube_inject(files, str(files / "hello.yaml"), "-o", "patch")
+
+    (line,) = result.stdout.splitlines()
+    assert any(operation["path"].startswith("/spec/template/spec/containers") for operation in json.loads(line))
+
+
+def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
+    config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .DeploymentMeta.Namespace }}")
+    (files / "config").write_text(config)
+    listed = {"apiVersion": "v1", "kind": "List", "items": [workload()]}
+    own = {**workload(), "metadata": {"name": "own", "namespace": "other"}}
+    text = "---\n".join(yaml.safe_dump(each) for each in (workload(), own, listed, yaml.safe_load(SERVICE)))
+
+    found = injected(kube_inject(files, "-", "-n", "shop", text=text))
+
+    assert [
+        next(image for image in images(each) if image.startswith("proxy:"))
+        for each in (*found[:2], found[2]["items"][0])
+    ] == [
+        "proxy:shop",
+        "proxy:other",
+        "proxy:shop",
+    ]
+    assert [each["metadata"] for each in (found[0], found[2]["items"][0])] == [{"name": "hello"}] * 2
+    assert found[1]["metadata"]["namespace"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 64, "no file was named; give -f FILE"),
+        (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read: No such file or directory; check the path"),
+        (["-f", "hello.yaml", "--nope"], 64, "No such option '--nope'"),
+        (["-f", "hello.yaml", "--set-env", "A"], 64, "--set-env: 'A' is not NAME=VALUE"),
+        (["-f", "hello.yaml", "--istio-version", "9.9"], 65, "Istio 9.9 is not known; known are 1.0 to 1.30"),
+        (["-f", "hello.yaml", "--istio-version", "new"], 65, "'new' is not an Istio version; write it as 1.24"),
+        (["-f", "hello.yaml", "--revision", "No"], 65, "'No' cannot name a revision"),
+        (["-f", "hello.yaml", "--meshConfigFile", "nope"], 65, "nope: there is no such file; check the path"),
+        (["-f", "hello.yaml", "--meshConfigMapName", "istio"], 64, "give --meshConfigFile FILE"),
+        (["-f", "hello.yaml", "--revisions-dir", "."], 64, "name two configurations"),
+        (["-f", "hello.yaml", "-o", "nope/out.yaml"], 1, "nope/out.yaml: cannot be written"),
+        (["-f", "broken.yaml"], 65, "broken.yaml: yaml: line 4: "),
+        (["-f", "hello.yaml", "-f", "odd.yaml"], 65, "odd.yaml:3: Deployment odd: "),
+    ],
+)
+def test_bad_input_is_one_line_with_the_place_and_what_to_do_and_nothing_is_printed(
+    files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
+) -> None:
+    monkeypatch.chdir(files)
+    (files / "broken.yaml").write_text("kind: Pod\n---\nkind: Pod\n\ta: b\n")
+    (files / "odd.yaml").write_text(f"\n---\n{yaml.safe_dump({'kind': 'Deployment', 'metadata': {'name': 'odd'}})}")
+
+    result = kube_inject(Path(), *arguments)
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("config", "templates: {sidecar: '{{ .x'}", "config: template: sidecar:1: "),
+        ("config", "a: [\n", "config: yaml: line "),
+        ("config", "", "config: "),
+        ("values", "{", "values: "),
+        ("config", "templates: {sidecar: '{{ .Nope }}'}", "Nope"),
+    ],
+)
+def test_a_revision_that_cannot_be_used_is_named_by_its_file(
+    files: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, says: str
+) -> None:
+    monkeypatch.chdir(files)
+    (files / name).write_text(text)
+
+    result = kube_inject(Path(), "-f", "hello.yaml")
+
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_nothing_is_written_when_one_document_of_many_is_bad(files: Path) -> None:
+    (files / "out.yaml").write_text("before")
+    text = f"{yaml.safe_dump(workload())}---\nkind: Deployment\n"
+
+    result = kube_inject(files, "-", "-o", str(files / "out.yaml"), text=text)
+
+    assert (result.exit_code, (files / "out.yaml").read_text()) == (65, "before")
+    assert sorted(os.listdir(files)) == ["config", "hello.yaml", "out.yaml", "values"]  # noqa: PTH208
+
+
+def test_a_config_map_needs_no_cluster_where_a_file_says_it(files: Path) -> None:
+    result = kube_inject(files, str(files / "hello.yaml"), "--injectConfigMapName", "istio-sidecar-injector")
+
+    assert len(images(injected(result)[0])) == 2
+
+
+def test_verbose_shows_the_traceback_before_the_line(files: Path) -> None:
+    result = kube_inject(files, "-v", "-f", "nope.yaml")
+
+    lines = result.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1].startswith("error: nope.yaml: ")
+
+
+def test_without_any_flag_the_embedded_default_injects(files: Path) -> None:
+    run = subprocess.run([INJECTOR, "kube-inject", files / "hello.yaml"], capture_output=True, text=True, check=True)
+
+    assert run.stderr == ""
+    assert "name: istio-proxy" in run.stdout
+
+
+def test_the_process_ends_with_the_code_of_the_error(tmp_path: Path) -> None:
+    run = subprocess.run([INJECTOR, "kube-inject", "-f", tmp_path / "x"], capture_output=True, text=True, check=False)
+
+    assert (run.returncode, run.stdout) == (65, "")
+
+
+def test_it_loads_nothing_that_only_a_server_needs(files: Path) -> None:
+    arguments = ["kube-inject", "-f", str(files / "hello.yaml"), "-o", os.devnull]
+    code = (
+        "import sys; from injector.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit as end: print(end.code, *sys.modules, sep='\\n')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    status, *loaded = run.stdout.splitlines()
+    assert status == "0"
+    assert set(loaded) & {"aiohttp", "asyncio", "kubernetes_asyncio", "prometheus_client", "watchfiles"} == set()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from injector.cli import main
+from tests.revisions.fakes import CONFIG, VALUES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two good revisions and two tags."""
+    for name, version in (("1-24", "1.24.6"), ("1-30", "1.30.1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config").write_text(CONFIG)
+        (tmp_path / name / "values").write_text(VALUES.replace("1.24.6", version))
+    (tmp_path / "tags.yaml").write_text("default: 1-24\nprod: 1-24\n")
+    return tmp_path
+
+
+def break_one(directory: Path) -> None:
+    (directory / "bad").mkdir()
+    (directory / "bad" / "config").write_text("templates: {sidecar: '{{ .x'}")
+
+
+def test_the_list_says_which_istio_and_why(directory: Path) -> None:
+    result = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(directory)])
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    head, first, second = (line.split("   ") for line in result.stdout.splitlines())
+    assert head[0].strip() == "REVISION"
+    assert [cell.strip() for cell in first if cell.strip()][:6] == [
+        "1-24", "1.24", "values.global.tag is 1.24.6", "go", "default,prod", "yes",
+    ]  # fmt: skip
+    assert [cell.strip() for cell in second if cell.strip()][:5] == [
+        "1-30", "1.30", "values.global.tag is 1.30.1", "go", "-",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_the_list_is_data_too(directory: Path, output: str) -> None:
+    result = CliRunner().invoke(main, ["revision", "list", "--revisionsDir", str(directory), "-o", output])
+
+    rows = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
+    assert [(row["name"], row["istioVersion"], row["tags"], row["default"]) for row in rows] == [
+        ("1-24", "1.24", ["default", "prod"], True),
+        ("1-30", "1.30", [], False),
+    ]
+    assert rows[0]["origin"] == str(directory / "1-24")
+
+
+def test_a_broken_revision_is_listed_and_named_on_stderr(directory: Path) -> None:
+    break_one(directory)
+
+    result = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(directory)])
+
+    assert result.exit_code == 0
+    assert any(line.split()[:3] == ["bad", "-", "broken"] for line in result.stdout.splitlines())
+    assert result.stderr.startswith(f"warning: {directory}/bad: ")
+
+
+def test_verify_passes_what_renders(directory: Path) -> None:
+    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
+
+    assert (result.exit_code, result.output) == (0, "1-24: ok\n1-30: ok\n")
+
+
+def test_verify_fails_on_what_does_not(directory: Path) -> None:
+    break_one(directory)
+    (directory / "tags.yaml").write_text("prod: gone\n")
+
+    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
+
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 65
+    assert lines[:2] == ["1-24: ok", "1-30: ok"]
+    assert lines[2].startswith(f"bad: error: {directory}/bad: ")
+    assert lines[3].startswith("error: tag `prod`: it names `gone`")
+
+
+def test_verify_notes_a_revision_that_injects_nothing(directory: Path) -> None:
+    (directory / "1-24" / "config").write_text(CONFIG.replace("enabled", "perhaps"))
+
+    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
+
+    assert result.exit_code == 0
+    assert "1-24: note: illegal_policy: " in result.stdout
+
+
+def test_the_embedded_revisions_are_in_order() -> None:
+    result = CliRunner().invoke(main, ["revision", "verify"])
+
+    assert (result.exit_code, result.output) == (0, "canary: ok\nstable: ok\n")
+
+
+def test_a_directory_that_is_none_is_bad_input(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path / "nope")])
+
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert "nope: cannot be read as a directory of revisions" in result.stderr

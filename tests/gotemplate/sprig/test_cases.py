@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from tests.gotemplate.recorded import differences, sprig_cases
+
+FUNCTIONS = (
+    "snakecase",
+    "camelcase",
+    "kebabcase",
+)
+
+
+def test_every_function_answers_as_gos_does() -> None:
+    cases = sprig_cases(FUNCTIONS)
+    assert cases
+    assert differences(cases, "sprig") == []

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import bcrypt
+from cryptography import x509
+
+from injector.gotemplate.sprig import crypto
+from tests.gotemplate.recorded import differences, sprig_cases
+
+FUNCTIONS = (
+    "derivePassword",
+    "encryptAES",
+    "decryptAES",
+    "htpasswd",
+    "bcrypt",
+    "genPrivateKey",
+    "buildCustomCert",
+    "genCA",
+    "genCAWithKey",
+    "genSelfSignedCert",
+)
+
+
+def test_every_function_answers_as_gos_does() -> None:
+    cases = sprig_cases(FUNCTIONS)
+    assert cases
+    assert differences(cases, "sprig") == []
+
+
+def test_a_certificate_is_signed_by_its_authority() -> None:
+    authority = crypto.Authority(lambda: datetime.now(UTC))
+    ca = authority.ca("test-ca", 10)
+    leaf = authority.signed("leaf", ["10.0.0.1"], ["a.example.com"], 5, ca)
+    root, cert = (x509.load_pem_x509_certificate(item.cert.encode()) for item in (ca, leaf))
+    cert.verify_directly_issued_by(root)
+    names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["a.example.com"]
+
+
+def test_what_was_encrypted_is_decrypted() -> None:
+    encrypted = crypto.Encrypter(lambda size: b"v" * size).encrypt("key", "plain ☃")
+    assert crypto.decrypt_aes("key", encrypted) == "plain ☃"
+
+
+def test_a_password_hash_fits_its_password() -> None:
+    user, _, hashed = crypto.htpasswd("u", "secret").partition(":")
+    assert user == "u"
+    assert bcrypt.checkpw(b"secret", hashed.encode())

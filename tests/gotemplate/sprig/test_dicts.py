@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from tests.gotemplate.recorded import differences, sprig_cases
+
+FUNCTIONS = (
+    "dict",
+    "get",
+    "set",
+    "unset",
+    "hasKey",
+    "pluck",
+    "keys",
+    "pick",
+    "omit",
+    "merge",
+    "mergeOverwrite",
+    "mustMerge",
+    "mustMergeOverwrite",
+    "values",
+    "dig",
+    "deepCopy",
+    "mustDeepCopy",
+)
+
+
+def test_every_function_answers_as_gos_does() -> None:
+    cases = sprig_cases(FUNCTIONS)
+    assert cases
+    assert differences(cases, "sprig") == []

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import uuid
+from random import Random
+
+from injector.gotemplate.sprig import randoms
+from tests.gotemplate.recorded import differences, sprig_cases
+
+FUNCTIONS = (
+    "randAlpha",
+    "randAlphaNum",
+    "randAscii",
+    "randNumeric",
+    "randBytes",
+    "randInt",
+    "uuidv4",
+    "shuffle",
+)
+
+
+def test_every_function_answers_as_gos_does() -> None:
+    cases = sprig_cases(FUNCTIONS)
+    assert cases
+    assert differences(cases, "sprig") == []
+
+
+def test_random_texts_have_their_length_and_alphabet() -> None:
+    random = randoms.Randoms(Random(7))  # noqa: S311
+    assert len(random.alpha(12)) == 12
+    assert random.alpha(50).isalpha()
+    assert random.numeric(50).isdigit()
+    assert random.alpha_num(50).isalnum()
+    assert sorted(random.shuffle("abcd")) == list("abcd")
+    assert uuid.UUID(random.uuid()).version == 4

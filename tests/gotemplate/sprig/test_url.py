@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from tests.gotemplate.recorded import differences, sprig_cases
+
+FUNCTIONS = (
+    "urlParse",
+    "urlJoin",
+)
+
+
+def test_every_function_answers_as_gos_does() -> None:
+    cases = sprig_cases(FUNCTIONS)
+    assert cases
+    assert differences(cases, "sprig") == []

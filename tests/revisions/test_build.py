@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from injector.errors import ConfigError, DataError
+from injector.revisions.build import Overrides, build, overridden
+from tests.revisions.fakes import make_raw
+
+
+def test_texts_become_a_revision() -> None:
+    revision = build(make_raw("1-24", settings={"env": {"PLATFORM": "openshift"}, "revision": "one"}))
+
+    assert (revision.name, revision.written, revision.istio_version) == ("1-24", "one", "1.24")
+    assert revision.env == {"PLATFORM": "openshift"}
+    assert revision.origin == "revisions/1-24"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"config": "- 1"}, "revisions/a: config"),
+        ({"config": "a: [\n"}, "revisions/a: config"),
+        ({"config": ""}, "revisions/a: config"),
+        ({"values": "{"}, "revisions/a: values"),
+        ({"mesh": "{"}, "revisions/a: mesh"),
+        ({"settings": {"istioVersion": "9.9"}}, "revisions/a: revision.yaml"),
+        ({"settings": {"nope": 1}}, "revisions/a: revision.yaml"),
+        ({"config": "templates: {sidecar: '{{ .x'}"}, "revisions/a: config"),
+    ],
+)
+def test_a_text_that_cannot_be_used_is_named(fields: dict[str, object], says: str) -> None:
+    with pytest.raises(DataError) as caught:
+        build(make_raw("a", **fields))  # type: ignore[arg-type]
+
+    assert str(caught.value).startswith(says)
+    assert caught.value.hint
+
+
+def test_a_text_that_came_from_a_file_of_its_own_is_named_by_that_file() -> None:
+    raw = make_raw("a", values="{", files={"values": "my-values.json"}, origin="my-config.yaml")
+
+    with pytest.raises(DataError, match=r"^my-values\.json: "):
+        build(raw)
+
+
+def test_flags_win_over_the_files() -> None:
+    raw = make_raw(settings={"istioVersion": "1.24", "env": {"A": "1", "B": "1"}, "engine": "go"})
+
+    found = overridden(
+        raw, Overrides(istio_version="1.30", env={"B": "2"}, node_versions=("v1.33.0",), values="{}", mesh="x: 1")
+    )
+
+    assert found.settings == {
+        "istioVersion": "1.30",
+        "env": {"A": "1", "B": "2"},
+        "engine": "go",
+        "nodeVersions": ["v1.33.0"],
+    }
+    assert (found.values, found.mesh) == ("{}", "x: 1")
+
+
+def test_flags_that_say_nothing_leave_the_files() -> None:
+    raw = make_raw(settings={"istioVersion": "1.24"})
+
+    assert overridden(raw, Overrides()) == raw
+
+
+def test_an_env_of_the_wrong_type_is_refused_with_flags_too() -> None:
+    with pytest.raises(ConfigError, match="`env` has the wrong type"):
+        build(overridden(make_raw(settings={"env": ["A=1"]}), Overrides(env={"A": "1"})))
