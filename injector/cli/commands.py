@@ -29,7 +29,11 @@ class Entry:
 
 COMMANDS: Final[dict[str, Entry]] = {
     "completion": Entry("injector.cli.completion", "completion", "Print the completion script of a shell."),
-    "kube-inject": Entry("injector.cli.kube_inject", "kube_inject", "Inject the sidecar into manifests."),
+    "kube-inject": Entry(
+        "injector.cli.kube_inject",
+        "kube_inject",
+        "Inject the sidecar into every workload of the FILES, and print them.",
+    ),
     "revision": Entry("injector.cli.revision", "revision", "List and verify revisions."),
     "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook."),
     "uninject": Entry("injector.cli.uninject", "uninject", "Remove from manifests what injection wrote."),

@@ -159,7 +159,9 @@ def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
         "proxy:other",
         "proxy:shop",
     ]
-    assert [each["metadata"] for each in (found[0], found[2]["items"][0])] == [{"name": "hello"}] * 2
+    assert [each["metadata"] for each in (found[0], found[2]["items"][0])] == [
+        {"creationTimestamp": None, "name": "hello"}
+    ] * 2
     assert found[1]["metadata"]["namespace"] == "other"
 
 

@@ -23,7 +23,7 @@ def test_texts_become_a_revision() -> None:
         ({"config": ""}, "revisions/a: config"),
         ({"values": "{"}, "revisions/a: values"),
         ({"mesh": "{"}, "revisions/a: mesh"),
-        ({"settings": {"istioVersion": "9.9"}}, "revisions/a: revision.yaml"),
+        ({"settings": {"istioVersion": "9.9"}}, "revisions/a: istioVersion"),
         ({"settings": {"nope": 1}}, "revisions/a: revision.yaml"),
         ({"config": "templates: {sidecar: '{{ .x'}"}, "revisions/a: config"),
     ],
