@@ -35,9 +35,15 @@ COMMANDS: Final[dict[str, Entry]] = {
         "Inject the sidecar into every workload of the FILES, and print them.",
     ),
     "revision": Entry("injector.cli.revision", "revision", "List and verify revisions."),
-    "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook."),
-    "uninject": Entry("injector.cli.uninject", "uninject", "Remove from manifests what injection wrote."),
-    "version": Entry("injector.cli.version", "version", "Print the version."),
+    "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook on AdmissionReviews of pods."),
+    "uninject": Entry(
+        "injector.cli.uninject",
+        "uninject",
+        "Remove from every workload of the FILES what injection wrote, and print them.",
+    ),
+    "version": Entry(
+        "injector.cli.version", "version", "Print the version of the injector and the Istio versions it knows."
+    ),
 }
 
 
