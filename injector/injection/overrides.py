@@ -37,13 +37,19 @@ def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
         return {kind: [] for kind in _KINDS}
     try:
         raw = load_json(text)
-        return {kind: [normalise(item, "v1.Container") for item in raw.get(kind) or ()] for kind in _KINDS}
+        return {kind: [_noted(item) for item in raw.get(kind) or ()] for kind in _KINDS}
     except (DataError, TypeError, AttributeError) as error:
         raise AnnotationError(
             f"invalid value for annotation '{OVERRIDES}'",
             where=f"metadata.annotations[{OVERRIDES}]",
             hint="remove it: the injector writes it itself",
         ) from error
+
+
+def _noted(item: Any) -> c.Container:
+    # Go's JSON of a container names its resources even where there are none.
+    container: c.Container = normalise(item, "v1.Container")
+    return {key: value for key, value in container.items() if (key, value) != ("resources", {})}
 
 
 def reinserted(pod: c.Pod) -> c.Pod:
@@ -61,7 +67,8 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
     """Return ``final`` with the user's settings for injected containers on top, and a note of them in an annotation.
 
     ``original`` is the pod before injection and ``template`` what the templates add. A container that an earlier injection added is
-    not the user's: the new template's wins.
+    not the user's: the new template's wins, but for what that injection noted as the user's. Istio (1.30.3) drops that note for a
+    container its status names, so that a second webhook in the chain would cost users their settings; here they keep them.
     """
     noted = read_overrides(original)
     status = read_status(original) if behaviours.skip_injected_overrides else None
@@ -71,8 +78,10 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
     for kind in _KINDS:
         for injected in c.containers_of(template, kind):
             name = injected.get("name", "")
-            user = c.find(name, noted[kind]) or _own(name, kind, original, both_lists=both_lists)
-            if user is not None and name not in ours.get(kind, ()):
+            user = c.find(name, noted[kind])
+            if user is None and name not in ours.get(kind, ()):
+                user = _own(name, kind, original, both_lists=both_lists)
+            if user is not None:
                 applied[kind].append(_without_auto_image(user))
     for kind in _KINDS:
         for overlay in applied[kind]:
@@ -110,7 +119,8 @@ def init_user_adjusted(final: c.Pod, original: c.Pod, *, mesh_interception_mode:
     iptables must let the proxy's own traffic pass (``-u``), and validation runs as the proxy does. With TPROXY the proxy must be
     root, whatever the user asked.
     """
-    user = c.find_in_pod(c.PROXY, original)
+    noted = read_overrides(original)
+    user = c.find(c.PROXY, noted["containers"] + noted["initContainers"]) or c.find_in_pod(c.PROXY, original)
     context: Mapping[str, Any] = (user or {}).get("securityContext") or {}
     uid, gid = context.get("runAsUser"), context.get("runAsGroup")
     init = c.find(c.INIT, c.containers_of(final, "initContainers")) or c.find(

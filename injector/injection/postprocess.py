@@ -86,12 +86,28 @@ def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     return c.with_spec(pod, containers=move_proxy(c.PROXY, c.containers_of(pod)), initContainers=init)
 
 
+def keep_env_order(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+    """Leave the proxy's env variables as an earlier injection ordered them, where nothing but their order would change.
+
+    Each injection puts the cluster's variables last, behind what the one before added after them: in Istio (1.30.3) a second webhook in
+    the chain changes a pod for nothing.
+    """
+    del template
+    before, after = c.find_in_pod(c.PROXY, params.pod), c.find_in_pod(c.PROXY, pod)
+    if STATUS not in c.annotations_of(params.pod) or before is None or after is None:
+        return pod
+    old, new = before.get("env") or [], after.get("env") or []
+    same = len(old) == len(new) and all(item in old for item in new)
+    return c.with_container(pod, {**after, "env": old}) if same and old != new else pod
+
+
 POST_PROCESSORS: Final[tuple[Callable[[c.Pod, c.Pod, Parameters], c.Pod], ...]] = (
     cluster_info,
     prometheus_merge,
     rewrite_probes,
     metadata,
     reorder,
+    keep_env_order,
 )
 
 

@@ -94,15 +94,23 @@ class Rewrite:
             port_annotation=not behaviours.probe_port_from_args,
         )
 
-    def probers(self, containers: Iterable[c.Container], status_port: int) -> dict[str, str]:
-        """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL."""
+    def probers(
+        self, containers: Iterable[c.Container], status_port: int, *, injected_before: bool = False
+    ) -> dict[str, str]:
+        """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL.
+
+        In a pod that was ``injected_before``, a probe that has the agent's URL is the agent's, whatever its port: Istio (1.30.3) tells
+        it by the mesh's status port alone, and where an annotation changes the port it has the agent probe itself.
+        """
         found: dict[str, str] = {}
         for container in containers:
             if container.get("name") != c.PROXY:
-                found.update(self._probers_of(container, status_port))
+                found.update(self._probers_of(container, status_port, injected_before=injected_before))
         return dict(sorted(found.items()))
 
-    def _probers_of(self, container: c.Container, status_port: int) -> Iterator[tuple[str, str]]:
+    def _probers_of(
+        self, container: c.Container, status_port: int, *, injected_before: bool
+    ) -> Iterator[tuple[str, str]]:
         ports = {
             port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")
         }
@@ -112,13 +120,16 @@ class Rewrite:
                 continue
             probe = handler.get(container) or {}
             action = dict(probe[name])
+            url = handler.url.format(container.get("name", ""))
+            if injected_before and action.get("path") == url:
+                continue
             if name != "grpc":
                 asked = action.get("port", 0)
                 action["port"] = ports.get(asked) if isinstance(asked, str) else asked
                 rewritten_before = self.passes_rewritten and asked == status_port
                 if action["port"] is None or rewritten_before:
                     continue
-            yield handler.url.format(container.get("name", "")), self._prober_json(handler, name, action, probe)
+            yield url, self._prober_json(handler, name, action, probe)
 
     def _prober_json(self, handler: _Handler, name: str, action: Mapping[str, Any], probe: Mapping[str, Any]) -> str:
         text = go_struct_json(action, _ACTIONS[name])
@@ -153,9 +164,9 @@ def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
     if sidecar is None or not (rewrite.by_default if asked is None else asked):
         return pod
     probed = [item for kind in rewrite.kinds for item in c.containers_of(pod, kind)]
-    probers = rewrite.probers(probed, status_port)
+    injected_before = rewrite.merges and STATUS in annotations
+    probers = rewrite.probers(probed, status_port, injected_before=injected_before)
     if probers:
-        injected_before = rewrite.merges and STATUS in annotations
         pod = c.with_container(pod, _with_probers(sidecar, probers, rewrite, injected_before=injected_before))
     changed = {
         kind: rewrite.redirected(c.containers_of(pod, kind), annotations, status_port)

@@ -110,10 +110,13 @@ def _applied(revision: Revision, name: str, pod: c.Pod, overlay: dict[str, Any])
 def _proxy_among_init(merged: c.Pod, template: c.Pod) -> c.Pod:
     """Move the user's own istio-proxy to where the template has it, so that the two merge.
 
-    A native sidecar stands among the init containers, while the user's customisation stands among the containers.
+    A native sidecar stands among the init containers, while the user's customisation stands among the containers. Where an earlier
+    injection left a proxy in both lists, nothing moves: two of one name would stand in one list, and neither be whole.
     """
     own = c.find(c.PROXY, c.containers_of(merged))
     if own is None or c.find(c.PROXY, c.containers_of(template, "initContainers")) is None:
+        return merged
+    if c.find(c.PROXY, c.containers_of(merged, "initContainers")) is not None:
         return merged
     items = c.containers_of(merged)
     index = items.index(own)

@@ -33,7 +33,6 @@ DEFAULTS = [corpus.default_settings(minor) for minor in corpus.MINORS] if corpus
 
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.minor}-{case.name}")
-@pytest.mark.xfail(reason="overrides and the order of env are not yet stable on reinjection", strict=False)
 def test_a_pod_of_the_corpus_is_not_changed_by_a_second_injection(case: corpus.Case) -> None:
     revision = core.revision_of(case.settings)
 
@@ -49,7 +48,6 @@ def test_a_pod_of_the_corpus_is_not_changed_by_a_second_injection(case: corpus.C
 @pytest.mark.parametrize("shared", DEFAULTS, ids=lambda shared: shared.istio_version)
 @given(pod=pods())
 @settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
-@pytest.mark.xfail(reason="overrides and the order of env are not yet stable on reinjection", strict=False)
 def test_no_pod_is_changed_by_a_second_injection(shared: corpus.Settings, pod: dict[str, Any]) -> None:
     fault = second_injection(core.revision_of(shared), pod, "shop")
 
@@ -58,7 +56,6 @@ def test_no_pod_is_changed_by_a_second_injection(shared: corpus.Settings, pod: d
 
 @given(pod=pods())
 @settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
-@pytest.mark.xfail(reason="overrides and the order of env are not yet stable on reinjection", strict=False)
 def test_nor_by_the_revisions_that_the_project_ships(pod: dict[str, Any]) -> None:
     for revision in shipped():
         fault = second_injection(revision, pod, "shop")

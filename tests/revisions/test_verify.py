@@ -26,10 +26,9 @@ def test_a_template_that_parses_but_does_not_run_is_found() -> None:
         verify(build(make_raw(config=CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name"))))
 
 
-@pytest.mark.xfail(reason="a template that renders a bare string is taken for an empty one; Go refuses it", strict=True)
 def test_a_template_that_renders_no_pod_is_found() -> None:
-    with pytest.raises(DataError):
-        verify(build(make_raw(config="templates: {sidecar: 'just text'}")))
+    with pytest.raises(DataError, match="the rendered text is not a mapping"):
+        verify(build(make_raw(config="{policy: enabled, templates: {sidecar: 'just text'}}")))
 
 
 def test_pods_that_are_left_alone_are_a_note() -> None:
