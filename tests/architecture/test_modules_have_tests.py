@@ -12,11 +12,6 @@ BY_CONFORMANCE = "held by tests/conformance and tests/property only; a module of
 TESTED_ELSEWHERE: dict[str, str] = {
     "cli/uninject.py": BY_CONFORMANCE,
     "errors.py": BY_CONFORMANCE,
-    "gotemplate/actions.py": BY_CONFORMANCE,
-    "gotemplate/expressions.py": BY_CONFORMANCE,
-    "gotemplate/operands.py": BY_CONFORMANCE,
-    "gotemplate/pipelines.py": BY_CONFORMANCE,
-    "gotemplate/source.py": BY_CONFORMANCE,
     "injection/append.py": BY_CONFORMANCE,
     "injection/appendspec.py": BY_CONFORMANCE,
     "injection/concurrency.py": BY_CONFORMANCE,

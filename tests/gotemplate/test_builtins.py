@@ -42,7 +42,7 @@ def test_a_part_of_a_typed_list_keeps_its_type() -> None:
 )
 def test_faults_have_gos_words(call: object, text: str) -> None:
     with pytest.raises(FuncError, match=text):
-        call()  # type: ignore[operator]
+        call()  # type: ignore[operator] # the table says object
 
 
 def test_text_is_escaped_for_where_it_goes() -> None:

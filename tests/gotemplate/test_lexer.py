@@ -1,18 +1,29 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from injector.gotemplate.lexer import tokens
 from injector.gotemplate.tokens import Kind
 
 
-def _kinds(text: str, left: str = "{{", right: str = "}}") -> list[Kind]:
+def kinds(text: str, left: str = "{{", right: str = "}}") -> list[Kind]:
     return [token.kind for token in tokens(text, left, right)]
 
 
+def inside(action: str) -> list[tuple[Kind, str]]:
+    """The tokens of an action, without its delimiters and the end."""
+    return [(token.kind, token.text) for token in list(tokens(f"{{{{{action}}}}}"))[1:-2]]
+
+
+def fault(text: str) -> tuple[str, int]:
+    """What is wrong with a text, and at which line."""
+    last = list(tokens(text))[-1]
+    assert last.kind is Kind.ERROR
+    return last.text, last.line
+
+
 def test_text_and_actions_alternate() -> None:
-    assert _kinds("a{{ .b }}c") == [
+    assert kinds("a{{ .b }}c") == [
         Kind.TEXT,
         Kind.LEFT_DELIM,
         Kind.SPACE,
@@ -24,12 +35,59 @@ def test_text_and_actions_alternate() -> None:
     ]
 
 
-def test_trim_markers_take_the_space_around_them() -> None:
-    assert [token.text for token in tokens("a \n {{- 1 -}} \n b") if token.kind is Kind.TEXT] == ["a", "b"]
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (".x.y", [(Kind.FIELD, ".x"), (Kind.FIELD, ".y")]),
+        (".", [(Kind.DOT, ".")]),
+        ("$", [(Kind.VARIABLE, "$")]),
+        ("$x.y", [(Kind.VARIABLE, "$x"), (Kind.FIELD, ".y")]),
+        ("é", [(Kind.IDENTIFIER, "é")]),
+        ("true", [(Kind.BOOL, "true")]),
+        ("range", [(Kind.RANGE, "range")]),
+        ("'\\''", [(Kind.CHAR_CONSTANT, "'\\''")]),
+        ('"\\""', [(Kind.STRING, '"\\""')]),
+        ("`a\nb`", [(Kind.RAW_STRING, "`a\nb`")]),
+        (".5", [(Kind.NUMBER, ".5")]),
+        ("-1.5e3", [(Kind.NUMBER, "-1.5e3")]),
+        ("0x1p-2", [(Kind.NUMBER, "0x1p-2")]),
+        ("1_000i", [(Kind.NUMBER, "1_000i")]),
+        ("1+2i", [(Kind.COMPLEX, "1+2i")]),
+        (":=", [(Kind.DECLARE, ":=")]),
+        ("=|,%", [(Kind.ASSIGN, "="), (Kind.PIPE, "|"), (Kind.CHAR, ","), (Kind.CHAR, "%")]),
+        ("(a)", [(Kind.LEFT_PAREN, "("), (Kind.IDENTIFIER, "a"), (Kind.RIGHT_PAREN, ")")]),
+        ("a \t\r\nb", [(Kind.IDENTIFIER, "a"), (Kind.SPACE, " \t\r\n"), (Kind.IDENTIFIER, "b")]),
+    ],
+)
+def test_an_action_holds_words_numbers_strings_and_marks(action: str, expected: list[tuple[Kind, str]]) -> None:
+    assert inside(action) == expected
 
 
-def test_any_delimiters_delimit() -> None:
-    assert _kinds("[[ 1 ]]{{", "[[", "]]")[-2:] == [Kind.TEXT, Kind.EOF]
+def test_break_and_continue_are_words_where_functions_have_these_names() -> None:
+    assert inside("break") == [(Kind.BREAK, "break")]
+    named = [token.kind for token in tokens("{{break}}{{continue}}", words={"break"})]
+    assert (named[1], named[4]) == (Kind.IDENTIFIER, Kind.CONTINUE)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a \n {{- 1 -}} \n b", ["a", "b"]),
+        ("a {{1}} b", ["a ", " b"]),
+        ("a {{-1}} b", ["a ", " b"]),
+        ("  {{- 1}}", []),
+        ("a {{- /* c */ -}} b", ["a", "b"]),
+        ("a {{/* c */}} b", ["a ", " b"]),
+    ],
+)
+def test_trim_markers_take_the_space_around_them(text: str, expected: list[str]) -> None:
+    assert [token.text for token in tokens(text) if token.kind is Kind.TEXT] == expected
+
+
+@pytest.mark.parametrize(("left", "right"), [("[[", "]]"), ("<", ">"), ("é", "ü"), ("--", "--"), ("", "")])
+def test_any_delimiters_delimit(left: str, right: str) -> None:
+    text = f"a{left or '{{'} .x {right or '}}'}b"
+    assert kinds(text, left, right) == kinds("a{{ .x }}b")
 
 
 def test_positions_count_bytes_and_lines_count_from_one() -> None:
@@ -37,11 +95,30 @@ def test_positions_count_bytes_and_lines_count_from_one() -> None:
     assert (field.pos, field.line) == (6, 2)
 
 
-def test_a_fault_is_the_last_token() -> None:
-    found = list(tokens("{{ 'x"))
-    assert (found[-1].kind, found[-1].text) == (Kind.ERROR, "unterminated character constant")
-
-
-@given(st.text(alphabet="{}-/*.|$()\"'`ab1 \n:=,", max_size=40))
-def test_every_text_ends_in_the_end_or_a_fault(text: str) -> None:
-    assert list(tokens(text))[-1].kind in (Kind.EOF, Kind.ERROR)
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        ("{{", "unclosed action", 1),
+        ("{{\n\n", "unclosed action", 3),
+        ("{{(}}", "unclosed left paren", 1),
+        ("{{)}}", "unexpected right paren", 1),
+        ("{{:}}", "expected :=", 1),
+        ("{{'x", "unterminated character constant", 1),
+        ("{{'x\n'}}", "unterminated character constant", 1),
+        ('{{"x\n"}}', "unterminated quoted string", 1),
+        ('{{"x\\', "unterminated quoted string", 1),
+        ("{{`x", "unterminated raw quoted string", 1),
+        ("{{/* c", "unclosed comment", 1),
+        ("{{/* c */ x}}", "comment ends before closing delimiter", 1),
+        ("{{1a}}", 'bad number syntax: "1a"', 1),
+        ("{{1+2}}", 'bad number syntax: "1+2"', 1),
+        ("{{a&}}", "bad character U+0026 '&'", 1),
+        ("{{.a%}}", "bad character U+0025 '%'", 1),
+        ("{{$a\u200b}}", "bad character U+200B", 1),
+        ("{{☃}}", "unrecognized character in action: U+2603 '☃'", 1),
+        ("{{\x00}}", "unrecognized character in action: U+0000", 1),
+        ("{{\u00a0}}", "unrecognized character in action: U+00A0", 1),
+    ],
+)
+def test_a_fault_is_the_last_token(text: str, reason: str, line: int) -> None:
+    assert fault(text) == (reason, line)

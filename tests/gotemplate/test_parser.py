@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.parser import parse
 from tests.gotemplate.recorded import cases
@@ -9,7 +10,14 @@ from tests.gotemplate.recorded import cases
 FUNCTIONS = frozenset({"print", "len", "index", "eq", "and"})
 
 
-def _source(text: str) -> str:
+class AnyName:
+    """Every name is a function."""
+
+    def __contains__(self, _name: object) -> bool:
+        return True
+
+
+def source(text: str) -> str:
     return str(parse("t", text, functions=FUNCTIONS)["t"].root)
 
 
@@ -18,33 +26,102 @@ def _source(text: str) -> str:
     [
         'a{{.x.y | print 1 "s"}}b',
         "{{if .a}}x{{else}}y{{end}}",
-        "{{range $i, $v := .l}}{{$v.x}}{{break}}{{end}}",
+        "{{range $i, $v := .l}}{{$v.x}}{{break}}{{continue}}{{end}}",
         "{{with $x := (index .m 1)}}{{$x}}{{end}}",
         "{{(index .m `k`).x}}",
         '{{template "t" .}}',
+        '{{template "t"}}',
+        "{{$x := 1}}{{$x = 2}}",
+        "{{nil | print}}{{true}}{{1+2i}}{{'a'}}",
     ],
 )
 def test_a_tree_prints_as_its_source(text: str) -> None:
-    assert _source(text) == text
+    assert source(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{- .a -}}", "{{.a}}"),
+        ("{{/* c */}}a", "a"),
+        ("{{if .a}}1{{else if .b}}2{{else}}3{{end}}", "{{if .a}}1{{else}}{{if .b}}2{{else}}3{{end}}{{end}}"),
+        ("{{with .a}}1{{else with .b}}2{{end}}", "{{with .a}}1{{else}}{{with .b}}2{{end}}{{end}}"),
+        ('{{block "b" .x}}1{{end}}', '{{template "b" .x}}'),
+        ('{{define "d"}}1{{end}}2', "2"),
+    ],
+)
+def test_what_is_short_for_something_prints_as_that(text: str, expected: str) -> None:
+    assert source(text) == expected
 
 
 def test_parsing_what_a_tree_prints_gives_the_tree_again() -> None:
     checked = 0
-    for case in cases("language"):
+    for case in (*cases("language"), *cases("typed"), *cases("random")):
         if "left" in case or case.get("stage") == "parse":
             continue
-        try:
-            printed = {name: str(tree.root) for name, tree in parse("t", case["template"], functions=_Any()).items()}
-        except ParseError:
-            continue
-        again = parse("t", printed["t"], functions=_Any())
-        assert str(again["t"].root) == printed["t"]
+        printed = str(parse("t", case["template"], functions=AnyName())["t"].root)
+        assert str(parse("t", printed, functions=AnyName())["t"].root) == printed
         checked += 1
-    assert checked > 1500
+    assert checked > 8000
 
 
-class _Any:
-    """Every name is a function."""
+def test_definitions_are_trees_of_their_own() -> None:
+    trees = parse("t", '{{define "a"}}1{{end}}2{{block "b" .}}3{{end}}', functions=FUNCTIONS)
+    assert {name: str(tree.root) for name, tree in trees.items()} == {"a": "1", "b": "3", "t": '2{{template "b" .}}'}
+    assert {tree.parse_name for tree in trees.values()} == {"t"}
 
-    def __contains__(self, _name: object) -> bool:
-        return True
+
+def test_an_empty_definition_gives_way_to_another() -> None:
+    text = '{{define "a"}} {{end}}{{define "a"}}1{{end}}{{define "a"}}{{/* c */}}{{end}}'
+    assert str(parse("t", text, functions=FUNCTIONS)["a"].root) == "1"
+    assert str(parse("t", '{{define "t"}}1{{end}} ', functions=FUNCTIONS)["t"].root) == "1"
+
+
+def test_a_definition_sees_neither_variables_nor_loops_around_it() -> None:
+    for text in ('{{$x := 1}}{{block "b" .}}{{$x}}{{end}}', '{{range .}}{{block "b" .}}{{break}}{{end}}{{end}}'):
+        with pytest.raises(ParseError):
+            parse("t", text, functions=FUNCTIONS)
+
+
+def test_a_long_chain_is_as_deep_as_it_is_long() -> None:
+    text = "{{if 1}}" + "{{else if 1}}" * 3000 + "{{end}}"
+    root = parse("t", text, functions=FUNCTIONS)["t"].root
+    assert isinstance(root.nodes[0], n.IfNode)
+    assert str(root) == "{{if 1}}" + "{{else}}{{if 1}}" * 3000 + "{{end}}" * 3001
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{{end}}", "1: unexpected {{end}}"),
+        ("{{else}}", "1: unexpected {{else}}"),
+        ("{{if .a}}", "1: unexpected EOF"),
+        ("{{if .a}}\n{{else}}\n{{else}}{{end}}", "3: expected end; found {{else}}"),
+        ("{{if}}{{end}}", "1: missing value for if"),
+        ("{{range}}{{end}}", "1: missing value for range"),
+        ("{{with}}{{end}}", "1: missing value for with"),
+        ("{{end 1}}", '1: unexpected "1" in end'),
+        ("{{if .a}}{{else 1}}{{end}}", '1: unexpected "1" in else'),
+        ("{{range .a}}{{else if .b}}{{end}}", "1: unexpected <if> in input"),
+        ("{{define}}{{end}}", '1: unexpected "}}" in define clause'),
+        ('{{define "a" .}}{{end}}', "1: unexpected <.> in define clause"),
+        ('{{define "a"}}{{else}}{{end}}', "1: unexpected {{else}} in define clause"),
+        ('{{define "a"}}', "1: unexpected EOF"),
+        ('{{define "a"}}1{{end}}{{define "a"}}2{{end}}', '1: template: multiple definition of template "a"'),
+        ("{{template}}", '1: unexpected "}}" in template clause'),
+        ("{{template .a}}", '1: unexpected ".a" in template clause'),
+        ('{{block "a"}}{{end}}', "1: missing value for block clause"),
+        ('{{block "a" .}}\n{{else}}{{end}}', "1: unexpected {{else}} in block clause"),
+        ("{{break}}", "1: {{break}} outside {{range}}"),
+        ("{{continue}}", "1: {{continue}} outside {{range}}"),
+        ("{{range .a}}{{break 1}}{{end}}", '1: unexpected "1" in {{break}}'),
+        ("{{if .a}}\n{{/* c", "2: unclosed comment in action started at t:1"),
+        ("{{.a\n", "2: unclosed action started at t:1"),
+        ('{{block "a" .}}\n{{/* c', "2: unclosed comment"),
+        ("{{if 1}}" * 61, "1: blocks nest too deeply"),
+    ],
+)
+def test_what_is_no_template_is_refused_with_gos_words(text: str, reason: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse("t", text, functions=FUNCTIONS)
+    assert str(caught.value) == f"template: t:{reason}"

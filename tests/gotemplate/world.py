@@ -153,8 +153,8 @@ METHODS: Final[dict[tuple[str, str], Callable[[Record], Func]]] = {
     ("main.User", "Nothing"): lambda _: Func("Nothing", "func() interface {}", lambda: None),
     ("main.User", "Accept"): lambda _: Func("Accept", "func(interface {}) (string, error)", _go_type),
     ("main.User", "Points"): lambda _: Func("Points", "func(main.Point) int", lambda p: p.values["X"] + p.values["Y"]),
-    ("main.Fault", "Error"): lambda f: Func("Error", "func() string", f.go_string),  # type: ignore[attr-defined]
-    ("main.Broken", "String"): lambda f: Func("String", "func() string", f.go_string),  # type: ignore[attr-defined]
+    ("main.Fault", "Error"): lambda f: Func("Error", "func() string", f.go_string),  # type: ignore[attr-defined] # a struct
+    ("main.Broken", "String"): lambda f: Func("String", "func() string", f.go_string),  # type: ignore[attr-defined] # a struct
 }
 
 

@@ -25,7 +25,7 @@ def test_every_function_answers_as_gos_does() -> None:
 
 
 def test_random_texts_have_their_length_and_alphabet() -> None:
-    random = randoms.Randoms(Random(7))  # noqa: S311
+    random = randoms.Randoms(Random(7))  # noqa: S311 -- a seed makes the test repeatable
     assert len(random.alpha(12)) == 12
     assert random.alpha(50).isalpha()
     assert random.numeric(50).isdigit()
