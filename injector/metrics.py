@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -25,6 +25,42 @@ CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 # From half a millisecond, as an injection takes, to the API server's longest timeout of 30 s; Istio's start at 100
 # ms, where every ordinary request is in the first.
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+_Series: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""A name, what it tells, and its labels."""
+
+_ASKED: Final = ("revision", "tag")
+COUNTERS: Final[tuple[_Series, ...]] = (
+    ("sidecar_injection_requests_total", "AdmissionReviews received.", _ASKED),
+    ("sidecar_injection_success_total", "Pods that were injected.", _ASKED),
+    ("sidecar_injection_failure_total", "Requests that were refused or failed, by reason.", (*_ASKED, "reason")),
+    ("sidecar_injection_skip_total", "Pods that were allowed without a sidecar, by reason.", (*_ASKED, "reason")),
+)
+STAGES: Final[_Series] = (
+    "sidecar_injection_time_seconds",
+    "How long requests took, by stage; stage `total` is all of it.",
+    ("stage", *_ASKED),
+)
+GAUGES: Final[tuple[_Series, ...]] = (
+    (
+        "injector_revision_config_valid",
+        "1 where what the source holds is what is served, 0 where it is broken.",
+        ("revision",),
+    ),
+    (
+        "injector_revision_loaded_timestamp_seconds",
+        "When the configuration that is served was loaded.",
+        ("revision",),
+    ),
+    (
+        "injector_revision_info",
+        "1 for each revision that is served, with the Istio it is of and the fingerprint of its configuration.",
+        ("revision", "istio_version", "fingerprint"),
+    ),
+    ("injector_tags_valid", "1 where every tag leads to a revision.", ()),
+    ("injector_build_info", "1, with the version.", ("version",)),
+)
 
 
 class Outcome(Enum):
@@ -51,54 +87,13 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
         self._registry = registry
-        asked = ("revision", "tag")
-        self._requests = Counter(
-            "sidecar_injection_requests_total", "AdmissionReviews received.", asked, registry=registry
+        self._requests, success, failure, skip = (Counter(*each, registry=registry) for each in COUNTERS)
+        self._outcomes = {Outcome.SUCCESS: success, Outcome.FAILURE: failure, Outcome.SKIP: skip}
+        self._seconds = Histogram(*STAGES, buckets=BUCKETS, registry=registry)
+        self._valid, self._loaded, self._info, self._tags_valid, build = (
+            Gauge(*each, registry=registry) for each in GAUGES
         )
-        self._outcomes = {
-            Outcome.SUCCESS: Counter(
-                "sidecar_injection_success_total", "Pods that were injected.", asked, registry=registry
-            ),
-            Outcome.FAILURE: Counter(
-                "sidecar_injection_failure_total",
-                "Requests that were refused or failed, by reason.",
-                (*asked, "reason"),
-                registry=registry,
-            ),
-            Outcome.SKIP: Counter(
-                "sidecar_injection_skip_total",
-                "Pods that were allowed without a sidecar, by reason.",
-                (*asked, "reason"),
-                registry=registry,
-            ),
-        }
-        self._seconds = Histogram(
-            "sidecar_injection_time_seconds",
-            "How long requests took, by stage; stage `total` is all of it.",
-            ("stage", *asked),
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._valid = Gauge(
-            "injector_revision_config_valid",
-            "1 where what the source holds is what is served, 0 where it is broken.",
-            ("revision",),
-            registry=registry,
-        )
-        self._loaded = Gauge(
-            "injector_revision_loaded_timestamp_seconds",
-            "When the configuration that is served was loaded.",
-            ("revision",),
-            registry=registry,
-        )
-        self._info = Gauge(
-            "injector_revision_info",
-            "1 for each revision that is served, with the Istio it is of and the fingerprint of its configuration.",
-            ("revision", "istio_version", "fingerprint"),
-            registry=registry,
-        )
-        self._tags_valid = Gauge("injector_tags_valid", "1 where every tag leads to a revision.", registry=registry)
-        Gauge("injector_build_info", "1, with the version.", ("version",), registry=registry).labels(version).set(1)
+        build.labels(version).set(1)
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:

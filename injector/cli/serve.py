@@ -114,15 +114,15 @@ def _revision_settings(settings: Settings) -> dict[str, Any]:
 def _serve(settings: Settings, source: RevisionSource) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415
+    from prometheus_client import CollectorRegistry
 
-    from injector.cli.version import own_version  # noqa: PLC0415
-    from injector.metrics import Metrics  # noqa: PLC0415
-    from injector.revisions.registry import Registry  # noqa: PLC0415
-    from injector.revisions.reload import Loader  # noqa: PLC0415
-    from injector.webhook.server import Listeners, Services, serve  # noqa: PLC0415
-    from injector.webhook.status import revision_rows  # noqa: PLC0415
-    from injector.webhook.tls import server_context  # noqa: PLC0415
+    from injector.cli.version import own_version
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
+    from injector.revisions.reload import Loader
+    from injector.webhook.server import Listeners, Services, serve
+    from injector.webhook.status import revision_rows
+    from injector.webhook.tls import server_context
 
     tls = None
     if settings.tls_cert_file is not None and settings.tls_key_file is not None:

@@ -15,7 +15,7 @@ def shortest_digits(value: float, size: int) -> tuple[str, int]:
         text = next(
             text
             for places in range(9)
-            if struct.pack("f", float(text := f"{value:.{places}e}")) == packed or places == 8  # noqa: PLR2004
+            if struct.pack("f", float(text := f"{value:.{places}e}")) == packed or places == 8  # noqa: PLR2004 - a float32 has nine digits
         )
     else:
         text = f"{value:.{max(_significant(repr(value)) - 1, 0)}e}"

@@ -182,7 +182,7 @@ class _Lexer:
             return self.space
         state = self._STARTS.get(char)
         if state is not None:
-            return state.__get__(self)()  # type: ignore[no-any-return]
+            return state.__get__(self)()  # type: ignore[no-any-return] # __get__ binds it
         if char.isdigit() and char.isascii():
             self.pos -= 1
             return self.number()

@@ -153,7 +153,7 @@ def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origi
 def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> dict[str, Template]:
     if settings.engine == "jinja2":
         # Jinja2 takes longer to load than a whole injection; revisions of Istio's own do not need it.
-        from injector.istio.jinja import compile_jinja_templates  # noqa: PLC0415
+        from injector.istio.jinja import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
 
         return compile_jinja_templates(config.templates, minor)
     functions = go_functions(minor, settings.env, with_sprig=minor >= _SPRIG_SINCE)

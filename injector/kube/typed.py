@@ -200,8 +200,7 @@ def _list_decoder(type_name: str, element_type: str, options: _Options) -> Decod
         result: list[Any] = []
         try:
             for item in value:
-                # Not a comprehension: the length is the place of an error.
-                result.append(zero() if item is None else decode_item(item))  # noqa: PERF401
+                result.append(zero() if item is None else decode_item(item))  # noqa: PERF401 -- its length places an error
         except (TypeMismatchError, _PlacedError) as error:
             error.path.insert(0, len(result))
             raise

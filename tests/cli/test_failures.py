@@ -35,7 +35,7 @@ def test_a_fault_of_the_injector_says_so() -> None:
 
 def test_the_traceback_comes_first_where_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        raise ConfigError("is empty")  # noqa: TRY301
+        raise ConfigError("is empty")  # noqa: TRY301 -- a traceback needs a raise
     except ConfigError as error:
         failure_of(error, command="injector", verbose=True).show()
 

@@ -60,7 +60,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
 
     assert path.read_text() == "new\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert os.listdir(tmp_path) == ["out.yaml"]  # noqa: PTH208
+    assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
 
 
 def test_a_new_file_has_the_mode_that_the_user_gives_files(tmp_path: Path) -> None:
@@ -98,4 +98,4 @@ def test_a_place_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Pa
         write("x", tmp_path / name)
 
     assert caught.value.exit_code == 1
-    assert os.listdir(tmp_path) == []  # noqa: PTH208
+    assert list(tmp_path.iterdir()) == []

@@ -53,19 +53,19 @@ def test_a_revision_that_cannot_be_read_says_why(name: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):  # noqa: RUF043
+    with pytest.raises(UsageError, match=r"^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):
         picked(STATE, "nope", where="x")
 
 
 def test_without_a_name_and_a_default_the_flag_is_asked_for() -> None:
-    with pytest.raises(UsageError, match="^x: no revision is the default; give --revision NAME; known are a, b"):  # noqa: RUF043
+    with pytest.raises(UsageError, match=r"^x: no revision is the default; give --revision NAME; known are a, b"):
         picked(STATE, None, where="x")
 
 
 def test_an_unknown_name_may_be_a_tag_that_could_not_be_read() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("tags.yaml is broken"))
 
-    with pytest.raises(ConfigError, match="tags.yaml is broken"):  # noqa: RUF043
+    with pytest.raises(ConfigError, match=r"tags\.yaml is broken"):
         picked(state, "prod", where="x")
 
 
@@ -95,7 +95,7 @@ def test_values_and_flags_stand_in_for_those_of_a_folder(folder: Path) -> None:
 def test_a_file_that_stands_in_is_named_by_its_errors(folder: Path) -> None:
     (folder / "values.json").write_text("{")
 
-    with pytest.raises(DataError, match="values.json"):  # noqa: RUF043
+    with pytest.raises(DataError, match=r"values\.json"):
         select(revisions_dir=folder / "revisions", values=folder / "values.json")
 
 

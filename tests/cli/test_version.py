@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.version import metadata, own_version  # type: ignore[attr-defined]
+from injector.cli.version import own_version
 
 if TYPE_CHECKING:
     import pytest

@@ -30,7 +30,7 @@ def test_texts_become_a_revision() -> None:
 )
 def test_a_text_that_cannot_be_used_is_named(fields: dict[str, object], says: str) -> None:
     with pytest.raises(DataError) as caught:
-        build(make_raw("a", **fields))  # type: ignore[arg-type]
+        build(make_raw("a", **fields))  # type: ignore[arg-type] # a table of keywords
 
     assert str(caught.value).startswith(says)
     assert caught.value.hint

@@ -178,7 +178,7 @@ async def test_json_is_taken_with_a_charset_and_without(client: Client, content_
     ],
     ids=lambda value: "" if isinstance(value, bytes | dict) else None,
 )
-async def test_what_is_no_review_is_refused_by_its_status_and_counted(  # noqa: PLR0913, PLR0917
+async def test_what_is_no_review_is_refused_by_its_status_and_counted(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
     client: Client,
     collector: CollectorRegistry,
     data: bytes,

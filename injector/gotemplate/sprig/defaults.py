@@ -146,7 +146,7 @@ def _joined(opening: str, parts: list[str], closing: str, newline: str, inner: s
 def json_float(value: float) -> str:
     """Return a float64 as encoding/json prints it."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
-        raise FuncError(f"json: unsupported value: {'NaN' if value != value else '+Inf' if value > 0 else '-Inf'}")  # noqa: PLR0124
+        raise FuncError(f"json: unsupported value: {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}")
     sign = "-" if str(value).startswith("-") else ""
     digits, power = shortest_digits(abs(value), 64)
     if value and not -6 <= power < 21:  # noqa: PLR2004 - encoding/json's own limits

@@ -37,7 +37,7 @@ _FAULTS: Final = {
 # Imported on first use: a template without regular expressions should not pay for loading the engine.
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Any:
-    import re2  # noqa: PLC0415
+    import re2  # noqa: PLC0415 -- see above
 
     options = re2.Options()
     options.log_errors = False
