@@ -50,7 +50,10 @@ def _raw(selection: Selection) -> RawRevision:
             raise UsageError(
                 "--revisions-dir and --injectConfigFile name two configurations", hint="give one of the two"
             )
-        return SingleSource(selection.config, name=selection.revision or DEFAULT_NAME).read().revisions[0]
+        if selection.revision is not None:
+            return SingleSource(selection.config, name=selection.revision).read().revisions[0]
+        # As istioctl's, kube-inject without --revision names none; templates of 1.9 and later write `default` for that.
+        return SingleSource(selection.config, name=DEFAULT_NAME, settings={"revision": ""}).read().revisions[0]
     source = embedded_source() if selection.revisions_dir is None else DirectorySource(selection.revisions_dir)
     return picked(source.read(), selection.revision, where=str(source.path))
 

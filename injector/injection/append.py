@@ -24,6 +24,7 @@ from injector.injection.data import template_data
 from injector.injection.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
+from injector.istio.podfields import missing_fields
 from injector.kube.serial import go_json
 from injector.kube.typed import normalise
 
@@ -64,7 +65,9 @@ def inject_appending(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple
 def _spec(params: Parameters, pod: c.Pod) -> AppendSpec:
     behaviours = params.revision.behaviours
     text = params.revision.templates[SIDECAR_TEMPLATE_NAME].render(template_data(params, pod))
-    spec = read_append_spec(text, where=f"revision {params.revision.name}, rendered template")
+    spec = read_append_spec(
+        text, missing_fields(params.revision.minor), where=f"revision {params.revision.name}, rendered template"
+    )
     if behaviours.concurrency_args:
         spec = with_concurrency(spec)
     return with_cluster_env(spec, _cluster_envs(params))

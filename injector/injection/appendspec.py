@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, OverlayError
 from injector.injection import containers as c
+from injector.kube.pruning import pruned
 from injector.kube.quantity import parse_quantity
 from injector.kube.serial import load_yaml
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from injector.kube.pruning import FieldName
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path, no secret
+_LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets", "dnsConfig")
 _CONCURRENCY = re.compile(r"-{1,2}concurrency(?:=(\d+))?", re.ASCII)
 _STATUS_PORT = re.compile(r"-{1,2}statusPort(?:=(\d+))?", re.ASCII)
 
@@ -38,8 +43,8 @@ class AppendSpec:
     redirect_annotations: Mapping[str, str]
 
 
-def read_append_spec(text: str, *, where: str) -> AppendSpec:
-    """Read rendered text.
+def read_append_spec(text: str, missing: AbstractSet[FieldName] = frozenset(), *, where: str) -> AppendSpec:
+    """Read rendered text; ``missing`` are the fields that the minor's Kubernetes does not know.
 
     Raises:
         OverlayError: it is no YAML mapping, or a list holds something else than its objects.
@@ -51,18 +56,12 @@ def read_append_spec(text: str, *, where: str) -> AppendSpec:
                 "the rendered text is not a mapping", where=where, hint="a template renders lists to append"
             )
         by_key = {str(key).lower(): value for key, value in raw.items()}
-        spec = normalise(
-            {
-                key: by_key[key.lower()]
-                for key in ("initContainers", "containers", "volumes", "imagePullSecrets", "dnsConfig")
-                if by_key.get(key.lower()) is not None
-            },
-            "v1.PodSpec",
-        )
+        lists = {key: by_key[key.lower()] for key in _LISTS if by_key.get(key.lower()) is not None}
+        spec = normalise(pruned(lists, "v1.PodSpec", missing), "v1.PodSpec", coerce=True)
     except DataError as error:
         raise OverlayError(
             f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
-            where=error.where or where,
+            where=f"{where}, {error.where}" if error.where and error.where != where else where,
             hint="look at the annotations that the template pastes into its text",
         ) from error
     return AppendSpec(
@@ -98,9 +97,9 @@ def status_port(spec: AppendSpec) -> int:
 
 
 def _number(container: c.Container, flag: re.Pattern[str]) -> int | None:
-    args = [str(item).strip() for item in container.get("args") or ()]
+    args = [str(item) for item in container.get("args") or ()]
     for index, text in enumerate(args):
-        match = flag.fullmatch(text)
+        match = flag.fullmatch(text.strip())
         if match is not None:
             value = match[1] or (args[index + 1] if index + 1 < len(args) else "")
             return int(value) if value.isascii() and value.isdigit() else None

@@ -13,6 +13,8 @@ from injector.injection import containers as c
 from injector.kube.quantity import parse_quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from injector.injection.parameters import Parameters
     from injector.istio.minor import Minor
 
@@ -28,27 +30,31 @@ def estimated_concurrency(params: Parameters) -> int:
     concurrency = params.proxy_config.concurrency
     if concurrency is None:
         return _DEFAULT
-    return concurrency or _cpus(params) or _DEFAULT
+    if concurrency > 0:
+        return concurrency
+    cpus = (_rounded_up(quantity) for quantity in _cpus(params))
+    return next((each for each in cpus if each is not None), _DEFAULT)
 
 
-def _cpus(params: Parameters) -> int:
+def _cpus(params: Parameters) -> Iterator[str]:
+    """Yield what says how many CPUs the proxy gets: an annotation alone, or the values' limit and then their request."""
     annotations = c.annotations_of(params.pod)
-    for name in _ANNOTATIONS:
-        if name in annotations:
-            return _rounded_up(annotations[name])
+    annotated = [annotations[name] for name in _ANNOTATIONS if name in annotations]
+    if annotated:
+        yield annotated[0]
+        return
     resources = _at(params.revision.values.tree, "global", "proxy", "resources")
     for kind in ("limits", "requests"):
         cpu = _at(resources, kind, "cpu")
-        if cpu:
-            return _rounded_up(cpu if isinstance(cpu, str) else f"{cpu:g}")
-    return 0
+        if cpu is not None:
+            yield cpu if isinstance(cpu, str) else f"{cpu:g}"
 
 
-def _rounded_up(quantity: str) -> int:
+def _rounded_up(quantity: str) -> int | None:
     try:
         return math.ceil(parse_quantity(quantity))
     except DataError:
-        return 0
+        return None
 
 
 def _at(tree: Any, *path: str) -> Any:

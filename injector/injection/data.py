@@ -5,7 +5,7 @@ Follows ``SidecarTemplateData``, ``ProxyImage`` and ``imageURL`` in pkg/kube/inj
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Int64
 from injector.injection import containers as c
@@ -33,7 +33,7 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
         {
             "TypeMeta": string_struct("v1.TypeMeta", Kind=workload.kind, APIVersion=workload.api_version),
             "DeploymentMeta": _deployment_meta(params),
-            "ObjectMeta": view("v1.ObjectMeta", stripped.get("metadata") or {}),
+            "ObjectMeta": view("v1.ObjectMeta", _seen(stripped.get("metadata") or {}, params.hidden_label)),
             "Spec": view("v1.PodSpec", stripped.get("spec") or {}),
             "ProxyConfig": params.proxy_config.proxy_config,
             "MeshConfig": params.mesh_in_data.mesh_pointer,
@@ -50,6 +50,13 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
         # A Jinja2 revision is ours or the user's own: no minor of Istio limits what it sees.
         only=None if revision.engine == "jinja2" else revision.behaviours.template_fields,
     )
+
+
+def _seen(metadata: dict[str, Any], hidden_label: str) -> dict[str, Any]:
+    labels = metadata.get("labels") or {}
+    if not hidden_label or hidden_label not in labels:
+        return metadata
+    return {**metadata, "labels": {key: value for key, value in labels.items() if key != hidden_label}}
 
 
 def _deployment_meta(params: Parameters) -> Struct:

@@ -48,7 +48,7 @@ def inject_object(revision: Revision, obj: dict[str, Any], *, warn: Callable[[st
     if obj.get("kind") == "List":
         items = [_inject_item(revision, item, warn) for item in obj.get("items") or []]
         return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
-    obj = normalise(obj, type_name)
+    obj = normalise(obj, type_name, coerce=True)
     path = pod_template_path(obj)
     if path is None:
         return None
@@ -59,6 +59,11 @@ def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> di
     printed: dict[str, Any] = go_encode(
         obj, type_name, creation_timestamp=revision.behaviours.kube_inject_creation_timestamp
     )
+    spec = printed.get("spec")
+    if not revision.behaviours.kube_inject_selector and isinstance(spec, dict) and "selector" in spec:
+        # Of the workload kinds, only those of apps print one that is not there.
+        kept = {key: value for key, value in spec.items() if (key, value) != ("selector", None)}
+        printed = {**printed, "spec": kept}
     return printed
 
 

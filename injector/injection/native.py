@@ -25,9 +25,11 @@ def native_sidecar(revision: Revision) -> bool:
     With ``auto`` every node must be new enough; with no nodes known it is off, as in Istio without a cluster to ask.
     """
     behaviours = revision.behaviours
-    mode = revision.env.get(FEATURE, behaviours.native_sidecars).lower()
-    if mode != "auto" or not behaviours.native_sidecar_nodes:
+    mode = revision.env.get(FEATURE, behaviours.native_sidecars)
+    if not behaviours.native_sidecar_nodes:
         return parse_bool(mode) is True
+    if mode != "auto":
+        return mode == "true"
     return bool(revision.node_versions) and all(_supports(version) for version in revision.node_versions)
 
 

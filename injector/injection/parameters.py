@@ -29,7 +29,8 @@ class Parameters:
     ``workload`` owns the pod, ``owner_meta`` is its metadata as templates see it. ``mesh`` is what the mesh config says and
     ``proxy_config`` the facts of the pod's own ProxyConfig: the two differ where a pod has the annotation
     ``proxy.istio.io/config`` and comes by the webhook; ``mesh_in_data`` is the one that templates see. ``default_templates``
-    are those of a pod that names none; ``injected_annotations`` is empty for kube-inject, as in Istio.
+    are those of a pod that names none; ``injected_annotations`` is empty for kube-inject, as in Istio. Templates do not see the pod's
+    label ``hidden_label``.
     """
 
     revision: Revision
@@ -45,6 +46,7 @@ class Parameters:
     native_sidecar: bool
     proxy_envs: Mapping[str, str]
     namespace_meta: Mapping[str, Any] | None = None
+    hidden_label: str = ""
 
     @property
     def hold_application(self) -> bool:

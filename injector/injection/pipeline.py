@@ -6,7 +6,7 @@ Follows ``Webhook.inject`` and ``injectPod`` in pkg/kube/inject/webhook.go (1.30
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError
 from injector.injection import containers as c
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.istio.revision import Revision
+    from injector.kube.pods import WorkloadMeta
 
-PROXY_CONFIG = "proxy.istio.io/config"
+PROXY_CONFIG: Final = "proxy.istio.io/config"
+_DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
 def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped:
@@ -95,12 +97,13 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
     """Gather what the webhook injects ``pod`` with: the pod's ProxyConfig annotation shapes the proxy, not the mesh."""
     namespace_meta = facts.namespace_meta if revision.openshift else None
     overlaid = overlaid_mesh(revision, pod)
-    workload = workload_of(pod)
+    workload = workload_of(pod, revision.behaviours.owner_rules)
+    of_config = workload.kind == "DeploymentConfig"
     return Parameters(
         revision=revision,
         pod=pod,
         workload=workload,
-        owner_meta={**pod["metadata"], "name": workload.name, "namespace": workload.namespace},
+        owner_meta=_owner_meta(revision, pod, workload),
         mesh=revision.mesh,
         mesh_in_data=overlaid if revision.behaviours.mesh_overlay_in_data else revision.mesh,
         proxy_config=overlaid,
@@ -110,7 +113,18 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         native_sidecar=native_sidecar(revision),
         proxy_envs=cluster_envs(revision, pod, facts.proxy_envs),
         namespace_meta=namespace_meta,
+        hidden_label=_DEPLOYMENT_CONFIG if of_config and revision.behaviours.hides_deployment_config else "",
     )
+
+
+def _owner_meta(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[str, Any]:
+    """Return the metadata of a pod's workload as templates see it: the pod's own, under the workload's name."""
+    meta = {**pod["metadata"], "name": workload.name, "namespace": workload.namespace}
+    if revision.behaviours.owner_meta_bare:
+        meta.pop("ownerReferences", None)
+        if workload.kind == "DeploymentConfig" and "labels" in meta:
+            meta["labels"] = {key: value for key, value in meta["labels"].items() if key != _DEPLOYMENT_CONFIG}
+    return meta
 
 
 def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:

@@ -97,7 +97,7 @@ def keep_env_order(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     if STATUS not in c.annotations_of(params.pod) or before is None or after is None:
         return pod
     old, new = before.get("env") or [], after.get("env") or []
-    same = len(old) == len(new) and all(item in old for item in new)
+    same = len(old) == len(new) and all(item in old for item in new) and all(item in new for item in old)
     return c.with_container(pod, {**after, "env": old}) if same and old != new else pod
 
 

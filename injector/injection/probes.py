@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import DataError
+from injector.errors import DataError, ManifestError
 from injector.injection import containers as c
 from injector.injection.status import STATUS
 from injector.istio.annotations import parse_bool
 from injector.kube.serial import load_json
-from injector.kube.typed import go_struct_json
+from injector.kube.typed import go_struct_json, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -164,9 +164,10 @@ def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
     if sidecar is None or not (rewrite.by_default if asked is None else asked):
         return pod
     probed = [item for kind in rewrite.kinds for item in c.containers_of(pod, kind)]
-    injected_before = rewrite.merges and STATUS in annotations
+    injected_before = STATUS in annotations
     probers = rewrite.probers(probed, status_port, injected_before=injected_before)
     if probers:
+        injected_before = injected_before and rewrite.merges
         pod = c.with_container(pod, _with_probers(sidecar, probers, rewrite, injected_before=injected_before))
     changed = {
         kind: rewrite.redirected(c.containers_of(pod, kind), annotations, status_port)
@@ -201,24 +202,30 @@ def _with_probers(
 
 
 def _decoded(text: str) -> dict[str, str] | None:
+    """Return the probers noted in JSON by URL, each as JSON again; None where Go could not decode them."""
     try:
         raw = load_json(text)
+        if raw is None:
+            return {}
+        return {url: _prober_json(prober) for url, prober in raw.items()} if isinstance(raw, dict) else None
     except DataError:
         return None
-    if not isinstance(raw, dict) or not all(isinstance(item, dict) for item in raw.values()):
-        return None
-    return {url: _prober_json(prober) for url, prober in raw.items()}
 
 
-def _prober_json(prober: Mapping[str, Any]) -> str:
+def _prober_json(prober: Any) -> str:
+    if prober is None:
+        return "null"
+    if not isinstance(prober, dict):
+        raise ManifestError("a prober is an object")
     parts = [
-        f'"{name}":{go_struct_json(prober[name], kind)}'
+        f'"{name}":{go_struct_json(normalise(prober[name], kind), kind)}'
         for name, kind in _ACTIONS.items()
         if prober.get(name) is not None
     ]
-    if prober.get("timeoutSeconds"):
-        parts.append(f'"timeoutSeconds":{prober["timeoutSeconds"]}')
-    return "{" + ",".join(parts) + "}"
+    timeout = prober.get("timeoutSeconds") or 0
+    if type(timeout) is not int:
+        raise ManifestError("a prober's timeoutSeconds is a number")
+    return "{" + ",".join([*parts, f'"timeoutSeconds":{timeout}'] if timeout else parts) + "}"
 
 
 def joined(probers: Mapping[str, str]) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
+from injector.istio.podfields import missing_fields
+from injector.kube.pruning import pruned
 from injector.kube.serial import load_yaml
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise
@@ -92,7 +94,15 @@ def _overlay(revision: Revision, template: Template, name: str, data: TemplateDa
         ) from error
     if not isinstance(overlay, dict | None):
         raise OverlayError("the rendered text is not a mapping", where=where, hint="a template renders a part of a Pod")
-    return overlay or {}
+    return _known(revision, overlay or {})
+
+
+def _known(revision: Revision, overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return what Istio's types know of an overlay; a Jinja2 revision belongs to no minor, so it may render what it likes."""
+    if revision.engine == "jinja2":
+        return overlay
+    known: dict[str, Any] = pruned(overlay, "v1.Pod", missing_fields(revision.minor))
+    return known
 
 
 def _applied(revision: Revision, name: str, pod: c.Pod, overlay: dict[str, Any]) -> c.Pod:

@@ -48,7 +48,9 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
         raw = load_json(text)
     except DataError:
         return None
-    if not isinstance(raw, dict):
+    if raw is None:
+        return InjectionStatus()
+    if not isinstance(raw, dict) or not isinstance(raw.get("revision"), str | None):
         return None
     names = [_names(raw.get(key)) for key in _LISTS]
     known = [item for item in names if item is not None]
@@ -58,8 +60,8 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
 def _names(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return ()
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
+    if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
+        return tuple(item or "" for item in value)
     return None
 
 

@@ -33,7 +33,7 @@ BEFORE_STATUS: Final = InjectionStatus(
 
 PROBERS: Final = "ISTIO_KUBE_APP_PROBERS"
 SCRAPE: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
-_PROBER: Final = re.compile(r"/app-health/([^/]+)/(readyz|livez|startupz|prestopz|poststartz)")
+_PROBER: Final = re.compile(r"/app-(?:health|lifecycle)/([^/]+)/(readyz|livez|startupz|prestopz|poststartz)")
 _PROBE_FIELDS: Final = {"readyz": "readinessProbe", "livez": "livenessProbe", "startupz": "startupProbe"}
 _HOOK_FIELDS: Final = {"prestopz": "preStop", "poststartz": "postStart"}
 _HANDLERS: Final = ("httpGet", "tcpSocket", "grpc")
@@ -111,7 +111,7 @@ def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
     """Return the pod with the probes and hooks that the agent ran for it back in its containers."""
     for path, prober in probers.items():
         match = _PROBER.fullmatch(path)
-        container = None if match is None else c.find(match[1], c.containers_of(pod))
+        container = None if match is None else c.find_in_pod(match[1], pod)
         if match is not None and container is not None and isinstance(prober, dict):
             handler = {key: prober[key] for key in _HANDLERS if key in prober}
             pod = c.with_container(pod, _with_handler(container, match[2], handler))

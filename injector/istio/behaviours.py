@@ -5,10 +5,11 @@ Each row was read in Istio's code at the last tag of the minors around it (pkg/k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from injector.istio.minor import NEWEST, OLDEST, Minor
+from injector.kube.pods import OwnerRules
 
 _SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public"})
 _TRUTHY: Final = frozenset({"y", "yes", "true", "on"})
@@ -60,6 +61,10 @@ class Behaviours:
     prober_timeouts: bool
     prober_env_when_empty: bool
     probe_port_from_args: bool
+    owner_rules: OwnerRules
+    owner_meta_bare: bool
+    hides_deployment_config: bool
+    kube_inject_selector: bool
     kube_inject_patches: bool
     kube_inject_pull_secrets: bool
     kube_inject_redirect_annotations: bool
@@ -98,6 +103,8 @@ def _between(name: str, first: Minor, last: Minor) -> tuple[Row, Row, Row]:
     )
 
 
+_OWNERS_1_12: Final = OwnerRules(cron_job_version="batch/v1beta1", rollouts=False)
+_OWNERS_1_3: Final = replace(_OWNERS_1_12, hash_required=False, deployment_configs=False, job_digits=(10, 10))
 _DATA_1_0: Final = frozenset({"ObjectMeta", "Spec", "ProxyConfig", "MeshConfig"})
 _DATA_1_9: Final = _DATA_1_0 | {"DeploymentMeta", "Values", "TypeMeta", "Revision"}
 _DATA_1_22: Final = _DATA_1_9 | {"ProxyImage", "CompliancePolicy", "ProxyUID", "ProxyGID", "InboundTrafficPolicyMode"}
@@ -201,6 +208,20 @@ ROWS: Final[tuple[Row, ...]] = (
     *_between("prober_env_when_empty", (1, 1), (1, 7)),
     # The agent's port is that of the proxy's argument --statusPort, later that of the mesh config.
     *_between("probe_port_from_args", (1, 1), (1, 5)),
+    # How the webhook tells a pod's workload.
+    Row("owner_rules", OLDEST, (1, 2), OwnerRules(controllers=False)),
+    Row("owner_rules", (1, 3), (1, 5), replace(_OWNERS_1_3, job_digits=None)),
+    Row("owner_rules", (1, 6), (1, 7), _OWNERS_1_3),
+    Row("owner_rules", (1, 8), (1, 9), replace(_OWNERS_1_3, hash_required=True)),
+    Row("owner_rules", (1, 10), (1, 11), replace(_OWNERS_1_12, deployment_configs=False)),
+    Row("owner_rules", (1, 12), (1, 21), _OWNERS_1_12),
+    Row("owner_rules", (1, 22), NEWEST, OwnerRules()),
+    # .DeploymentMeta has no owners, and not the label deploymentconfig; from 1.22 on it is but a name and a namespace.
+    *_since("owner_meta_bare", (1, 11)),
+    # Templates do not see the label deploymentconfig of a pod that a DeploymentConfig made: Go's maps are shared.
+    *_between("hides_deployment_config", (1, 12), (1, 18)),
+    # kube-inject prints `selector: null` where a workload has none: apps/v1 wants one, its beta versions did not.
+    *_since("kube_inject_selector", (1, 2)),
     # kube-inject takes the webhook's way through a patch.
     *_since("kube_inject_patches", (1, 8)),
     *_since("kube_inject_pull_secrets", (1, 6)),

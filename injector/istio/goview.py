@@ -37,10 +37,14 @@ class GoStruct(Struct):
 
     def field(self, name: str) -> Any:
         """Return a field by its Go name, its zero value where the object has none; KeyError for no such field."""
-        field = struct_type(self._type).by_go[name]
-        if field.inline:
-            return view(field.type, self.data)
-        return wrap(field.type, self.data.get(field.json))
+        path = struct_type(self._type).go_path(name)
+        if not path:
+            raise KeyError(name)
+        data = self.data
+        for embedded in path[:-1]:
+            data = data if embedded.inline else data.get(embedded.json) or {}
+        field = path[-1]
+        return view(field.type, data) if field.inline else wrap(field.type, data.get(field.json))
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in the order of Go's declaration."""

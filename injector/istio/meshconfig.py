@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError
 from injector.istio.meshdefaults import default_mesh_config, default_proxy_config
-from injector.istio.proto import Message, format_duration, parse_message, to_json
-from injector.istio.protoschema import MESH_CONFIG, PROXY_CONFIG, message_type
+from injector.istio.proto import Message, parse_message, to_json
+from injector.istio.protoschema import mesh_config_type, message_type, proxy_config_type
+from injector.istio.wellknown import format_duration
 from injector.kube.serial import load_yaml
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
     if not isinstance(data, dict):
         raise ConfigError("a mesh config is a mapping", where=where, hint="give the key `mesh` of ConfigMap istio")
     defaults = default_mesh_config(minor)
-    merged = parse_message(MESH_CONFIG, data, base=defaults, where=where)
+    merged = parse_message(mesh_config_type(minor), data, base=defaults, where=where)
     overlay = data.get("defaultConfig")
     proxy = defaults["defaultConfig"]
     if overlay is not None:
@@ -80,7 +81,7 @@ def _merged_providers(defaults: list[Any], added: list[Any]) -> list[Any]:
 
 
 def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, where: str) -> dict[str, Any]:
-    merged = dict(parse_message(PROXY_CONFIG, overlay, base=base, where=where).values)
+    merged = dict(parse_message(proxy_config_type(minor), overlay, base=base, where=where).values)
     if minor >= _METADATA_MERGED and (base.get("proxyMetadata") or merged.get("proxyMetadata")):
         merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
     old, new = base.get("proxyHeaders"), merged.get("proxyHeaders")
@@ -107,7 +108,7 @@ def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
 
 def proto_to_json(message: Message, minor: Minor) -> str:
     """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
-    if message.kind is not message_type(PROXY_CONFIG):
+    if message.kind is not message_type(proxy_config_type(minor)):
         return to_json(message)
     defaults = default_proxy_config(minor)
     cleaned = {name for name, first, last in _CLEANED if first <= minor <= last}

@@ -38,7 +38,7 @@ def mesh_facts(mesh_config: Message) -> MeshFacts:
         mesh_config=mesh_config,
         mesh_pointer=Pointer("*v1alpha1.MeshConfig", mesh_config),
         proxy_config=proxy,
-        concurrency=_wrapped(_field(proxy, "Concurrency")),
+        concurrency=_number(_field(proxy, "Concurrency")),
         status_port=int(_field(proxy, "StatusPort") or 0),
         interception_mode=str(_field(proxy, "InterceptionMode") or "REDIRECT"),
         hold_application=bool(_wrapped(_field(proxy, "HoldApplicationUntilProxyStarts"))),
@@ -57,6 +57,11 @@ def _target(value: Any) -> Any:
 def _field(value: Any, name: str) -> Any:
     target = _target(value)
     return None if target is None else target.field(name)
+
+
+def _number(value: Any) -> int | None:
+    # A plain number up to 1.5, wrapped later.
+    return value if isinstance(value, int) else _wrapped(value)
 
 
 def _wrapped(value: Any) -> Any:

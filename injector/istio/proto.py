@@ -1,128 +1,39 @@
-"""Messages of istio.io/api: read from JSON, written as JSON, and seen by templates as Go's generated structs.
+"""Messages of istio.io/api, seen by templates as Go's generated structs: nil pointers, getters, oneofs and typed zero values.
 
-Follows golang/protobuf's jsonpb, by which Istio reads and writes its mesh config (pkg/util/protomarshal, 1.30.3): fields go by their
-JSON or their protobuf name, enums by name or number, durations as Go's; what a document sets replaces what was there, message by
-message; null leaves a field alone.
+``protojson`` reads and writes them, ``wellknown`` has the values that are no messages of istio.io/api.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ConfigError
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
-from injector.istio.duration import go_duration, json_duration, parse_duration
+from injector.istio.protojson import read_fields, write_fields
 from injector.istio.protoschema import DURATION, FREE_FORM, WRAPPERS, Field, MessageType, enum_type, message_type
+from injector.istio.wellknown import DurationValue, EnumValue, WrapperValue
 from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64, "uint32": Uint32, "uint64": Uint64}
-_RANGES: Final = {
-    "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-    "uint32": (0, 2**32 - 1),
-    "uint64": (0, 2**64 - 1),
-}
 
 
-class EnumValue(Int32):
-    """A value of an enumeration: a number that prints by its name."""
+def parse_message(
+    type_name: str, data: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, where: str = ""
+) -> Message:
+    """Read JSON data as a message on top of ``base``; unknown fields are ignored, as Istio ignores them.
 
-    _names: Mapping[int, str]
-    go_type: str  # type: ignore[misc] # each enumeration has its own; int leaves no room for slots
-
-    def __new__(cls, type_name: str, number: int) -> Self:
-        """Make the value ``number`` of the enumeration of that protobuf name."""
-        self = super().__new__(cls, number)
-        kind = enum_type(type_name)
-        self.go_type = kind.go_type
-        self._names = kind.names
-        return self
-
-    def go_string(self) -> str:
-        """Return the name; the number where the enumeration has none."""
-        return self._names.get(int(self), str(int(self)))
-
-    def __str__(self) -> str:
-        return self.go_string()
-
-    def method(self, name: str) -> Func | None:
-        """Return the method String."""
-        return Func(name, "func() string", self.go_string) if name == "String" else None
+    Raises:
+        ConfigError: a field has the wrong type; with its path.
+    """
+    kind = message_type(type_name)
+    return Message(kind, {**(base or {}), **read_fields(kind, data, where=where)})
 
 
-class DurationValue(Struct):
-    """A google.protobuf.Duration."""
-
-    __slots__ = ("nanoseconds",)
-
-    def __init__(self, nanoseconds: int) -> None:
-        self.nanoseconds = nanoseconds
-
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return "durationpb.Duration"
-
-    def field(self, name: str) -> Any:
-        """Return Seconds or Nanos."""
-        return dict(self.fields())[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield Seconds and Nanos."""
-        seconds = int(self.nanoseconds / 1_000_000_000)
-        yield "Seconds", Int64(seconds)
-        yield "Nanos", Int32(self.nanoseconds - seconds * 1_000_000_000)
-
-    def method(self, name: str) -> Func | None:
-        """Return the getters."""
-        found = dict(self.fields()).get(name.removeprefix("Get")) if name.startswith("Get") else None
-        return None if found is None else Func(name, "func() interface {}", lambda: found)
-
-    def go_string(self) -> str:
-        """Return it as protobuf's text format prints it."""
-        return " ".join(f"{name.lower()}:{int(value)}" for name, value in self.fields() if value)
-
-    def json_value(self) -> str:
-        """Return it as JSON."""
-        return json_duration(self.nanoseconds)
-
-
-class WrapperValue(Struct):
-    """A wrapped scalar, such as google.protobuf.BoolValue."""
-
-    __slots__ = ("_go_type", "value")
-
-    def __init__(self, go_type: str, value: Any) -> None:
-        self._go_type = go_type
-        self.value = value
-
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return self._go_type
-
-    def field(self, name: str) -> Any:
-        """Return Value."""
-        return dict(self.fields())[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield Value."""
-        yield "Value", self.value
-
-    def method(self, name: str) -> Func | None:
-        """Return GetValue."""
-        return Func(name, "func() interface {}", lambda: self.value) if name == "GetValue" else None
-
-    def go_string(self) -> str:
-        """Return it as protobuf's text format prints it."""
-        return f"value:{str(self.value).lower() if isinstance(self.value, bool) else self.value}" if self.value else ""
-
-    def json_value(self) -> Any:
-        """Return it as JSON."""
-        return self.value
+def to_json(message: Message) -> str:
+    """Return a message as jsonpb prints it: compact, in declaration order, zero values left out."""
+    return go_json(message.json_value())
 
 
 class MessagePointer(Pointer):
@@ -202,7 +113,7 @@ class Message(Struct):
 
     def json_value(self) -> dict[str, Any]:
         """Return the message as JSON data, set fields in declaration order."""
-        return _json_message(self.kind, self.values)
+        return write_fields(self.kind, self.values)
 
 
 class OneofValue(Struct):
@@ -272,150 +183,3 @@ def _scalar(kind: str, value: Any) -> Any:
     if value is not None:
         return value
     return {"string": "", "bool": False, "double": 0.0, "float": 0.0, "bytes": ""}[kind]
-
-
-# --- reading
-
-
-def parse_message(
-    type_name: str, data: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, where: str = ""
-) -> Message:
-    """Read JSON data as a message on top of ``base``; unknown fields are ignored, as Istio ignores them.
-
-    Raises:
-        ConfigError: a field has the wrong type; with its path.
-    """
-    kind = message_type(type_name)
-    return Message(kind, {**(base or {}), **_parsed_fields(kind, data, where, "")})
-
-
-def _parsed_fields(kind: MessageType, data: Any, where: str, path: str) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise _wrong(where, path, f"a {kind.name.rpartition('.')[2]}", data)
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        field = kind.by_json.get(key)
-        if field is None or value is None:
-            continue
-        if field.oneof:
-            found = {name: item for name, item in found.items() if kind.by_json[name].oneof != field.oneof}
-        found[field.json] = _parsed(field, value, where, f"{path}.{key}" if path else key)
-    return found
-
-
-def _parsed(field: Field, value: Any, where: str, path: str) -> Any:
-    if field.map_key:
-        if not isinstance(value, dict):
-            raise _wrong(where, path, "a mapping", value)
-        return {str(key): _parsed_element(field, item, where, f"{path}.{key}") for key, item in value.items()}
-    if field.repeated:
-        if not isinstance(value, list):
-            raise _wrong(where, path, "a list", value)
-        return [_parsed_element(field, item, where, f"{path}[{index}]") for index, item in enumerate(value)]
-    return _parsed_element(field, value, where, path)
-
-
-def _parsed_element(field: Field, value: Any, where: str, path: str) -> Any:
-    if field.kind == "enum":
-        return _parsed_enum(field, value, where, path)
-    if field.kind != "message":
-        return _parsed_scalar(field.kind, value, where, path)
-    if field.type == DURATION:
-        return _parsed_duration(value, where, path)
-    if field.type in WRAPPERS:
-        return _parsed_scalar(WRAPPERS[field.type], value, where, path)
-    return value if field.type in FREE_FORM else _parsed_fields(message_type(field.type), value, where, path)
-
-
-def _parsed_enum(field: Field, value: Any, where: str, path: str) -> int:
-    kind = enum_type(field.type)
-    if isinstance(value, str) and value in kind.numbers:
-        return kind.numbers[value]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise _wrong(where, path, f"one of {', '.join(kind.numbers)}", value)
-
-
-def _parsed_duration(value: Any, where: str, path: str) -> int:
-    if isinstance(value, str):
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            raise ConfigError(f"`{path}`: bad Duration: {error}", where=where, hint="write it as 45s or 1m") from error
-    raise _wrong(where, path, "a duration such as 45s", value)
-
-
-def _parsed_scalar(kind: str, value: Any, where: str, path: str) -> Any:
-    if kind in _RANGES:
-        return _parsed_integer(kind, value, where, path)
-    if kind in ("double", "float"):
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        raise _wrong(where, path, "a number", value)
-    wanted = bool if kind == "bool" else str
-    if not isinstance(value, wanted):
-        raise _wrong(where, path, "true or false" if wanted is bool else "a string", value)
-    return value
-
-
-def _parsed_integer(kind: str, value: Any, where: str, path: str) -> int:
-    low, high = _RANGES[kind]
-    if isinstance(value, str) and value.lstrip("-").isdecimal() and value.isascii():
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise _wrong(where, path, f"a whole number ({kind})", value)
-    return value
-
-
-def _wrong(where: str, path: str, wanted: str, value: Any) -> ConfigError:
-    shown = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
-    return ConfigError(f"`{path}` is {shown}", where=where, hint=f"make it {wanted}")
-
-
-# --- writing
-
-
-def to_json(message: Message) -> str:
-    """Return a message as jsonpb prints it: compact, in declaration order, zero values left out."""
-    return go_json(message.json_value())
-
-
-def _json_message(kind: MessageType, values: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field in kind.fields:
-        value = values.get(field.json)
-        if value is None or (not field.oneof and _is_zero(field, value)):
-            continue
-        if field.map_key:
-            found[field.json] = {key: _json_element(field, value[key]) for key in sorted(value)}
-        elif field.repeated:
-            found[field.json] = [_json_element(field, item) for item in value]
-        else:
-            found[field.json] = _json_element(field, value)
-    return found
-
-
-def _is_zero(field: Field, value: Any) -> bool:
-    if field.map_key or field.repeated:
-        return not value
-    return field.kind != "message" and not value
-
-
-def _json_element(field: Field, value: Any) -> Any:
-    if field.kind == "enum":
-        return enum_type(field.type).names.get(value, value)
-    kind = WRAPPERS.get(field.type, field.kind)
-    if kind in ("int64", "uint64"):
-        return str(value)
-    if kind != "message":
-        return value
-    if field.type == DURATION:
-        return json_duration(value)
-    return value if field.type in FREE_FORM else _json_message(message_type(field.type), value)
-
-
-def format_duration(duration: Any) -> str:
-    """Return a DurationValue as Go's time.Duration prints it."""
-    return go_duration(duration.nanoseconds)

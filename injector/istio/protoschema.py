@@ -6,7 +6,7 @@ minors had and later ones dropped, so that their mesh configs load unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,8 @@ import orjson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from injector.istio.minor import Minor
 
 MESH_CONFIG: Final = "istio.mesh.v1alpha1.MeshConfig"
 PROXY_CONFIG: Final = "istio.mesh.v1alpha1.ProxyConfig"
@@ -28,6 +30,11 @@ WRAPPERS: Final = {
     "google.protobuf.DoubleValue": "double",
 }
 FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
+
+
+# Up to 1.5 a ProxyConfig's concurrency is a plain number, which is 0 and not nil where it is not set.
+_UP_TO_1_5: Final = "@1.5"
+_PLAIN: Final = {"concurrency": ("int32", ""), "defaultConfig": ("message", PROXY_CONFIG + _UP_TO_1_5)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +100,21 @@ def _table() -> Mapping[str, Any]:
     return table
 
 
+def mesh_config_type(minor: Minor) -> str:
+    """Return the name of the minor's MeshConfig, for ``message_type``."""
+    return MESH_CONFIG + (_UP_TO_1_5 if minor <= (1, 5) else "")
+
+
+def proxy_config_type(minor: Minor) -> str:
+    """Return the name of the minor's ProxyConfig, for ``message_type``."""
+    return PROXY_CONFIG + (_UP_TO_1_5 if minor <= (1, 5) else "")
+
+
 @cache
 def message_type(name: str) -> MessageType:
-    """Return a message type by its full protobuf name."""
-    raw = _table()["messages"][name]
+    """Return a message type by its full protobuf name, or by one of ``mesh_config_type`` and ``proxy_config_type``."""
+    base, variant, _ = name.partition(_UP_TO_1_5)
+    raw = _table()["messages"][base]
     fields = [
         Field(
             json=item["json"],
@@ -110,7 +128,10 @@ def message_type(name: str) -> MessageType:
         )
         for item in raw["fields"]
     ]
-    _add_old(fields, name)
+    _add_old(fields, base)
+    if variant:
+        kinds = [_PLAIN.get(field.json, (field.kind, field.type)) for field in fields]
+        fields = [replace(field, kind=kind, type=of) for field, (kind, of) in zip(fields, kinds, strict=True)]
     by_json = {field.proto: field for field in fields} | {field.json: field for field in fields}
     oneofs = frozenset(field.oneof for field in fields if field.oneof)
     return MessageType(name, raw["goType"], tuple(fields), by_json, {field.go: field for field in fields}, oneofs)

@@ -12,7 +12,7 @@ from injector.errors import DataError
 from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.meshdefaults import default_proxy_config
 from injector.istio.proto import parse_message
-from injector.istio.protoschema import PROXY_CONFIG
+from injector.istio.protoschema import proxy_config_type
 from injector.kube.serial import load_yaml
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def validate_proxy_config(text: str, minor: Minor) -> str:
     """Return why Istio's ``minor`` refuses a ProxyConfig, empty where it takes it."""
     try:
         data = load_yaml(text)
-        config = parse_message(PROXY_CONFIG, {} if data is None else data, base=default_proxy_config(minor)).values
+        kind = proxy_config_type(minor)
+        config = parse_message(kind, {} if data is None else data, base=default_proxy_config(minor)).values
     except DataError as error:
         return f"failed to convert to apply proxy config: {error.what}"
     faults = [fault for fault in _faults(config) if fault]

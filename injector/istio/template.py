@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from injector.gotemplate import Budget, compile_template
+from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, compile_template
 from injector.gotemplate import Template as GoTemplate
 from injector.gotemplate.sprig import txt_func_map
-from injector.gotemplate.values import Struct
+from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from injector.gotemplate.values import Func
     from injector.istio.minor import Minor
 
 
@@ -47,6 +48,15 @@ class Template(Protocol):
         """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
 
 
+_RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rendered", default=None)
+"""What is being rendered, and how deep inside itself: ``render`` gets neither as an argument."""
+
+_RENDER_SINCE: Final[Minor] = (1, 2)
+_RENDER_UNTIL: Final[Minor] = (1, 13)
+_RENDER_DEPTH: Final = 8
+"""Istio's own templates render values that render nothing; Go would run until its stack is full."""
+
+
 @dataclass(frozen=True, slots=True)
 class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
@@ -55,13 +65,46 @@ class GoTextTemplate:
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
-        return self.compiled.execute(data, budget=Budget())
+        token = _RENDERED.set((data, 0))
+        try:
+            return self.compiled.execute(data, budget=Budget())
+        finally:
+            _RENDERED.reset(token)
+
+
+def _render(functions: Mapping[str, Func]) -> Func:
+    """Return the function ``render`` of 1.2 to 1.13: a text, rendered with the data and functions of the template that calls it.
+
+    Follows ``RunTemplate`` in pkg/kube/inject/inject.go (1.13.9): what cannot be rendered gives an empty text.
+    """
+
+    def render(text: str) -> str:
+        data, depth = _RENDERED.get() or (TemplateData({}), 0)
+        if depth >= _RENDER_DEPTH:
+            raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
+        token = _RENDERED.set((data, depth + 1))
+        try:
+            return compiled(text).execute(data, budget=Budget())
+        except BudgetError:
+            raise
+        except TemplateError:
+            return ""
+        finally:
+            _RENDERED.reset(token)
+
+    @lru_cache(maxsize=64)
+    def compiled(text: str) -> GoTemplate:
+        return compile_template("inject", text, funcs=functions)
+
+    return Func("render", "func(string) string", render)
 
 
 def go_functions(minor: Minor, env: Mapping[str, str], *, with_sprig: bool) -> dict[str, Func]:
     """Return the functions of templates of ``minor``: Istio's win over sprig's, which win over Go's own."""
     functions = txt_func_map() if with_sprig else {}
     functions.update(istio_functions(minor, env))
+    if _RENDER_SINCE <= minor <= _RENDER_UNTIL:
+        functions["render"] = _render(functions)
     return functions
 
 

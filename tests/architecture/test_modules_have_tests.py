@@ -7,48 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "injector"
 
-BY_CONFORMANCE = "held by tests/conformance and tests/property only; a module of its own is owed"
-
 TESTED_ELSEWHERE: dict[str, str] = {
-    "cli/uninject.py": BY_CONFORMANCE,
-    "errors.py": BY_CONFORMANCE,
-    "injection/append.py": BY_CONFORMANCE,
-    "injection/appendspec.py": BY_CONFORMANCE,
-    "injection/concurrency.py": BY_CONFORMANCE,
-    "injection/data.py": BY_CONFORMANCE,
-    "injection/manifest.py": BY_CONFORMANCE,
-    "injection/native.py": BY_CONFORMANCE,
-    "injection/overrides.py": BY_CONFORMANCE,
-    "injection/parameters.py": BY_CONFORMANCE,
-    "injection/pipeline.py": BY_CONFORMANCE,
-    "injection/policy.py": BY_CONFORMANCE,
-    "injection/postprocess.py": BY_CONFORMANCE,
-    "injection/probes.py": BY_CONFORMANCE,
-    "injection/prometheus.py": BY_CONFORMANCE,
-    "injection/render.py": BY_CONFORMANCE,
-    "injection/result.py": BY_CONFORMANCE,
-    "injection/status.py": BY_CONFORMANCE,
-    "injection/uninject.py": BY_CONFORMANCE,
-    "istio/addresses.py": BY_CONFORMANCE,
-    "istio/annotations.py": BY_CONFORMANCE,
-    "istio/config.py": BY_CONFORMANCE,
-    "istio/duration.py": BY_CONFORMANCE,
-    "istio/functions.py": BY_CONFORMANCE,
-    "istio/goview.py": BY_CONFORMANCE,
-    "istio/infer.py": BY_CONFORMANCE,
-    "istio/jinja.py": BY_CONFORMANCE,
-    "istio/jinjadata.py": BY_CONFORMANCE,
-    "istio/meshconfig.py": BY_CONFORMANCE,
-    "istio/meshdefaults.py": BY_CONFORMANCE,
-    "istio/meshfacts.py": BY_CONFORMANCE,
-    "istio/otel.py": BY_CONFORMANCE,
-    "istio/proto.py": BY_CONFORMANCE,
-    "istio/protoschema.py": BY_CONFORMANCE,
-    "istio/proxyconfig.py": BY_CONFORMANCE,
-    "istio/revision.py": BY_CONFORMANCE,
-    "istio/template.py": BY_CONFORMANCE,
-    "istio/values.py": BY_CONFORMANCE,
-    "cli/serve.py": "run whole by tests/webhook/test_server.py; its flags are owed tests",
     "__main__.py": "one line, run by tests/cli/test_main.py",
 }
 """Modules without a test module of their own, and why. An ``__init__`` that defines nothing needs no entry."""

@@ -32,6 +32,7 @@ def revision_of(settings: Settings) -> Revision:
             istio_version=settings.istio_version,
             env=dict(settings.env),
             node_versions=settings.nodes,
+            revision=settings.revision,
             namespaces={OPENSHIFT_NAMESPACE: NAMESPACE_META},
         ),
         origin=settings.config.name,

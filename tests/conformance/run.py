@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from injector.errors import InjectorError
-from tests.conformance import compare, core, corpus, workloads
+from tests.conformance import compare, core, corpus, doors
 
 Check = tuple[str, str, Callable[[], str]]
 """A door, a case's name, and what tells the fault: empty when there is none."""
@@ -51,10 +51,10 @@ def manifest_fault(case: corpus.Case) -> str:
 def pods_fault(case: corpus.Case) -> str:
     """Why a pod of one of the file's workloads is not injected as Istio does."""
     assert case.expected is not None
-    sources = workloads.injectable(core.documents(case.source))
-    goldens = workloads.injectable(core.documents(case.expected))
-    got = [core.patched_pod(case.settings, workloads.as_pod(each), workloads.namespace_of(each)) for each in sources]
-    return compare.difference(got, [workloads.as_pod(each) for each in goldens])
+    pairs = doors.pairs(case.minor, core.documents(case.source), core.documents(case.expected))
+    got = [core.patched_pod(case.settings, pod, namespace) for pod, namespace, _ in pairs]
+    want = [golden for _, _, golden in pairs]
+    return compare.difference([doors.common(case.minor, pod) for pod in got], want)
 
 
 def review_fault(case: corpus.WebhookCase) -> str:

@@ -16,7 +16,7 @@ from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.app import webhook_app
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from tests.conformance import compare, core, corpus, workloads
+from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
@@ -39,13 +39,11 @@ def test_the_corpus_has_cases_of_every_minor_that_must_pass() -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=name)
 async def test_the_pod_of_a_workload_becomes_the_pod_of_the_golden(case: corpus.Case) -> None:
     assert case.expected is not None
-    goldens = workloads.injectable(core.documents(case.expected))
-    got = []
-    for source in workloads.injectable(core.documents(case.source)):
-        pod = workloads.as_pod(source)
-        got.append(patched(pod, await ask(case.settings, pod, workloads.namespace_of(source))))
+    pairs = doors.pairs(case.minor, core.documents(case.source), core.documents(case.expected))
 
-    fault = compare.difference(got, [workloads.as_pod(golden) for golden in goldens])
+    got = [patched(pod, await ask(case.settings, pod, namespace)) for pod, namespace, _ in pairs]
+
+    fault = compare.difference([doors.common(case.minor, pod) for pod in got], [golden for _, _, golden in pairs])
 
     assert not fault, f"\n{fault}"
 

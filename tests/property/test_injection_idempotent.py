@@ -27,8 +27,11 @@ EXAMPLES = 60
 PHASES = set(Phase) - {Phase.explain}
 """Explaining a failure takes minutes, and tells less than the diff."""
 
-CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook and case.expected]
-DEFAULTS = [corpus.default_settings(minor) for minor in corpus.MINORS] if corpus.present() else []
+STABLE = [minor for minor in corpus.MINORS if int(minor.split(".")[1]) >= 12]
+"""Up to 1.8 templates see what an earlier injection added, and up to 1.10 they print the annotations that they themselves write."""
+
+CASES = [case for minor in STABLE for case in corpus.cases(minor) if case.webhook and case.expected]
+DEFAULTS = [corpus.default_settings(minor) for minor in STABLE] if corpus.present() else []
 
 
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from injector.cli import main
+from injector.cli.serve import Duration, option_of, serve, source_of
+from injector.errors import UsageError
+from injector.revisions.directory import DirectorySource
+from injector.revisions.embedded import embedded_source
+from injector.revisions.single import SingleSource
+from injector.settings import FIELDS, Setting, Settings
+from tests.revisions.fakes import CONFIG, VALUES
+from tests.webhook.certificates import write_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from click.testing import Result
+
+PLAIN = ("--insecure-http", "--port", "0")
+SERVED = "injector.cli.serve"
+"""The logger of the command."""
+
+
+@pytest.fixture(autouse=True)
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The port of operations, which is taken: whatever comes as far as listening ends there, and no test serves."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = str(listening.getsockname()[1])
+        monkeypatch.setenv("INJECTOR_BIND", "127.0.0.1")
+        monkeypatch.setenv("INJECTOR_OPS_PORT", port)
+        yield port
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, the current one, with the files of one revision."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").write_text(CONFIG)
+    (tmp_path / "values").write_text(VALUES)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, ["serve", *arguments])
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    """What the flags say, without running the command."""
+    return serve.make_context("serve", list(arguments)).params
+
+
+def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    """What the command logged at a level."""
+    return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (SERVED, level)]
+
+
+def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in FIELDS:
+        monkeypatch.delenv(setting.variable, raising=False)
+
+    assert Settings(**parsed()) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "expected"),
+    [
+        (["--bind", "::1"], "bind", "::1"),
+        (["--port", "1"], "port", 1),
+        (["--ops-port", "0"], "ops_port", 0),
+        (["--insecure-http"], "insecure_http", True),
+        (["--tlsCertFile", "c"], "tls_cert_file", Path("c")),
+        (["--tls-key-file", "k"], "tls_key_file", Path("k")),
+        (["--injectConfig", "c"], "inject_config", Path("c")),
+        (["--injectConfigFile", "c"], "inject_config", Path("c")),
+        (["--valuesConfig", "v"], "values_file", Path("v")),
+        (["--mesh-config", "m"], "mesh_config", Path("m")),
+        (["-r", "canary"], "revision", "canary"),
+        (["--set-env", "A=1", "--setEnv", "B=2"], "set_env", ("A=1", "B=2")),
+        (["--node-version", "v1.33.0"], "node_version", ("v1.33.0",)),
+        (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
+        (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
+    ],
+)
+def test_a_flag_says_one_setting(arguments: list[str], name: str, expected: object) -> None:
+    assert parsed(*arguments) == {**parsed(), name: expected}
+
+
+def test_a_variable_says_what_its_flag_does_and_the_flag_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INJECTOR_WEBHOOK_PORT", "15017")
+    monkeypatch.setenv("INJECTOR_SHUTDOWN_DELAY", "2s")
+    monkeypatch.setenv("INJECTOR_SET_ENV", "A=1 B=2")
+
+    found = parsed("--port", "8443")
+
+    assert (found["port"], found["shutdown_delay"], found["set_env"]) == (8443, 2.0, ("A=1", "B=2"))
+
+
+@pytest.mark.parametrize("setting", FIELDS, ids=lambda setting: setting.name)
+def test_an_option_is_its_setting(setting: Setting) -> None:
+    option = option_of(setting)
+
+    assert (option.name, option.opts, option.envvar, option.help, option.hidden) == (
+        setting.name,
+        list(setting.flags),
+        setting.variable,
+        setting.summary,
+        bool(setting.unused),
+    )
+
+
+def test_the_help_hides_flags_that_have_no_effect() -> None:
+    shown = run("--help").stdout
+
+    assert [each.name for each in FIELDS if each.flags[-1] in shown] == [
+        each.name for each in FIELDS if not each.unused
+    ]
+
+
+@pytest.mark.parametrize(("value", "expected"), [("0", 0.0), ("1.5h", 5400.0), (7.0, 7.0)])
+def test_a_duration_is_read_as_gos_and_one_that_is_read_stays(value: str | float, expected: float) -> None:
+    assert Duration().convert(value, None, None) == expected
+
+
+def test_what_is_no_duration_is_a_bad_parameter() -> None:
+    with pytest.raises(click.BadParameter, match="'5' is no duration; write it as 500ms, 5s or 1m30s"):
+        Duration().convert("5", None, None)
+
+
+def test_without_a_source_the_embedded_revisions_are_served() -> None:
+    assert source_of(Settings()) == embedded_source()
+
+
+def test_a_folder_of_revisions_is_the_source_and_has_a_default_of_its_own() -> None:
+    assert source_of(Settings(revisions_dir=Path("r"))) == DirectorySource(Path("r"), default=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, SingleSource(Path("c"), name="default")),
+        (
+            {"values_file": Path("v"), "mesh_config": Path("m"), "revision": "canary"},
+            SingleSource(Path("c"), Path("v"), Path("m"), "canary"),
+        ),
+        ({"istio_version": "1.5"}, SingleSource(Path("c"), settings={"istioVersion": "1.5"})),
+        ({"set_env": ("A=1", "B=2")}, SingleSource(Path("c"), settings={"env": {"A": "1", "B": "2"}})),
+        ({"node_version": ("v1.33.0",)}, SingleSource(Path("c"), settings={"nodeVersions": ["v1.33.0"]})),
+    ],
+)
+def test_one_config_is_a_source_with_what_flags_say_of_it(given: dict[str, Any], expected: SingleSource) -> None:
+    assert source_of(Settings(inject_config=Path("c"), **given)) == expected
+
+
+def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None:
+    with pytest.raises(UsageError, match="--set-env: 'A' is not NAME=VALUE"):
+        source_of(Settings(inject_config=Path("c"), set_env=("A",)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--nope"], "No such option '--nope'; see `injector serve --help`"),
+        (["file"], "Got unexpected extra argument"),
+        (["--port", "70000"], "70000 is not in the range 0<=x<=65535"),
+        (["--ops-port", "http"], "'http' is not a valid integer range"),
+        (["--shutdown-delay", "5"], "'5' is no duration; write it as 500ms, 5s or 1m30s"),
+        ([], "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, or --insecure-http"),
+        (["--tlsCertFile", "c"], "the webhook has no certificate"),
+        (["--insecure-http", "--tlsKeyFile", "k"], "--insecure-http and a certificate exclude each other"),
+        (["--insecure-http", "--port", "8080", "--opsPort", "8080"], "--ops-port: both ports are 8080; choose another"),
+        ([*PLAIN, "--revisions-dir", ".", "--injectConfig", "config"], "name two configurations"),
+        ([*PLAIN, "--meshConfig", "mesh"], "--meshConfig belongs to --injectConfig"),
+        ([*PLAIN, "--injectConfig", "config", "--set-env", "A"], "--set-env: 'A' is not NAME=VALUE"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says: str) -> None:
+    del files
+
+    result = run(*arguments)
+
+    assert (result.exit_code, result.stdout) == (64, "")
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--injectConfig", "nope"], "nope: there is no such file; check the path"),
+        (["--injectConfig", "config", "--valuesFile", "nope"], "nope: there is no such file; check the path"),
+        (["--injectConfig", "config", "--meshConfig", "mesh"], "mesh: "),
+        (["--injectConfig", "broken"], "broken: config: template: sidecar:1: unclosed action"),
+        (["--injectConfig", "config", "--revision", "No"], "'No' cannot name a revision"),
+        (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not known"),
+        (["--revisions-dir", "nope"], "nope: cannot be read as a directory of revisions: No such file or directory"),
+        (["--revisions-dir", "empty"], "there is no revision; add a folder for one"),
+        (["--revisions-dir", "bad"], "bad/a"),
+    ],
+)
+def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arguments: list[str], says: str) -> None:
+    (files / "broken").write_text("templates: {sidecar: '{{ .x'}")
+    (files / "mesh").write_text("defaultConfig: [")
+    (files / "empty").mkdir()
+    (files / "bad" / "a").mkdir(parents=True)
+
+    result = run(*PLAIN, *arguments)
+
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "says"),
+    [
+        ("nope.crt", "tls.key", "nope.crt: cannot be read: No such file or directory; correct --tlsCertFile"),
+        ("tls.crt", "nope.key", "nope.key: cannot be read: No such file or directory; correct --tlsKeyFile"),
+        ("tls.crt", "other.key", "other.key: is not the key of the certificate; give the key of tls.crt"),
+        ("config", "tls.key", "config, tls.key: they are no PEM certificate and key"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
+    files: Path, certificate: str, key: str, says: str
+) -> None:
+    write_certificate(files)
+    write_certificate(files, "other")
+
+    result = run("--tlsCertFile", certificate, "--tlsKeyFile", key)
+
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert says in result.stderr
+
+
+def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
+    result = run(*PLAIN)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"error: 127.0.0.1:{taken}: cannot listen: " in result.stderr
+
+
+def test_it_says_which_revisions_it_serves(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    run(*PLAIN, "--injectConfig", "config", "--valuesFile", "values")
+
+    (line,) = messages(caplog, logging.INFO)
+    assert line.startswith("revision default: Istio 1.24 (values.global.tag is 1.24.6), go, fingerprint ")
+    assert line.endswith(", from config")
+    assert messages(caplog, logging.ERROR) == []
+    assert sorted(path.name for path in files.iterdir()) == ["config", "values"]
+
+
+def test_one_revision_that_is_broken_does_not_keep_another_from_being_served(
+    files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, text in (("good", CONFIG), ("broken", "templates: {sidecar: '{{ .x'}")):
+        (files / "all" / name).mkdir(parents=True)
+        (files / "all" / name / "config").write_text(text)
+    (files / "all" / "good" / "values").write_text(VALUES)
+    caplog.set_level(logging.INFO)
+
+    result = run(*PLAIN, "--revisions-dir", "all")
+
+    assert result.exit_code == 1
+    (error,) = messages(caplog, logging.ERROR)
+    assert error.startswith("not served: all/broken: config: template: sidecar:1: ")
+    (served,) = messages(caplog, logging.INFO)
+    assert served.startswith("revision good: Istio 1.24 ")
+
+
+def test_a_flag_of_the_old_injector_that_has_no_effect_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    run(*PLAIN, "--webhookName", "sidecar-injector.istio.io")
+
+    assert messages(caplog, logging.WARNING)[0].startswith("--webhookName has no effect: the API server is not called")
+
+
+def test_verbose_shows_the_traceback_before_the_line() -> None:
+    lines = run("-v", *PLAIN, "--injectConfig", "nope").stderr.splitlines()
+
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == "error: nope: there is no such file; check the path"

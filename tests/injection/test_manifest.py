@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import AnnotationError, ManifestError
+from injector.injection.manifest import inject_object
+from injector.revisions.build import build
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import CONFIG, make_raw
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+APPENDING = """\
+policy: disabled
+template: |
+  containers:
+  - name: istio-proxy
+    image: proxy
+"""
+"""An inject config as Istio had it up to 1.8."""
+
+
+def revision_of(minor: int = 30, config: str = CONFIG) -> Revision:
+    """A revision of Istio 1.``minor``."""
+    return build(make_raw(config=config, settings={"istioVersion": f"1.{minor}"}))
+
+
+def saying(expression: str) -> str:
+    """A config whose proxy has what ``expression`` gives for its image."""
+    return CONFIG.replace("proxy:{{ .Values.global.tag }}", f'"{{{{ {expression} }}}}"')
+
+
+def workload(kind: str = "Deployment", *, namespace: str = "", **pod: Any) -> dict[str, Any]:
+    """A workload; keywords are of ``make_pod``."""
+    made = make_pod("", **pod)
+    template = {"metadata": {k: v for k, v in made["metadata"].items() if v}, "spec": made["spec"]}
+    metadata = {"name": "w", "namespace": namespace} if namespace else {"name": "w"}
+    spec = {"jobTemplate": {"spec": {"template": template}}} if kind == "CronJob" else {"template": template}
+    return {"apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def injected(revision: Revision, obj: dict[str, Any]) -> dict[str, Any]:
+    """The object with its pods injected, without a warning."""
+    found = inject_object(revision, obj, warn=pytest.fail)
+    assert found is not None
+    return found
+
+
+def images(spec: dict[str, Any]) -> list[str]:
+    return sorted(container["image"] for container in spec["containers"])
+
+
+def image_of_proxy(revision: Revision, obj: dict[str, Any]) -> str:
+    """What the template of ``revision`` said in place of the proxy's image."""
+    found = injected(revision, obj)
+    spec = found["spec"] if found["kind"] == "Pod" else found["spec"]["template"]["spec"]
+    return next(str(each["image"]) for each in spec["containers"] if each["name"] == "istio-proxy")
+
+
+def warned(revision: Revision, obj: dict[str, Any]) -> list[str]:
+    """What is said of an object that is left alone."""
+    lines: list[str] = []
+    found = inject_object(revision, obj, warn=lines.append)
+    assert found is not None
+    spec = found["spec"] if found["kind"] == "Pod" else found["spec"]["template"]["spec"]
+    assert "proxy:1.24.6" not in images(spec)
+    return lines
+
+
+@pytest.mark.parametrize(
+    "kind", ["DaemonSet", "Deployment", "DeploymentConfig", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"]
+)
+def test_every_kind_of_workload_is_injected_in_its_template(kind: str) -> None:
+    found = injected(revision_of(), workload(kind))
+
+    assert images(found["spec"]["template"]["spec"]) == ["proxy:1.24.6", "registry.example.com/app:1.0"]
+    assert "sidecar.istio.io/status" in found["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_a_pod_is_injected_itself() -> None:
+    assert images(injected(revision_of(), make_pod())["spec"]) == ["proxy:1.24.6", "registry.example.com/app:1.0"]
+
+
+def test_the_annotations_of_a_cron_job_go_to_its_job_template_as_in_istio() -> None:
+    job = injected(revision_of(), workload("CronJob"))["spec"]["jobTemplate"]
+
+    assert len(job["spec"]["template"]["spec"]["containers"]) == 2
+    assert "sidecar.istio.io/status" in job["metadata"]["annotations"]
+    assert "annotations" not in job["spec"]["template"].get("metadata", {})
+
+
+def test_the_object_given_is_not_changed() -> None:
+    obj = workload()
+    injected(revision_of(), obj)
+
+    assert obj == workload()
+
+
+@pytest.mark.parametrize("kind", ["Service", "ConfigMap", "Nope", None])
+def test_other_kinds_have_no_pods(kind: str | None) -> None:
+    assert inject_object(revision_of(), {"kind": kind, "metadata": {"name": "x"}}, warn=pytest.fail) is None
+
+
+def test_the_items_of_a_list_are_injected_in_place_and_others_stay() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "spec": {"odd": "stays"}}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [service, workload(), make_pod()]}
+
+    found = injected(revision_of(), listed)
+
+    assert found["items"] == [service, *(injected(revision_of(), each) for each in (workload(), make_pod()))]
+
+
+def test_the_policy_is_always_enabled_whatever_the_config_says() -> None:
+    assert (
+        len(injected(revision_of(config=CONFIG.replace("enabled", "disabled")), make_pod())["spec"]["containers"]) == 2
+    )
+
+
+def test_selectors_do_not_count() -> None:
+    config = f"{CONFIG}neverInjectSelector: [{{matchLabels: {{app: w}}}}]\n"
+
+    assert len(injected(revision_of(config=config), make_pod(labels={"app": "w"}))["spec"]["containers"]) == 2
+
+
+def test_the_template_is_the_sidecars_whatever_the_default_is() -> None:
+    config = CONFIG.replace("[sidecar]", "[other]").replace("templates:", "templates:\n  other: 'spec: {}'")
+
+    assert len(injected(revision_of(config=config), make_pod())["spec"]["containers"]) == 2
+
+
+def test_the_annotations_of_the_config_are_not_added() -> None:
+    found = injected(revision_of(config=f"{CONFIG}injectedAnnotations: {{a: b}}\n"), make_pod())
+
+    assert "a" not in found["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "obj", "expected"),
+    [
+        (".DeploymentMeta.Name", workload(), "w"),
+        (".DeploymentMeta.Namespace", workload(namespace="shop"), "shop"),
+        (".TypeMeta.Kind", workload("StatefulSet"), "StatefulSet"),
+        (".TypeMeta.APIVersion", workload(), "batch/v1"),
+        (".DeploymentMeta.Name", make_pod("p"), "p"),
+        (".Revision", make_pod(), "default"),
+    ],
+)
+def test_templates_know_the_workload(expression: str, obj: dict[str, Any], expected: str) -> None:
+    assert image_of_proxy(revision_of(config=saying(expression)), obj) == expected
+
+
+@pytest.mark.parametrize("expression", [".MeshConfig.DefaultConfig.StatusPort", ".ProxyConfig.StatusPort"])
+def test_the_proxy_config_of_the_pod_reaches_the_mesh_config_too(expression: str) -> None:
+    pod = make_pod(annotations={"proxy.istio.io/config": "statusPort: 7"})
+
+    assert image_of_proxy(revision_of(config=saying(expression)), pod) == "7"
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [
+        (7, 'Skipping injection because "w" has host networking enabled'),
+        (8, '===> Skipping injection because "w" has host networking enabled'),
+        (12, '===> Skipping injection because "w" has host networking enabled'),
+        (13, '===> Skipping injection because Deployment "shop/w" has host networking enabled'),
+        (30, '===> Skipping injection because Deployment "shop/w" has host networking enabled'),
+    ],
+)
+def test_host_networking_is_left_alone_with_a_warning_in_the_words_of_the_minor(minor: int, expected: str) -> None:
+    config = APPENDING if minor <= 8 else CONFIG
+
+    assert warned(revision_of(minor, config), workload(namespace="shop", hostNetwork=True)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("obj", "name"),
+    [
+        (make_pod("p", annotations={"sidecar.istio.io/inject": "false"}), 'Pod "p"'),
+        (make_pod("p", labels={"sidecar.istio.io/inject": "false"}), 'Pod "p"'),
+        (make_pod("p", namespace="kube-system"), 'Pod "kube-system/p"'),
+        (workload(annotations={"sidecar.istio.io/inject": "false"}), 'Deployment "w"'),
+    ],
+)
+def test_a_pod_that_declines_is_left_alone_with_a_warning(obj: dict[str, Any], name: str) -> None:
+    assert warned(revision_of(), obj) == [f"===> Skipping injection because {name} has sidecar injection disabled"]
+
+
+def test_up_to_1_7_a_pod_that_declines_is_injected_all_the_same() -> None:
+    pod = make_pod(annotations={"sidecar.istio.io/inject": "false"})
+
+    assert len(injected(revision_of(7, APPENDING), pod)["spec"]["containers"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("minor", "annotations", "count"),
+    [
+        (1, {}, 3),
+        (2, {}, 2),
+        (8, {}, 2),
+        (9, {}, None),
+        (16, {"sidecar.istio.io/status": "{}"}, 2),
+        (17, {"sidecar.istio.io/status": "{}"}, None),
+    ],
+)
+def test_an_injected_pod_is_told_by_its_containers_or_its_status(
+    minor: int, annotations: dict[str, str], count: int | None
+) -> None:
+    config = (APPENDING.replace("{{", "[[") if minor <= 1 else APPENDING) if minor <= 8 else CONFIG
+    pod = make_pod(annotations=annotations, containers=[make_container(), make_container("istio-proxy")])
+    lines: list[str] = []
+
+    found = inject_object(revision_of(minor, config), pod, warn=lines.append)
+
+    assert found is not None
+    assert [line.partition(" has ")[2] for line in lines] == (
+        ['injected "istio-proxy" sidecar already'] if count == 2 else []
+    )
+    assert count is None or len(found["spec"]["containers"]) == count
+
+
+def test_a_pod_of_a_proxy_alone_is_not_taken_for_injected() -> None:
+    pod = make_pod(containers=[make_container("istio-proxy")], annotations={"sidecar.istio.io/status": "{}"})
+
+    assert image_of_proxy(revision_of(16), pod)
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(27, {"creationTimestamp": None}), (28, {})])
+def test_up_to_1_27_an_empty_timestamp_is_printed(minor: int, expected: dict[str, None]) -> None:
+    metadata = injected(revision_of(minor), workload())["metadata"]
+
+    assert {key: value for key, value in metadata.items() if key != "name"} == expected
+
+
+@pytest.mark.parametrize(
+    ("obj", "says"),
+    [
+        ({"kind": "Deployment", "metadata": {"name": "w"}}, "Deployment w: spec.template is required value; give the"),
+        ({"kind": "CronJob", "spec": {}}, "CronJob: spec.jobTemplate is required value"),
+        ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
+    ],
+)
+def test_what_is_no_workload_is_refused_with_advice(obj: dict[str, Any], says: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        inject_object(revision_of(), obj, warn=pytest.fail)
+
+    assert says in str(caught.value)
+
+
+def test_an_annotation_that_istio_refuses_is_refused() -> None:
+    with pytest.raises(AnnotationError, match="invalid value 'nope' for annotation"):
+        inject_object(
+            revision_of(), make_pod(annotations={"sidecar.istio.io/interceptionMode": "nope"}), warn=pytest.fail
+        )

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from injector.errors import AnnotationError
+from injector.injection.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
+from injector.injection.status import STATUS
+from injector.istio.behaviours import behaviours_of
+from tests.factories import make_container, make_pod
+
+NEWEST = behaviours_of((1, 30))
+APP = make_container()
+PROXY = {"name": "istio-proxy", "image": "proxy"}
+INJECTED = json.dumps({"containers": ["istio-proxy"], "initContainers": ["istio-init"]})
+
+
+def template(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {"spec": {"containers": list(containers), "initContainers": list(init)}}
+
+
+def merged(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return make_pod(containers=[APP, *containers], **spec)
+
+
+def proxy_of(pod: dict[str, Any], kind: str = "containers") -> dict[str, Any]:
+    (found,) = [item for item in pod["spec"][kind] if item["name"] == "istio-proxy"]
+    return dict(found)
+
+
+def test_the_users_settings_for_the_proxy_win_over_the_templates_and_are_noted() -> None:
+    user = {"name": "istio-proxy", "image": "auto", "resources": {"limits": {"cpu": "3"}}}
+
+    final = reapplied(merged(PROXY), merged(user), template(PROXY), NEWEST)
+
+    assert proxy_of(final) == {**PROXY, "resources": {"limits": {"cpu": "3"}}}
+    assert json.loads(final["metadata"]["annotations"][OVERRIDES]) == {
+        "containers": [{"name": "istio-proxy", "resources": {"limits": {"cpu": "3"}}}]
+    }
+
+
+def test_containers_that_no_template_has_are_not_noted() -> None:
+    final = reapplied(merged(PROXY), merged(), template(PROXY), NEWEST)
+
+    assert final == merged(PROXY)
+
+
+def test_a_proxy_among_the_containers_is_the_users_for_a_native_sidecar_too() -> None:
+    user = {"name": "istio-proxy", "image": "mine"}
+    pod = merged(initContainers=[PROXY])
+
+    final = reapplied(pod, merged(user), template(init=(PROXY,)), NEWEST)
+
+    assert proxy_of(final, "initContainers") == user
+    assert json.loads(final["metadata"]["annotations"][OVERRIDES]).keys() == {"initContainers"}
+
+
+def test_what_an_earlier_injection_added_is_not_the_users() -> None:
+    old = {**PROXY, "image": "old"}
+    original = make_pod(containers=[APP, old], annotations={STATUS: INJECTED})
+
+    final = reapplied(merged(PROXY), original, template(PROXY), NEWEST)
+
+    assert proxy_of(final) == PROXY
+    assert "annotations" not in final["metadata"]
+
+
+def test_up_to_1_16_it_was_taken_for_the_users() -> None:
+    old = {**PROXY, "image": "old"}
+    original = make_pod(containers=[APP, old], annotations={STATUS: INJECTED})
+
+    final = reapplied(merged(PROXY), original, template(PROXY), behaviours_of((1, 16)))
+
+    assert proxy_of(final) == old
+
+
+def test_what_it_noted_as_the_users_is_applied_again() -> None:
+    noted = json.dumps({"containers": [{"name": "istio-proxy", "args": ["mine"], "resources": {}}]})
+    original = make_pod(containers=[APP, PROXY], annotations={STATUS: INJECTED, OVERRIDES: noted})
+
+    final = reapplied(merged({**PROXY, "args": ["the template's"]}), original, template(PROXY), NEWEST)
+
+    assert proxy_of(final) == {**PROXY, "args": ["mine"]}
+
+
+def test_noted_containers_are_put_back_for_the_templates_to_see_once() -> None:
+    noted = json.dumps({"containers": [{"name": "istio-proxy"}, {"name": "app"}], "initContainers": [{"name": "x"}]})
+    pod = make_pod(annotations={OVERRIDES: noted})
+
+    spec = reinserted(pod)["spec"]
+
+    assert [item["name"] for item in spec["containers"]] == ["app", "istio-proxy"]
+    assert spec["initContainers"] == [{"name": "x"}]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "5", "[]", '{"containers": 5}', '{"containers": [5]}', '{"containers": [{"name": 5}]}']
+)
+def test_a_note_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        read_overrides(make_pod(annotations={OVERRIDES: text}))
+
+    assert caught.value.where == f"metadata.annotations[{OVERRIDES}]"
+
+
+def test_without_a_note_there_are_none() -> None:
+    assert read_overrides(make_pod()) == {"containers": [], "initContainers": []}
+
+
+def with_user(uid: int | None, gid: int | None = None) -> dict[str, Any]:
+    context = {key: value for key, value in {"runAsUser": uid, "runAsGroup": gid}.items() if value is not None}
+    return merged({"name": "istio-proxy", "securityContext": context})
+
+
+def initialised(name: str = "istio-init") -> dict[str, Any]:
+    return merged(
+        {"name": "istio-proxy", "securityContext": {"runAsUser": 7}},
+        initContainers=[{"name": name, "args": ["-u", "1337", "-m", "REDIRECT"]}],
+    )
+
+
+def init_of(pod: dict[str, Any]) -> dict[str, Any]:
+    (init,) = pod["spec"]["initContainers"]
+    return dict(init)
+
+
+def test_a_users_uid_of_the_proxy_is_let_pass_by_iptables() -> None:
+    final = init_user_adjusted(initialised(), with_user(7), mesh_interception_mode="REDIRECT")
+
+    assert init_of(final)["args"] == ["-u", "7", "-m", "REDIRECT"]
+
+
+def test_validation_runs_as_the_proxy_does() -> None:
+    final = init_user_adjusted(initialised("istio-validation"), with_user(7, 8), mesh_interception_mode="REDIRECT")
+
+    assert init_of(final)["securityContext"] == {"runAsUser": 7, "runAsGroup": 8}
+    assert init_of(final)["args"][1] == "7"
+
+
+def test_with_tproxy_the_proxy_stays_root_whatever_the_user_asks() -> None:
+    final = init_user_adjusted(initialised(), with_user(7), mesh_interception_mode="TPROXY")
+
+    assert proxy_of(final)["securityContext"] == {"runAsUser": 0}
+    assert init_of(final)["args"][1] == "7"
+
+
+@pytest.mark.parametrize("uid", [None, 0])
+def test_no_uid_and_root_leave_iptables_alone(uid: int | None) -> None:
+    final = init_user_adjusted(initialised(), with_user(uid, 8), mesh_interception_mode="REDIRECT")
+
+    assert init_of(final)["args"][1] == "1337"
+
+
+def test_on_a_second_injection_the_noted_uid_counts_and_not_what_tproxy_made_of_it() -> None:
+    noted = json.dumps({"containers": [{"name": "istio-proxy", "securityContext": {"runAsUser": 7}}]})
+    original = make_pod(
+        containers=[APP, {"name": "istio-proxy", "securityContext": {"runAsUser": 0}}], annotations={OVERRIDES: noted}
+    )
+
+    assert init_of(init_user_adjusted(initialised(), original, mesh_interception_mode="TPROXY"))["args"][1] == "7"

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+import pytest
+
+from injector.errors import AnnotationError, OverlayError, TemplateRenderError
+from injector.injection.pipeline import admitted_pod, inject, inject_pod, webhook_parameters
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+FACTS = RequestFacts(namespace="shop")
+IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
+UID_RANGE = "openshift.io/sa.scc.uid-range"
+
+
+def revision_of(minor: int = 30, config: str = CONFIG, *, env: dict[str, str] | None = None, **raw: Any) -> Revision:
+    """A revision of Istio 1.``minor``; keywords are of a raw revision."""
+    return build(make_raw("rev", config=config, settings={"istioVersion": f"1.{minor}", "env": env or {}}, **raw))
+
+
+def saying(expression: str) -> str:
+    """A config whose proxy has what ``expression`` gives for its image."""
+    return CONFIG.replace("proxy:{{ .Values.global.tag }}", f'"{{{{ {expression} }}}}"')
+
+
+def injected(revision: Revision, pod: dict[str, Any], facts: RequestFacts = FACTS) -> Injected:
+    """The injection of a pod that gets one; its patch leads from the pod given to the pod it returns."""
+    result = inject_pod(revision, pod, facts)
+    assert isinstance(result, Injected)
+    return result
+
+
+def proxy_of(result: Injected) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in result.pod["spec"]["containers"] if each["name"] == "istio-proxy")
+    return found
+
+
+def image_of_proxy(expression: str, pod: dict[str, Any], facts: RequestFacts = FACTS, **revision: Any) -> str:
+    """What a template makes of ``expression``."""
+    return str(proxy_of(injected(revision_of(config=saying(expression), **revision), pod, facts))["image"])
+
+
+@pytest.mark.parametrize("name", ["stable", "canary"])
+def test_the_patch_leads_from_the_pod_given_to_the_injected_one(name: str) -> None:
+    revision = next(build(raw) for raw in embedded_source().read().revisions if raw.name == name)
+    pod = make_pod(namespace="shop", labels={"app": "a"}, containers=[make_container(resources={})])
+
+    result = injected(revision, pod)
+
+    assert jsonpatch.apply_patch(pod, result.patch) == json.loads(json.dumps(result.pod))
+    assert pod == make_pod(namespace="shop", labels={"app": "a"}, containers=[make_container(resources={})])
+    assert "istio-proxy" in json.dumps(result.pod)
+
+
+def test_an_injection_names_the_templates_it_ran() -> None:
+    config = CONFIG.replace("templates:", "templates:\n  other: 'spec: {priority: 7}'")
+
+    result = injected(revision_of(config=config), make_pod(annotations={"inject.istio.io/templates": "sidecar,other"}))
+
+    assert (result.templates, result.pod["spec"]["priority"]) == (("sidecar", "other"), 7)
+
+
+@pytest.mark.parametrize(
+    ("pod", "namespace", "reason"),
+    [
+        (make_pod(hostNetwork=True), "shop", "host_network"),
+        (make_pod(), "kube-system", "ignored_namespace"),
+        (make_pod(namespace="kube-system"), "shop", "ignored_namespace"),
+        (make_pod(labels={"sidecar.istio.io/inject": "false"}), "shop", "label"),
+        (make_pod(annotations={"sidecar.istio.io/inject": "false"}), "shop", "annotation"),
+    ],
+)
+def test_a_pod_that_is_left_alone_has_the_reason(pod: dict[str, Any], namespace: str, reason: str) -> None:
+    result = inject_pod(revision_of(), pod, RequestFacts(namespace))
+
+    assert isinstance(result, Skipped)
+    assert (result.reason, bool(result.detail), result.warnings) == (reason, True, ())
+
+
+def test_the_policy_of_the_revision_counts() -> None:
+    result = inject_pod(revision_of(config=CONFIG.replace("enabled", "disabled")), make_pod(), FACTS)
+
+    assert isinstance(result, Skipped)
+    assert result.reason == "policy_disabled"
+
+
+@pytest.mark.parametrize("policy", ["enabled", "disabled"])
+def test_a_value_that_does_not_count_is_warned_of_with_either_outcome(policy: str) -> None:
+    pod = make_pod(labels={"sidecar.istio.io/inject": "yes"})
+
+    result = inject_pod(revision_of(config=CONFIG.replace("enabled", policy)), pod, FACTS)
+
+    (warning,) = result.warnings
+    assert warning.startswith("label sidecar.istio.io/inject has the value 'yes'; only `true` and `false` count")
+
+
+def test_a_pod_that_declines_is_left_alone_whatever_else_is_wrong_with_it() -> None:
+    annotations = {"sidecar.istio.io/inject": "false", "sidecar.istio.io/interceptionMode": "nope"}
+
+    assert isinstance(inject_pod(revision_of(), make_pod(annotations=annotations), FACTS), Skipped)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "says"),
+    [
+        (
+            {"sidecar.istio.io/interceptionMode": "nope"},
+            "failed to run injection template: 1 error occurred:\n\t* invalid value 'nope' for annotation",
+        ),
+        ({"proxy.istio.io/config": "statusPort: x"}, "invalid value 'statusPort: x' for annotation 'proxy.istio.io"),
+    ],
+)
+def test_an_annotation_that_istio_refuses_is_refused_in_its_words(annotations: dict[str, str], says: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        inject_pod(revision_of(), make_pod(annotations=annotations), FACTS)
+
+    assert says in caught.value.what
+    assert caught.value.hint == "correct the annotation"
+
+
+@pytest.mark.parametrize(
+    ("template", "error"), [("'{{ .Nope.a }}'", TemplateRenderError), ("'- a'", OverlayError), ("'a: ['", OverlayError)]
+)
+def test_a_template_that_cannot_be_used_is_an_error_of_its_own(template: str, error: type[Exception]) -> None:
+    config = f"policy: enabled\ndefaultTemplates: [sidecar]\ntemplates: {{sidecar: {template}}}\n"
+
+    with pytest.raises(error):
+        inject_pod(revision_of(config=config), make_pod(), FACTS)
+
+
+def test_templates_see_the_namespace_of_the_request_and_the_patch_leaves_it_out() -> None:
+    result = injected(revision_of(config=saying(".ObjectMeta.Namespace")), make_pod())
+
+    assert proxy_of(result)["image"] == "shop"
+    assert result.pod["metadata"]["namespace"] == "shop"
+    assert [each for each in result.patch if each["path"].startswith("/metadata/namespace")] == []
+
+
+def test_the_namespace_of_the_pod_comes_first() -> None:
+    assert image_of_proxy(".ObjectMeta.Namespace", make_pod(namespace="own")) == "own"
+
+
+def test_a_pod_is_read_as_go_reads_it() -> None:
+    pod = make_pod(labels={})
+    pod["metadata"] |= {"managedFields": [{"manager": "kubectl"}], "creationTimestamp": None}
+
+    assert admitted_pod(pod, "shop") == make_pod(namespace="shop")
+    assert admitted_pod({"kind": "Pod"}, "") == {"kind": "Pod", "metadata": {}, "spec": {}}
+
+
+def test_what_no_injection_touches_is_in_no_operation() -> None:
+    pod = make_pod()
+    pod["metadata"] |= {"managedFields": [{"manager": "kubectl"}], "creationTimestamp": None}
+
+    assert injected(revision_of(), pod).patch == injected(revision_of(), make_pod()).patch
+
+
+@pytest.mark.parametrize(
+    ("expression", "minor", "expected"),
+    [
+        (".ProxyConfig.StatusPort", 30, "7"),
+        (".MeshConfig.DefaultConfig.StatusPort", 30, "15020"),
+        (".MeshConfig.DefaultConfig.StatusPort", 13, "15020"),
+        (".MeshConfig.DefaultConfig.StatusPort", 12, "7"),
+    ],
+)
+def test_the_proxy_config_of_the_pod_shapes_its_proxy_and_up_to_1_12_the_mesh_that_templates_see(
+    expression: str, minor: int, expected: str
+) -> None:
+    assert image_of_proxy(expression, make_pod(annotations=IN_CONFIG), minor=minor) == expected
+
+
+def test_the_agents_port_of_prometheus_is_the_meshs_not_the_pods() -> None:
+    found = injected(revision_of(), make_pod(annotations=IN_CONFIG)).pod["metadata"]["annotations"]
+
+    assert found["prometheus.io/port"] == "15020"
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(5, "mesh"), (6, "pod")])
+def test_the_proxy_config_of_the_pod_counts_from_1_6_on(minor: int, expected: str) -> None:
+    template = "containers: [{name: istio-proxy, image: {{ .ProxyConfig.ServiceCluster }}}]"
+    revision = revision_of(
+        minor, f"policy: enabled\ntemplate: '{template}'\n", mesh="defaultConfig: {serviceCluster: mesh}"
+    )
+    pod = make_pod(annotations={"proxy.istio.io/config": "serviceCluster: pod"})
+
+    assert proxy_of(injected(revision, pod))["image"] == expected
+
+
+def test_templates_know_the_workload_of_the_pod() -> None:
+    pod = make_pod("", labels={"pod-template-hash": "7d9f"})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9f", "controller": True, "uid": ""}
+    pod["metadata"] = {"generateName": "web-7d9f-", "labels": {"pod-template-hash": "7d9f"}, "ownerReferences": [owner]}
+    expression = 'printf "%s/%s/%s" .TypeMeta.Kind .DeploymentMeta.Namespace .DeploymentMeta.Name'
+
+    assert image_of_proxy(expression.replace('"', "'").replace("'", "`"), pod) == "Deployment/shop/web"
+
+
+def test_the_pairs_of_the_url_and_the_values_reach_the_proxy() -> None:
+    values = json.dumps({"global": {"tag": "1", "multiCluster": {"clusterName": "c"}, "network": "n"}})
+    facts = RequestFacts("shop", {"ISTIO_META_NETWORK": "url", "A": "b"})
+
+    result = injected(revision_of(values=values), make_pod(), facts)
+
+    assert proxy_of(result)["env"] == [
+        {"name": "A", "value": "b"},
+        {"name": "ISTIO_META_CLUSTER_ID", "value": "c"},
+        {"name": "ISTIO_META_NETWORK", "value": "url"},
+    ]
+    assert result.pod["metadata"]["labels"] == {"topology.istio.io/network": "url"}
+
+
+def test_the_annotations_of_the_config_are_added() -> None:
+    result = injected(revision_of(config=f"{CONFIG}injectedAnnotations: {{a: b}}\n"), make_pod())
+
+    assert result.pod["metadata"]["annotations"]["a"] == "b"
+
+
+def test_a_pod_that_is_injected_again_is_rendered_without_the_first_injection() -> None:
+    config = saying("len .Spec.Containers")
+    once = injected(revision_of(config=config), make_pod()).pod
+
+    twice = injected(revision_of(config=config), once)
+
+    assert (proxy_of(twice)["image"], twice.patch) == ("1", [])
+
+
+@pytest.mark.parametrize(
+    ("env", "minor", "expected"),
+    [({"PLATFORM": "openshift"}, 30, "14"), ({"PLATFORM": "openshift"}, 20, "14"), ({}, 30, "1337")],
+)
+def test_on_openshift_the_ids_of_the_namespace_count(env: dict[str, str], minor: int, expected: str) -> None:
+    facts = RequestFacts("shop", namespace_meta={"annotations": {UID_RANGE: "10/5"}})
+
+    assert image_of_proxy(".ProxyUID", make_pod(), facts, minor=minor, env=env) == expected
+
+
+@pytest.mark.parametrize(("env", "user"), [({"PLATFORM": "openshift"}, None), ({}, 7)])
+def test_on_openshift_a_user_that_was_given_to_all_is_no_override(env: dict[str, str], user: int | None) -> None:
+    given = [make_container(name, securityContext={"runAsUser": 7}) for name in ("app", "istio-proxy")]
+
+    result = injected(revision_of(env=env), make_pod(containers=given))
+
+    assert proxy_of(result).get("securityContext", {}).get("runAsUser") == user
+
+
+def test_up_to_1_8_lists_are_appended() -> None:
+    config = "policy: enabled\ntemplate: 'containers: [{name: istio-proxy}]'\n"
+
+    result = injected(revision_of(8, config), make_pod())
+
+    assert [each["name"] for each in result.pod["spec"]["containers"]] == ["app", "istio-proxy"]
+    assert result.templates == ("sidecar",)
+
+
+def test_the_steps_can_be_run_one_by_one() -> None:
+    revision = revision_of(values=VALUES)
+    params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), FACTS)
+
+    assert inject(params, webhook=True) == (injected(revision, make_pod()).pod, ("sidecar",))

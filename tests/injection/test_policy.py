@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from injector.injection.policy import Decision, injection_required
+from injector.istio.behaviours import behaviours_of
+from injector.istio.config import Policy, parse_inject_config
+from injector.istio.minor import NEWEST, Minor
+from injector.kube.selectors import Selector
+from tests.factories import make_pod
+
+INJECT = "sidecar.istio.io/inject"
+NEVER = Selector.compile({"matchLabels": {"never": "me"}})
+ALWAYS = Selector.compile({"matchExpressions": [{"key": "always", "operator": "Exists"}]})
+ALL = Selector.compile({})
+
+ABSENT = None
+NO = False
+YES = True
+
+
+def _decided(
+    policy: Policy,
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    namespace: str = "shop",
+    minor: Minor = NEWEST,
+    **spec: Any,
+) -> Decision:
+    pod = make_pod(labels=labels, annotations=annotations, **spec)
+    return injection_required(policy, behaviours_of(minor), pod, namespace)
+
+
+def _asked(policy: str, value: str, minor: Minor = NEWEST) -> Decision:
+    return _decided(Policy(policy), annotations={INJECT: value}, minor=minor)
+
+
+@pytest.mark.parametrize(
+    ("policy", "annotation", "never", "always", "inject", "reason"),
+    [
+        ("enabled", ABSENT, NO, NO, True, "policy_enabled"),
+        ("enabled", ABSENT, NO, YES, True, "always_selector"),
+        ("enabled", ABSENT, YES, NO, False, "never_selector"),
+        ("enabled", ABSENT, YES, YES, False, "never_selector"),
+        ("enabled", "true", NO, NO, True, "annotation"),
+        ("enabled", "true", NO, YES, True, "annotation"),
+        ("enabled", "true", YES, NO, True, "annotation"),
+        ("enabled", "true", YES, YES, True, "annotation"),
+        ("enabled", "false", NO, NO, False, "annotation"),
+        ("enabled", "false", NO, YES, False, "annotation"),
+        ("enabled", "false", YES, NO, False, "annotation"),
+        ("enabled", "false", YES, YES, False, "annotation"),
+        ("disabled", ABSENT, NO, NO, False, "policy_disabled"),
+        ("disabled", ABSENT, NO, YES, True, "always_selector"),
+        ("disabled", ABSENT, YES, NO, False, "never_selector"),
+        ("disabled", ABSENT, YES, YES, False, "never_selector"),
+        ("disabled", "true", NO, NO, True, "annotation"),
+        ("disabled", "true", NO, YES, True, "annotation"),
+        ("disabled", "true", YES, NO, True, "annotation"),
+        ("disabled", "true", YES, YES, True, "annotation"),
+        ("disabled", "false", NO, NO, False, "annotation"),
+        ("disabled", "false", NO, YES, False, "annotation"),
+        ("disabled", "false", YES, NO, False, "annotation"),
+        ("disabled", "false", YES, YES, False, "annotation"),
+    ],
+)
+def test_the_annotation_decides_before_never_before_always_before_the_policy(
+    *, policy: str, annotation: str | None, never: bool, always: bool, inject: bool, reason: str
+) -> None:
+    labels = {"app": "hello", **({"never": "me"} if never else {}), **({"always": "me"} if always else {})}
+    annotations = {} if annotation is None else {INJECT: annotation}
+    decision = _decided(Policy(policy, (NEVER,), (ALWAYS,)), labels=labels, annotations=annotations)
+    assert (decision.inject, decision.reason, decision.warning) == (inject, reason, "")
+
+
+@pytest.mark.parametrize("asked", ["true", "false", ""])
+def test_a_pod_on_the_hosts_network_is_never_injected(asked: str) -> None:
+    decision = _decided(Policy("enabled", always=(ALWAYS,)), labels={INJECT: asked, "always": ""}, hostNetwork=True)
+    assert (decision.inject, decision.reason) == (False, "host_network")
+
+
+def test_host_network_said_to_be_false_is_as_good_as_none() -> None:
+    assert _decided(Policy("enabled"), hostNetwork=False).inject
+
+
+@pytest.mark.parametrize(
+    ("namespace", "minor", "inject"),
+    [
+        ("kube-system", (1, 0), False),
+        ("kube-public", (1, 0), False),
+        ("kube-node-lease", (1, 8), True),
+        ("local-path-storage", (1, 8), True),
+        ("kube-system", (1, 9), False),
+        ("kube-node-lease", (1, 9), False),
+        ("local-path-storage", NEWEST, False),
+        ("kube-system", NEWEST, False),
+        ("kube-public", NEWEST, False),
+        ("kube-systems", NEWEST, True),
+        ("istio-system", NEWEST, True),
+        ("default", NEWEST, True),
+    ],
+)
+def test_kubernetes_own_namespaces_are_ignored_whatever_the_pod_asks(
+    namespace: str, minor: Minor, inject: bool
+) -> None:
+    decision = _decided(Policy("enabled"), annotations={INJECT: "true"}, namespace=namespace, minor=minor)
+    assert (decision.inject, decision.reason) == (inject, "annotation" if inject else "ignored_namespace")
+
+
+def test_the_namespace_is_the_one_of_the_request_and_not_the_pods_own() -> None:
+    pod = make_pod(namespace="kube-system")
+    assert injection_required(Policy("enabled"), behaviours_of(NEWEST), pod, "shop").inject
+
+
+@pytest.mark.parametrize(
+    ("label", "annotation", "inject", "reason"),
+    [
+        ("true", "false", True, "label"),
+        ("false", "true", False, "label"),
+        ("true", None, True, "label"),
+        ("false", None, False, "label"),
+        ("", "true", False, "policy_disabled"),
+        ("maybe", "true", False, "policy_disabled"),
+    ],
+)
+def test_the_label_beats_the_annotation_even_where_it_says_nothing(
+    label: str, annotation: str | None, inject: bool, reason: str
+) -> None:
+    annotations = {} if annotation is None else {INJECT: annotation}
+    decision = _decided(Policy("disabled"), labels={INJECT: label}, annotations=annotations)
+    assert (decision.inject, decision.reason) == (inject, reason)
+
+
+@pytest.mark.parametrize(("minor", "inject"), [((1, 11), True), ((1, 12), False)])
+def test_the_label_counts_since_1_12(minor: Minor, inject: bool) -> None:
+    labels, annotations = {INJECT: "false"}, {INJECT: "true"}
+    assert _decided(Policy("enabled"), labels=labels, annotations=annotations, minor=minor).inject is inject
+
+
+@pytest.mark.parametrize("policy", ["", "Enabled", "on", "off"])
+@pytest.mark.parametrize("asked", ["true", "false", "", "maybe"])
+def test_an_illegal_policy_injects_nothing_and_warns(policy: str, asked: str) -> None:
+    labels = {"always": "me"}
+    decision = _decided(Policy(policy, always=(ALWAYS,)), labels=labels, annotations={INJECT: asked})
+    assert (decision.inject, decision.reason) == (False, "illegal_policy")
+    assert decision.warning == f"policy {policy!r} is none of `enabled`, `disabled`: nothing is injected"
+
+
+@pytest.mark.parametrize(
+    ("value", "minor", "inject"),
+    [
+        ("true", NEWEST, True),
+        ("yes", NEWEST, False),
+        ("True", NEWEST, False),
+        ("1", NEWEST, False),
+        ("yes", (1, 26), True),
+        ("Y", (1, 26), True),
+        ("ON", (1, 26), True),
+        ("TRUE", (1, 26), True),
+        ("1", (1, 26), False),
+    ],
+)
+def test_where_the_policy_is_disabled_a_pod_must_say_true_since_1_27(value: str, minor: Minor, inject: bool) -> None:
+    assert _asked("disabled", value, minor).inject is inject
+
+
+@pytest.mark.parametrize(
+    ("value", "minor", "inject"),
+    [
+        ("false", NEWEST, False),
+        ("no", NEWEST, True),
+        ("False", NEWEST, True),
+        ("", NEWEST, True),
+        ("no", (1, 26), False),
+        ("nonsense", (1, 26), False),
+        ("", (1, 26), True),
+    ],
+)
+def test_where_the_policy_is_enabled_a_pod_must_say_false_since_1_27(value: str, minor: Minor, inject: bool) -> None:
+    assert _asked("enabled", value, minor).inject is inject
+
+
+def test_a_value_that_does_not_count_leaves_it_to_the_policy_with_a_warning() -> None:
+    decision = _asked("enabled", "yes")
+    expected = f"annotation {INJECT} has the value 'yes'; only `true` and `false` count, so the policy decides"
+    assert (decision.inject, decision.reason, decision.warning) == (True, "policy_enabled", expected)
+
+
+def test_a_value_that_does_not_count_leaves_it_to_the_selectors_too() -> None:
+    decision = _decided(Policy("enabled", never=(NEVER,)), labels={INJECT: "no", "never": "me"})
+    expected = f"label {INJECT} has the value 'no'; only `true` and `false` count, so the policy decides"
+    assert (decision.inject, decision.reason, decision.warning) == (False, "never_selector", expected)
+
+
+@pytest.mark.parametrize("minor", [(1, 26), (1, 12), (1, 0)])
+def test_older_minors_have_a_meaning_for_every_value_and_do_not_warn(minor: Minor) -> None:
+    assert _asked("enabled", "nonsense", minor).warning == ""
+
+
+def test_an_empty_selector_matches_no_pod() -> None:
+    assert _decided(Policy("enabled", never=(ALL,)), labels={"a": "b"}).reason == "policy_enabled"
+    assert _decided(Policy("disabled", always=(ALL,)), labels={"a": "b"}).reason == "policy_disabled"
+
+
+def test_one_of_several_selectors_is_enough() -> None:
+    policy = Policy("enabled", never=(ALL, Selector.compile({"matchLabels": {"x": "y"}}), NEVER))
+    assert _decided(policy, labels={"never": "me"}).reason == "never_selector"
+
+
+@pytest.mark.parametrize(("minor", "reason"), [((1, 0), "policy_enabled"), ((1, 1), "never_selector")])
+def test_selectors_count_since_1_1(minor: Minor, reason: str) -> None:
+    assert _decided(Policy("enabled", never=(NEVER,)), labels={"never": "me"}, minor=minor).reason == reason
+
+
+def test_a_selector_of_the_config_that_kubernetes_refuses_is_passed_over() -> None:
+    config = parse_inject_config(
+        """
+        policy: enabled
+        templates: {sidecar: ""}
+        neverInjectSelector:
+        - matchExpressions: [{key: never, operator: Perhaps}]
+        - matchLabels: {never: me}
+        """
+    )
+    assert _decided(config.policy, labels={"never": "not me"}).reason == "policy_enabled"
+    assert _decided(config.policy, labels={"never": "me"}).reason == "never_selector"
+
+
+def test_a_pod_without_metadata_and_spec_follows_the_policy() -> None:
+    decision = injection_required(Policy("enabled"), behaviours_of(NEWEST), {"metadata": None, "spec": None}, "shop")
+    assert decision == Decision(inject=True, reason="policy_enabled", detail="the policy is enabled")
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels", "detail"),
+    [
+        (Policy("enabled"), {INJECT: "true"}, f"label {INJECT} is 'true'"),
+        (Policy("disabled"), {}, "the policy is disabled"),
+        (Policy("enabled", never=(NEVER,)), {"never": "me"}, "the pod's labels match neverInjectSelector"),
+        (Policy("disabled", always=(ALWAYS,)), {"always": ""}, "the pod's labels match alwaysInjectSelector"),
+    ],
+)
+def test_the_detail_says_what_the_rule_saw(policy: Policy, labels: dict[str, str], detail: str) -> None:
+    assert _decided(policy, labels=labels).detail == detail

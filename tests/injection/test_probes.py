@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from injector.injection.probes import APP_PROBERS, REWRITE, STATUS_PORT, Rewrite, joined, rewritten
+from injector.injection.status import STATUS
+from injector.istio.behaviours import behaviours_of
+from tests.factories import make_container, make_pod
+
+PORT = 15020
+HTTP = {"httpGet": {"path": "/ready", "port": 8080}}
+AT_READYZ = {"path": "/app-health/app/readyz", "port": PORT}
+
+
+def rewrite_of(minor: int = 30, env: dict[str, str] | None = None, *, by_default: bool = True) -> Rewrite:
+    """The rewrite of Istio 1.``minor``."""
+    return Rewrite.of(behaviours_of((1, minor)), env or {}, by_default=by_default)
+
+
+def app(**fields: Any) -> dict[str, Any]:
+    """A container that names one of its ports."""
+    return make_container(ports=[{"name": "http", "containerPort": 8080}, {"containerPort": 9090}], **fields)
+
+
+def noted(container: dict[str, Any], minor: int = 30, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """The probers that Istio 1.``minor`` notes, decoded."""
+    return {url: json.loads(text) for url, text in rewrite_of(minor, env).probers([container], PORT).items()}
+
+
+def injected(*, env: list[dict[str, str]] | None = None, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    """A pod whose application has a probe, with its proxy."""
+    proxy = make_container("istio-proxy", **({} if env is None else {"env": env}))
+    return make_pod(annotations=annotations or {}, containers=[app(readinessProbe=HTTP), proxy])
+
+
+def proxy_env(pod: dict[str, Any]) -> Any:
+    """The variables of the proxy."""
+    return pod["spec"]["containers"][1].get("env")
+
+
+@pytest.mark.parametrize(
+    ("probe", "expected"),
+    [
+        (HTTP, {"httpGet": {"path": "/ready", "port": 8080}}),
+        ({"httpGet": {"port": "http"}}, {"httpGet": {"port": 8080}}),
+        ({"tcpSocket": {"port": "http"}}, {"tcpSocket": {"port": 8080}}),
+        ({"grpc": {"port": 9090, "service": None}}, {"grpc": {"port": 9090, "service": None}}),
+        ({**HTTP, "timeoutSeconds": 3, "periodSeconds": 7}, {**HTTP, "timeoutSeconds": 3}),
+    ],
+)
+def test_a_probe_is_noted_with_its_timeout_and_its_port_as_a_number(
+    probe: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert noted(app(readinessProbe=probe)) == {"/app-health/app/readyz": expected}
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {"exec": {"command": ["true"]}},
+        {"httpGet": {"port": "nope"}},
+        {"httpGet": {"port": PORT}},
+        {"tcpSocket": {"port": PORT}},
+        {"httpGet": None},
+    ],
+)
+def test_a_probe_of_no_known_port_or_of_the_agents_own_is_not_noted(probe: dict[str, Any]) -> None:
+    assert noted(app(livenessProbe=probe)) == {}
+
+
+def test_a_grpc_probe_of_the_agents_port_is_noted_since_istio_looks_at_no_port_there() -> None:
+    assert list(noted(app(livenessProbe={"grpc": {"port": PORT, "service": ""}}))) == ["/app-health/app/livez"]
+
+
+def test_up_to_1_8_a_probe_of_the_agents_port_is_noted_like_any_other() -> None:
+    assert list(noted(app(livenessProbe={"httpGet": {"port": PORT}}), 8)) == ["/app-health/app/livez"]
+
+
+@pytest.mark.parametrize(
+    ("minor", "env", "expected"),
+    [
+        (11, {}, ["readyz"]),
+        (12, {}, ["readyz", "livez"]),
+        (12, {"REWRITE_TCP_PROBES": "false"}, ["readyz"]),
+        (13, {}, ["readyz", "livez", "startupz"]),
+        (13, {"REWRITE_TCP_PROBES": "false"}, ["readyz", "startupz"]),
+        (18, {"REWRITE_TCP_PROBES": "nope"}, ["readyz", "livez", "startupz"]),
+        (19, {"REWRITE_TCP_PROBES": "false"}, ["readyz", "livez", "startupz"]),
+    ],
+)
+def test_which_actions_are_handled_depends_on_the_minor(minor: int, env: dict[str, str], expected: list[str]) -> None:
+    container = app(
+        readinessProbe=HTTP,
+        livenessProbe={"tcpSocket": {"port": 1}},
+        startupProbe={"grpc": {"port": 2, "service": None}},
+    )
+
+    assert sorted(noted(container, minor, env)) == sorted(f"/app-health/app/{kind}" for kind in expected)
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(6, []), (7, ["/app-health/app/startupz"])])
+def test_startup_probes_count_from_1_7_on(minor: int, expected: list[str]) -> None:
+    assert list(noted(app(startupProbe=HTTP), minor)) == expected
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [
+        (24, {}),
+        (25, {"/app-lifecycle/app/poststartz": {"tcpSocket": {"port": 9}}, "/app-lifecycle/app/prestopz": HTTP}),
+    ],
+)
+def test_hooks_count_from_1_25_on_and_have_no_timeout(minor: int, expected: dict[str, Any]) -> None:
+    hooks = {"preStop": {**HTTP, "timeoutSeconds": 3}, "postStart": {"tcpSocket": {"port": 9}}}
+
+    assert noted(app(lifecycle=hooks), minor) == expected
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [(4, HTTP["httpGet"]), (5, {**HTTP, "timeoutSeconds": 3}), (30, {**HTTP, "timeoutSeconds": 3})],
+)
+def test_up_to_1_4_the_bare_action_is_noted(minor: int, expected: dict[str, Any]) -> None:
+    assert noted(app(readinessProbe={**HTTP, "timeoutSeconds": 3}), minor) == {"/app-health/app/readyz": expected}
+
+
+def test_probers_are_sorted_by_url_and_never_the_proxys() -> None:
+    listed = [make_container("b", livenessProbe=HTTP), make_container("istio-proxy", livenessProbe=HTTP)]
+
+    found = rewrite_of().probers([*listed, make_container("a", livenessProbe=HTTP, readinessProbe=HTTP)], PORT)
+
+    assert list(found) == ["/app-health/a/livez", "/app-health/a/readyz", "/app-health/b/livez"]
+
+
+def test_the_probers_are_one_json_object_of_urls() -> None:
+    assert joined({"/a": "{}", "/b": '{"c":1}'}) == '{"/a":{},"/b":{"c":1}}'
+
+
+@pytest.mark.parametrize(
+    ("probe", "expected"),
+    [
+        ({**HTTP, "periodSeconds": 7}, {"httpGet": AT_READYZ, "periodSeconds": 7}),
+        (
+            {"httpGet": {"port": "http", "scheme": "HTTPS", "host": "h", "httpHeaders": [{"name": "a", "value": "b"}]}},
+            {"httpGet": {**AT_READYZ, "scheme": "HTTP", "host": "h", "httpHeaders": [{"name": "a", "value": "b"}]}},
+        ),
+        ({"httpGet": {"port": 1, "scheme": "HTTP"}}, {"httpGet": {**AT_READYZ, "scheme": "HTTP"}}),
+        ({"tcpSocket": {"port": 1, "host": "h"}, "timeoutSeconds": 2}, {"httpGet": AT_READYZ, "timeoutSeconds": 2}),
+        ({"grpc": {"port": 1, "service": "s"}}, {"httpGet": AT_READYZ}),
+        ({"httpGet": {"port": "nope"}}, {"httpGet": AT_READYZ}),
+        ({"exec": {"command": ["true"]}}, {"exec": {"command": ["true"]}}),
+    ],
+)
+def test_a_probe_asks_the_agent_by_http_and_keeps_the_rest(probe: dict[str, Any], expected: dict[str, Any]) -> None:
+    (found,) = rewrite_of().redirected([app(readinessProbe=probe)], {}, PORT)
+
+    assert found == app(readinessProbe=expected)
+
+
+def test_in_1_1_the_agent_is_asked_by_https_where_the_application_was() -> None:
+    (found,) = rewrite_of(1).redirected([app(readinessProbe={"httpGet": {"port": 1, "scheme": "HTTPS"}})], {}, PORT)
+
+    assert found["readinessProbe"] == {"httpGet": {**AT_READYZ, "scheme": "HTTPS"}}
+
+
+def test_hooks_ask_the_agent_at_urls_of_their_own() -> None:
+    hooks = {"preStop": {"tcpSocket": {"port": 1}}, "postStart": {"exec": {"command": ["true"]}}}
+
+    (found,) = rewrite_of().redirected([app(lifecycle=hooks)], {}, PORT)
+
+    assert found["lifecycle"] == {
+        "preStop": {"httpGet": {"path": "/app-lifecycle/app/prestopz", "port": PORT}},
+        "postStart": {"exec": {"command": ["true"]}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("minor", "annotated", "expected"),
+    [(30, "15021", 15021), (30, "0", 0), (30, " 15021", 0), (6, "15021", 15021), (5, "15021", PORT)],
+)
+def test_the_agent_may_listen_elsewhere_by_annotation_from_1_6_on(minor: int, annotated: str, expected: int) -> None:
+    (found,) = rewrite_of(minor).redirected([app(readinessProbe=HTTP)], {STATUS_PORT: annotated}, PORT)
+
+    assert found["readinessProbe"]["httpGet"]["port"] == expected
+
+
+def test_up_to_1_5_nothing_is_redirected_to_an_agent_without_a_port() -> None:
+    assert rewrite_of(5).redirected([app(readinessProbe=HTTP)], {}, -1) == [app(readinessProbe=HTTP)]
+
+
+def test_the_agent_is_told_in_a_variable_where_the_probes_went() -> None:
+    found = rewritten(injected(), rewrite_of(), status_port=PORT)
+
+    assert found["spec"]["containers"][0]["readinessProbe"] == {"httpGet": AT_READYZ}
+    assert proxy_env(found) == [
+        {"name": APP_PROBERS, "value": '{"/app-health/app/readyz":{"httpGet":{"path":"/ready","port":8080}}}'}
+    ]
+
+
+def test_the_pod_given_is_not_changed() -> None:
+    pod = injected()
+    rewritten(pod, rewrite_of(), status_port=PORT)
+
+    assert pod == injected()
+
+
+@pytest.mark.parametrize(
+    ("annotated", "by_default", "expected"),
+    [
+        (None, True, True),
+        (None, False, False),
+        ("true", False, True),
+        ("false", True, False),
+        ("0", True, False),
+        ("nope", True, True),
+        ("nope", False, False),
+    ],
+)
+def test_the_pod_decides_and_else_the_values(annotated: str | None, by_default: bool, expected: bool) -> None:
+    pod = injected(annotations={} if annotated is None else {REWRITE: annotated})
+
+    found = rewritten(pod, rewrite_of(by_default=by_default), status_port=PORT)
+
+    assert (found != pod) is expected
+
+
+def test_a_pod_without_a_proxy_keeps_its_probes() -> None:
+    pod = make_pod(containers=[app(readinessProbe=HTTP)])
+
+    assert rewritten(pod, rewrite_of(), status_port=PORT) == pod
+
+
+def test_a_pod_without_probes_tells_the_agent_nothing() -> None:
+    pod = make_pod(containers=[app(), make_container("istio-proxy")])
+
+    assert rewritten(pod, rewrite_of(), status_port=PORT) == pod
+
+
+@pytest.mark.parametrize(("minor", "rewrites"), [(18, False), (19, True)])
+def test_init_containers_are_probed_from_1_19_on(minor: int, rewrites: bool) -> None:
+    pod = make_pod(
+        containers=[app(), make_container("istio-proxy")], initContainers=[make_container("side", startupProbe=HTTP)]
+    )
+
+    found = rewritten(pod, rewrite_of(minor), status_port=PORT)
+
+    assert found["spec"]["initContainers"][0]["startupProbe"] == (
+        {"httpGet": {"path": "/app-health/side/startupz", "port": PORT}} if rewrites else HTTP
+    )
+
+
+EARLIER = '{"/app-health/app/readyz":{"httpGet":{"port":1}},"/app-health/app/livez":{"tcpSocket":{"port":2}}}'
+
+
+@pytest.mark.parametrize(
+    ("minor", "earlier", "expected"),
+    [
+        (
+            30,
+            EARLIER,
+            '{"/app-health/app/livez":{"tcpSocket":{"port":2}},"/app-health/app/readyz":{"httpGet":{"port":1}}}',
+        ),
+        (
+            17,
+            '{"/app-health/b/livez":{"grpc":{"port":3,"service":"s"},"timeoutSeconds":4}}',
+            (
+                '{"/app-health/app/readyz":{"httpGet":{"path":"/ready","port":8080}},'
+                '"/app-health/b/livez":{"grpc":{"port":3,"service":"s"},"timeoutSeconds":4}}'
+            ),
+        ),
+        (30, "{", "{"),
+        (30, "[]", "[]"),
+    ],
+)
+def test_on_a_second_injection_what_was_noted_before_wins(minor: int, earlier: str, expected: str) -> None:
+    pod = injected(env=[{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": earlier}], annotations={STATUS: ""})
+
+    found = rewritten(pod, rewrite_of(minor), status_port=PORT)
+
+    assert proxy_env(found) == [{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": expected}]
+
+
+@pytest.mark.parametrize(("minor", "annotations"), [(16, {STATUS: ""}), (30, {})])
+def test_up_to_1_16_and_for_a_pod_without_status_the_variable_is_appended_again(
+    minor: int, annotations: dict[str, str]
+) -> None:
+    pod = injected(env=[{"name": APP_PROBERS, "value": EARLIER}], annotations=annotations)
+
+    assert len(proxy_env(rewritten(pod, rewrite_of(minor), status_port=PORT))) == 2
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(26, None), (27, [APP_PROBERS])])
+def test_a_variable_that_was_lost_is_back_from_1_27_on(minor: int, expected: list[str] | None) -> None:
+    found = proxy_env(rewritten(injected(annotations={STATUS: ""}), rewrite_of(minor), status_port=PORT))
+
+    assert (found and [each["name"] for each in found]) == expected

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from injector.errors import ManifestError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.injection.uninject import PROBERS, SCRAPE, uninject_object, uninject_pod
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from tests.factories import make_container, make_pod
+
+STATUS = "sidecar.istio.io/status"
+AT_AGENT = {"path": "/app-health/app/livez", "port": 15020}
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+def injected(
+    app: dict[str, Any] | None = None,
+    *,
+    env: dict[str, Any] | None = None,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A pod with a proxy whose variables are the JSON of ``env``, as an injection without a status annotation left it."""
+    variables = [{"name": name, "value": json.dumps(value)} for name, value in (env or {}).items()]
+    listed = [make_container() if app is None else app, make_container("istio-proxy", env=variables)]
+    return make_pod(containers=listed, annotations=annotations, labels=labels, **spec)
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name} for name in names]
+
+
+def test_a_pod_that_was_never_injected_is_the_very_same() -> None:
+    pod = make_pod(annotations={"prometheus.io/path": "/stats/prometheus"}, securityContext={"fsGroup": 1337})
+
+    assert uninject_pod(pod) is pod
+
+
+def test_the_pod_given_is_not_changed() -> None:
+    pod = injected(initContainers=named("istio-init"), annotations={"istio.io/rev": "a"})
+    uninject_pod(pod)
+
+    assert pod == injected(initContainers=named("istio-init"), annotations={"istio.io/rev": "a"})
+
+
+def test_without_a_status_what_istios_templates_add_is_removed() -> None:
+    pod = injected(
+        initContainers=named("setup", "istio-init", "istio-validation", "enable-core-dump"),
+        volumes=named(
+            "data", "istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"
+        ),
+        imagePullSecrets=named("registry"),
+    )
+
+    assert uninject_pod(pod) == make_pod(
+        initContainers=named("setup"), volumes=named("data"), imagePullSecrets=named("registry")
+    )
+
+
+def test_the_status_says_what_was_added_whatever_its_name() -> None:
+    status = {"initContainers": ["x"], "containers": ["istio-proxy", "y"], "volumes": ["v"], "imagePullSecrets": ["s"]}
+    pod = make_pod(
+        annotations={STATUS: json.dumps(status), "a": "b"},
+        containers=[make_container(), make_container("istio-proxy"), make_container("y")],
+        initContainers=named("x", "istio-init"),
+        volumes=named("v", "istio-envoy"),
+        imagePullSecrets=named("s", "registry"),
+    )
+
+    assert uninject_pod(pod) == make_pod(
+        annotations={"a": "b"},
+        initContainers=named("istio-init"),
+        volumes=named("istio-envoy"),
+        imagePullSecrets=named("registry"),
+    )
+
+
+@pytest.mark.parametrize("status", ["{}", "{", '{"containers": null}'])
+def test_a_status_that_says_nothing_counts_as_none(status: str) -> None:
+    assert uninject_pod(injected(annotations={STATUS: status}, volumes=named("istio-envoy"))) == make_pod()
+
+
+def test_a_status_without_a_proxy_is_taken_back_too() -> None:
+    pod = make_pod(annotations={STATUS: '{"volumes": ["v"]}'}, volumes=named("v", "w"))
+
+    assert uninject_pod(pod) == make_pod(volumes=named("w"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [("readyz", "readinessProbe"), ("livez", "livenessProbe"), ("startupz", "startupProbe")]
+)
+@pytest.mark.parametrize(
+    "action", [{"httpGet": {"path": "/", "port": 1}}, {"tcpSocket": {"port": 2}}, {"grpc": {"port": 3, "service": "s"}}]
+)
+def test_a_probe_is_back_and_keeps_its_thresholds(kind: str, field: str, action: dict[str, Any]) -> None:
+    probe = {"httpGet": AT_AGENT, "periodSeconds": 7, "timeoutSeconds": 3}
+    probers = {f"/app-health/app/{kind}": {**action, "timeoutSeconds": 3}}
+
+    found = uninject_pod(injected({**make_container(), field: probe}, env={PROBERS: probers}))
+
+    assert found == make_pod(
+        containers=[{**make_container(), field: {"periodSeconds": 7, "timeoutSeconds": 3, **action}}]
+    )
+
+
+def test_a_container_may_be_called_by_any_dns_label() -> None:
+    probers = {"/app-health/app-2/livez": {"tcpSocket": {"port": 2}}}
+    app = make_container("app-2", livenessProbe={"httpGet": AT_AGENT})
+
+    found = uninject_pod(injected(app, env={PROBERS: probers}))
+
+    assert found["spec"]["containers"] == [make_container("app-2", livenessProbe={"tcpSocket": {"port": 2}})]
+
+
+@pytest.mark.parametrize(
+    "probers",
+    [{"/app-health/gone/livez": {"httpGet": {"port": 1}}}, {"/else": {}}, {"/app-health/app/livez": None}, [], None],
+)
+def test_a_prober_of_nothing_in_the_pod_is_left_out(probers: object) -> None:
+    assert uninject_pod(injected(env={PROBERS: probers})) == make_pod()
+
+
+@pytest.mark.parametrize("variable", [PROBERS, SCRAPE])
+def test_a_variable_that_is_no_json_is_named(variable: str) -> None:
+    proxy = make_container("istio-proxy", env=[{"name": variable, "value": "{"}])
+
+    with pytest.raises(ManifestError, match=f"istio-proxy: the proxy's variable {variable} is no JSON; it was changed"):
+        uninject_pod(make_pod(containers=[make_container(), proxy]))
+
+
+AGENTS = {"prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "15020", "prometheus.io/scrape": "true"}
+
+
+@pytest.mark.parametrize(
+    ("scrape", "annotations", "expected"),
+    [
+        (None, AGENTS, {}),
+        (
+            {"scrape": "true", "path": "", "port": "80"},
+            AGENTS,
+            {"prometheus.io/scrape": "true", "prometheus.io/port": "80"},
+        ),
+        (None, {"prometheus.io/path": "/mine"}, {"prometheus.io/path": "/mine"}),
+        (None, {"istio.io/rev": "a", "a": "b"}, {"a": "b"}),
+        (None, {"kubectl.kubernetes.io/default-container": "app"}, {}),
+        (None, {"kubectl.kubernetes.io/default-logs-container": "app"}, {}),
+        (None, {"kubectl.kubernetes.io/default-container": "b"}, {"kubectl.kubernetes.io/default-container": "b"}),
+        (None, {"sidecar.istio.io/inject": "true"}, {"sidecar.istio.io/inject": "true"}),
+        (None, {NETWORKS: "istio-cni"}, {}),
+        (None, {NETWORKS: "default/istio-cni"}, {}),
+        (None, {NETWORKS: "mine, istio-cni"}, {NETWORKS: "mine"}),
+        (None, {NETWORKS: "not-istio-cni"}, {NETWORKS: "not-istio-cni"}),
+        (None, {NETWORKS: '[{"name": "istio-cni"}]'}, {NETWORKS: '[{"name": "istio-cni"}]'}),
+    ],
+)
+def test_annotations_are_the_users_own_again(
+    scrape: dict[str, str] | None, annotations: dict[str, str], expected: dict[str, str]
+) -> None:
+    found = uninject_pod(injected(env=None if scrape is None else {SCRAPE: scrape}, annotations=annotations))
+
+    assert found["metadata"].get("annotations", {}) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"security.istio.io/tlsMode": "istio"}, {}),
+        ({"security.istio.io/tlsMode": "disabled"}, {"security.istio.io/tlsMode": "disabled"}),
+        ({"networking.istio.io/tunnel": "http"}, {}),
+        (
+            {"service.istio.io/canonical-name": "hello", "service.istio.io/canonical-revision": "latest"},
+            {},
+        ),
+        (
+            {
+                "app": "a",
+                "version": "v",
+                "service.istio.io/canonical-name": "a",
+                "service.istio.io/canonical-revision": "v",
+            },
+            {"app": "a", "version": "v"},
+        ),
+        (
+            {"app": "a", "service.istio.io/canonical-name": "mine"},
+            {"app": "a", "service.istio.io/canonical-name": "mine"},
+        ),
+        ({"service.istio.io/workload-name": "hello"}, {}),
+    ],
+)
+def test_labels_are_the_users_own_again(labels: dict[str, str], expected: dict[str, str]) -> None:
+    assert uninject_pod(injected(labels=labels))["metadata"].get("labels", {}) == expected
+
+
+def test_the_canonical_name_may_be_the_cut_name_of_the_workload() -> None:
+    pod = injected(labels={"service.istio.io/canonical-name": "a" * 62})
+
+    assert "labels" not in uninject_pod(pod, workload="a" * 62 + "-bcd")["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ({"fsGroup": 1337}, make_pod()),
+        ({"fsGroup": 1337, "runAsUser": 7}, make_pod(securityContext={"runAsUser": 7})),
+        ({"fsGroup": 7}, make_pod(securityContext={"fsGroup": 7})),
+    ],
+)
+def test_the_group_of_the_proxy_is_not_the_pods(context: dict[str, int], expected: dict[str, Any]) -> None:
+    assert uninject_pod(injected(securityContext=context)) == expected
+
+
+@pytest.mark.parametrize(
+    ("dns", "expected"),
+    [
+        ({"searches": ["shop.global", "global"]}, {}),
+        (
+            {"searches": ["x", "shop.global", "y"], "nameservers": ["1.1.1.1"]},
+            {"searches": ["x", "y"], "nameservers": ["1.1.1.1"]},
+        ),
+        ({"nameservers": ["1.1.1.1"]}, {"nameservers": ["1.1.1.1"]}),
+    ],
+)
+def test_domains_of_other_clusters_are_no_longer_searched(dns: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = uninject_pod(injected(dnsConfig=dns))
+
+    assert found["spec"].get("dnsConfig", {}) == expected
+
+
+def workload(kind: str, pod: dict[str, Any]) -> dict[str, Any]:
+    """A workload of pods like ``pod``; a CronJob's metadata is in its job template, where Istio writes it."""
+    if kind == "CronJob":
+        job = {"metadata": pod["metadata"], "spec": {"template": {"spec": pod["spec"]}}}
+        spec: dict[str, Any] = {"schedule": "@daily", "jobTemplate": job}
+    else:
+        spec = {"replicas": 2, "template": {"metadata": pod["metadata"], "spec": pod["spec"]}}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "StatefulSet", "ReplicationController", "Job", "CronJob"])
+def test_every_kind_of_workload_is_restored_where_its_pods_are_described(kind: str) -> None:
+    pod = injected(annotations={"istio.io/rev": "a", "a": "b"}, volumes=named("istio-envoy"))
+
+    assert uninject_object(workload(kind, pod)) == workload(kind, make_pod(annotations={"a": "b"}))
+
+
+def test_the_labels_of_a_workload_are_told_by_its_own_name() -> None:
+    obj = workload("Deployment", injected(labels={"service.istio.io/canonical-name": "w"}))
+
+    assert uninject_object(obj) == workload("Deployment", make_pod())
+
+
+def test_a_workload_that_was_never_injected_is_the_very_same() -> None:
+    obj = workload("Deployment", make_pod())
+
+    assert uninject_object(obj) is obj
+
+
+@pytest.mark.parametrize("obj", [{"kind": "Service"}, {"kind": "ConfigMap", "data": {}}, {}])
+def test_other_kinds_have_no_pods(obj: dict[str, Any]) -> None:
+    assert uninject_object(obj) is None
+
+
+def test_the_items_of_a_list_are_restored_in_place() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Service"}, injected()]}
+
+    assert uninject_object(listed) == {**listed, "items": [{"kind": "Service"}, make_pod()]}
+
+
+@pytest.mark.parametrize(
+    ("obj", "says"),
+    [
+        ({"kind": "Deployment"}, "spec.template is missing; give the workload its pod template"),
+        ({"kind": "CronJob", "spec": {}}, "spec.jobTemplate is missing"),
+        ({"kind": "Job", "spec": {"template": 1}}, "spec.template is missing"),
+        ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
+    ],
+)
+def test_what_is_no_workload_is_refused_with_advice(obj: dict[str, Any], says: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        uninject_object(obj)
+
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["stable", "canary"])
+def test_an_injection_by_a_revision_that_the_project_ships_is_taken_back(name: str) -> None:
+    revision = next(build(raw) for raw in embedded_source().read().revisions if raw.name == name)
+    probe = {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 7}
+    pod = make_pod(
+        namespace="shop",
+        labels={"app": "hello"},
+        annotations={"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
+        containers=[make_container(livenessProbe=probe, resources={})],
+        volumes=[{"name": "data", "emptyDir": {}}],
+    )
+
+    result = inject_pod(revision, pod, RequestFacts(namespace="shop"))
+
+    assert isinstance(result, Injected)
+    assert result.pod != pod
+    assert uninject_pod(result.pod) == pod

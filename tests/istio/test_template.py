@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import TemplateRenderError
+from injector.gotemplate.values import Map
+from injector.istio.goview import view
+from injector.istio.template import TemplateData, compile_go_template, go_functions
+
+if TYPE_CHECKING:
+    from injector.istio.minor import Minor
+
+CURLY = ("{{", "}}")
+ANNOTATED = view("v1.ObjectMeta", {"annotations": {"a": "1"}})
+
+
+def _render(text: str, *, minor: Minor = (1, 30), env: dict[str, str] | None = None, **fields: Any) -> str:
+    functions = go_functions(minor, env or {}, with_sprig=True)
+    return compile_go_template("inject", text, functions, CURLY).render(TemplateData(fields))
+
+
+def test_a_template_reads_the_fields_of_the_data() -> None:
+    assert _render(
+        "{{ .Revision }}:{{ .Values.global.hub }}", Revision="stable", Values={"global": {"hub": "istio"}}
+    ) == ("stable:istio")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{{ "a\\nb" | indent 2 }}', "a\n  b"),
+        ('{{ "abc" | contains "b" }}', "true"),
+        ('{{ env "KEY" "default" }}', "default"),
+        ('{{ omit (strdict "a" "1" "b" "2") "a" | toJSON }}', '{"b":"2"}'),
+        ('{{ annotation .ObjectMeta "a" 5 }},{{ annotation .ObjectMeta "b" 5 }}', "1,5"),
+        ("{{ isset .ObjectMeta.Annotations `a` }}", "true"),
+    ],
+)
+def test_istios_functions_win_over_sprigs(text: str, expected: str) -> None:
+    assert _render(text, ObjectMeta=ANNOTATED) == expected
+
+
+def test_env_is_the_revisions_and_not_the_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOT_X", "process")
+
+    assert _render('{{ env "PILOT_X" "unset" }}') == "unset"
+    assert _render('{{ env "PILOT_X" "unset" }}', env={"PILOT_X": "revision"}) == "revision"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ b64enc `a` }}", "YQ=="),
+        ("{{ list 1 2 | toJson }}", "[1,2]"),
+        ("{{ `a` | upper | quote }}", '"A"'),
+        ("{{ eq (print 1) `1` }}", "true"),
+    ],
+)
+def test_sprigs_and_gos_functions_are_there(text: str, expected: str) -> None:
+    assert _render(text) == expected
+
+
+def test_until_1_18_to_json_takes_maps_of_strings_alone() -> None:
+    labels = Map("string", "string", {"a": "1"})
+
+    assert _render("{{ toJson .Labels }}", minor=(1, 18), Labels=labels) == '{"a":"1"}'
+    with pytest.raises(TemplateRenderError, match="toJson"):
+        _render("{{ list 1 | toJson }}", minor=(1, 18))
+
+
+def test_without_sprig_only_istios_functions_are_known() -> None:
+    assert "b64enc" not in go_functions((1, 7), {}, with_sprig=False)
+    assert "b64enc" in go_functions((1, 8), {}, with_sprig=True)
+    assert go_functions((1, 30), {}, with_sprig=True)["contains"].call("b", "abc")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{{ nope }}", 'template: inject:1: function "nope" not defined'),
+        ("a\n{{ if }}", "template: inject:2: missing value for if"),
+        ("a\n\n{{ end }}", "template: inject:3: unexpected {{end}}"),
+    ],
+)
+def test_a_template_that_does_not_parse_names_its_line(text: str, what: str) -> None:
+    with pytest.raises(TemplateRenderError) as error:
+        compile_go_template("inject", text, go_functions((1, 30), {}, with_sprig=True), CURLY)
+
+    assert error.value.what == what
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('\n{{ fail "no" }}', 'template: inject:2:3: executing "inject" at <fail "no">: error calling fail: no'),
+        (
+            "{{ index .Values 1 }}",
+            (
+                'template: inject:1:3: executing "inject" at <index .Values 1>: '
+                "error calling index: value has type int; should be string"
+            ),
+        ),
+    ],
+)
+def test_a_step_that_fails_has_gos_text(text: str, what: str) -> None:
+    with pytest.raises(TemplateRenderError) as error:
+        _render(text, Values={})
+
+    assert error.value.what == what
+
+
+def test_a_rendering_has_a_budget() -> None:
+    endless = "{{ range until 1000000 }}{{ range until 1000000 }}{{ end }}{{ end }}"
+
+    with pytest.raises(TemplateRenderError):
+        _render(endless)
+
+
+@pytest.mark.parametrize(
+    ("delimiters", "expected"), [(("[[", "]]"), "stable {{ .Revision }}"), (CURLY, "[[ .Revision ]] stable")]
+)
+def test_only_the_delimiters_given_open_actions(delimiters: tuple[str, str], expected: str) -> None:
+    template = compile_go_template("inject", "[[ .Revision ]] {{ .Revision }}", {}, delimiters)
+
+    assert template.render(TemplateData({"Revision": "stable"})) == expected
+
+
+def test_a_template_renders_the_same_data_again() -> None:
+    template = compile_go_template("inject", "{{ .Revision }}", {}, CURLY)
+
+    assert [template.render(TemplateData({"Revision": name})) for name in ("a", "b", "a")] == ["a", "b", "a"]
+
+
+def test_the_data_has_only_the_fields_of_the_minor() -> None:
+    data = TemplateData({"Spec": 1, "Values": 2, "Revision": 3}, only=frozenset({"Values", "Spec", "Other"}))
+
+    assert list(data.fields()) == [("Spec", 1), ("Values", 2)]
+    with pytest.raises(KeyError):
+        data.field("Revision")
+
+
+def test_a_field_that_the_minor_has_not_fails_the_template() -> None:
+    template = compile_go_template("inject", "{{ .Revision }}", {}, CURLY)
+
+    with pytest.raises(TemplateRenderError, match="can't evaluate field Revision in type"):
+        template.render(TemplateData({"Revision": "stable"}, only=frozenset({"Spec"})))
+
+
+def test_later_changes_of_the_mapping_given_do_not_show() -> None:
+    fields = {"Revision": "a"}
+    data = TemplateData(fields)
+    fields["Revision"] = "b"
+
+    assert data.field("Revision") == "a"
+
+
+def _rendering(text: str, values: dict[str, str], minor: Minor = (1, 13)) -> str:
+    template = compile_go_template("t", text, go_functions(minor, {}, with_sprig=True), ("{{", "}}"))
+    return template.render(TemplateData({"Values": values, "Revision": "r"}))
+
+
+def test_render_runs_a_text_with_the_data_and_functions_of_its_template() -> None:
+    assert _rendering("<{{ render .Values.a }}>", {"a": '{{ .Revision | upper }}{{ annotation "x" }}'}) == "<>"
+    assert _rendering("<{{ render .Values.a }}>", {"a": "{{ .Revision | upper }}"}) == "<R>"
+
+
+def test_a_text_that_does_not_parse_or_run_renders_nothing() -> None:
+    assert _rendering("<{{ render .Values.a }}{{ render .Values.b }}>", {"a": "{{", "b": "{{ fail `no` }}"}) == "<>"
+
+
+def test_a_text_that_renders_itself_ends() -> None:
+    assert _rendering("<{{ render .Values.a }}>", {"a": "a{{ render .Values.a }}"}) == "<aaaaaaa>"
+
+
+def test_render_came_with_1_2_and_went_after_1_13() -> None:
+    assert ["render" in go_functions(minor, {}, with_sprig=False) for minor in ((1, 1), (1, 2), (1, 13), (1, 14))] == [
+        False,
+        True,
+        True,
+        False,
+    ]

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from injector.errors import (
+    AnnotationError,
+    ConfigError,
+    DataError,
+    InjectorError,
+    ManifestError,
+    OverlayError,
+    ReviewError,
+    TemplateRenderError,
+    UnknownRevisionError,
+    UsageError,
+)
+
+BAD_INPUT = (
+    ManifestError,
+    ConfigError,
+    TemplateRenderError,
+    OverlayError,
+    AnnotationError,
+    ReviewError,
+    UnknownRevisionError,
+)
+
+
+@pytest.mark.parametrize(
+    ("where", "hint", "expected"),
+    [
+        ("", "", "is empty"),
+        ("a/config:3", "", "a/config:3: is empty"),
+        ("", "fill it", "is empty; fill it"),
+        ("a/config:3", "fill it", "a/config:3: is empty; fill it"),
+    ],
+)
+def test_the_text_says_where_what_and_what_to_do(where: str, hint: str, expected: str) -> None:
+    assert str(InjectorError("is empty", where=where, hint=hint)) == expected
+
+
+def test_a_place_that_is_found_out_later_shows_in_the_text() -> None:
+    error = ManifestError("has no template", where="items")
+    error.where = f"a.yaml:3: {error.where}"
+
+    assert str(error) == "a.yaml:3: items: has no template"
+
+
+def test_the_parts_can_be_asked_for_one_by_one() -> None:
+    error = ConfigError("is empty", where="a/config", hint="fill it")
+
+    assert (error.what, error.where, error.hint, error.args) == ("is empty", "a/config", "fill it", ("is empty",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(InjectorError, 1), (UsageError, 64), (DataError, 65), *((kind, 65) for kind in BAD_INPUT)]
+)
+def test_the_code_says_whose_turn_it_is(kind: type[InjectorError], code: int) -> None:
+    assert kind("x").exit_code == code
+
+
+@pytest.mark.parametrize("kind", BAD_INPUT)
+def test_whoever_catches_bad_data_catches_every_kind_of_it(kind: type[DataError]) -> None:
+    with pytest.raises(DataError, match="x"):
+        raise kind("x")
+
+
+def test_a_wrong_flag_is_no_bad_data() -> None:
+    assert not issubclass(UsageError, DataError)
+
+
+def test_a_revision_that_is_not_known_is_a_fault_of_the_review() -> None:
+    assert issubclass(UnknownRevisionError, ReviewError)
