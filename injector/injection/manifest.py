@@ -13,7 +13,7 @@ from injector.errors import ManifestError
 from injector.injection import containers as c
 from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
-from injector.injection.pipeline import inject, overlaid_mesh
+from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
@@ -81,12 +81,14 @@ def _inject_workload(
     meta, spec = _template_at(obj, meta_path).get("metadata") or {}, _template_at(obj, path).get("spec") or {}
     pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
     pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
-    workload = _workload(obj, path, pod)
+    seen_through = not path and revision.behaviours.kube_inject_owners
+    workload = workload_of(pod, revision.behaviours.owner_rules) if seen_through else _workload(obj)
+    meta_in_data = owner_meta(revision, pod, workload) if seen_through else obj.get("metadata") or {}
     reason = _left_alone(revision, pod)
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    injected, _ = inject(_parameters(revision, pod, workload, obj.get("metadata") or {}), webhook=False)
+    injected, _ = inject(_parameters(revision, pod, workload, meta_in_data), webhook=False)
     obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
     return _replaced_at(obj, path, {"spec": injected["spec"]})
 
@@ -105,9 +107,7 @@ def _template_at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _workload(obj: dict[str, Any], path: tuple[str, ...], pod: c.Pod) -> WorkloadMeta:
-    if not path:
-        return workload_of({**pod, "apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", "")})
+def _workload(obj: dict[str, Any]) -> WorkloadMeta:
     meta = obj.get("metadata") or {}
     return WorkloadMeta(
         name=meta.get("name", ""),
@@ -145,7 +145,7 @@ def _warning(revision: Revision, pod: c.Pod, workload: WorkloadMeta, reason: str
     return f'{arrow}Skipping injection because {kind}"{full}" has {reason}'
 
 
-def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, owner_meta: dict[str, Any]) -> Parameters:
+def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: dict[str, Any]) -> Parameters:
     overlaid = overlaid_mesh(revision, pod)
     # Where templates see the annotation in .MeshConfig by either way, kube-inject's own reads still take the plain mesh config.
     mesh = revision.mesh if revision.behaviours.mesh_overlay_in_data else overlaid
@@ -153,7 +153,7 @@ def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, owner_me
         revision=revision,
         pod=pod,
         workload=workload,
-        owner_meta=owner_meta,
+        owner_meta=meta,
         mesh=mesh,
         mesh_in_data=overlaid,
         proxy_config=overlaid,

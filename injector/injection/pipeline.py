@@ -103,7 +103,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         revision=revision,
         pod=pod,
         workload=workload,
-        owner_meta=_owner_meta(revision, pod, workload),
+        owner_meta=owner_meta(revision, pod, workload),
         mesh=revision.mesh,
         mesh_in_data=overlaid if revision.behaviours.mesh_overlay_in_data else revision.mesh,
         proxy_config=overlaid,
@@ -117,7 +117,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
     )
 
 
-def _owner_meta(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[str, Any]:
+def owner_meta(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[str, Any]:
     """Return the metadata of a pod's workload as templates see it: the pod's own, under the workload's name."""
     meta = {**pod["metadata"], "name": workload.name, "namespace": workload.namespace}
     if revision.behaviours.owner_meta_bare:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError
 from injector.injection import containers as c
-from injector.injection.overrides import OVERRIDES, reinserted
+from injector.injection.addedmeta import TEMPLATES, users_annotations, users_labels
+from injector.injection.overrides import AUTO_IMAGE, read_overrides, reinserted
 from injector.injection.status import STATUS, InjectionStatus, read_status
-from injector.kube.pods import pod_template_path
+from injector.kube.pods import pod_template_path, workload_of
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
@@ -32,25 +33,20 @@ BEFORE_STATUS: Final = InjectionStatus(
 """What Istio's templates add, for pods whose status annotation is gone or says nothing."""
 
 PROBERS: Final = "ISTIO_KUBE_APP_PROBERS"
+_STATUS_PORT: Final = "--statusPort"
 SCRAPE: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _PROBER: Final = re.compile(r"/app-(?:health|lifecycle)/([^/]+)/(readyz|livez|startupz|prestopz|poststartz)")
 _PROBE_FIELDS: Final = {"readyz": "readinessProbe", "livez": "livenessProbe", "startupz": "startupProbe"}
 _HOOK_FIELDS: Final = {"prestopz": "preStop", "poststartz": "postStart"}
 _HANDLERS: Final = ("httpGet", "tcpSocket", "grpc")
 
-_ANNOTATIONS: Final = (STATUS, OVERRIDES, "istio.io/rev")
-_DEFAULT_CONTAINER: Final = (
-    "kubectl.kubernetes.io/default-container",
-    "kubectl.kubernetes.io/default-logs-container",
-)
-_AGENT_PATH: Final = "/stats/prometheus"
-_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 # The group that istio-proxy runs with, which minors to 1.13 or so gave the pod so that the token is readable.
 _PROXY_GROUP: Final = 1337
+# What the template of gateways asks of the kernel: ports below 1024 for everyone.
+GATEWAY: Final = "gateway"
+_LOW_PORTS: Final = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 # Searched by pods of Istio 1.1 to 1.7 for services of other clusters.
 _GLOBAL_DOMAIN: Final = "global"
-# A canonical name of a workload is cut to the length of a label's value (Istio 1.30.3, pkg/kube/labels).
-_LABEL_LENGTH: Final = 63
 
 
 def uninject_object(obj: dict[str, Any]) -> dict[str, Any] | None:
@@ -60,7 +56,7 @@ def uninject_object(obj: dict[str, Any]) -> dict[str, Any] | None:
         ManifestError: a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
     if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
-        return {**obj, "items": [_item(item) for item in obj.get("items") or []]}
+        return _without_empty_metadata({**obj, "items": [_item(item) for item in obj.get("items") or []]})
     path = pod_template_path(obj)
     if path is None:
         return None
@@ -71,7 +67,8 @@ def uninject_object(obj: dict[str, Any]) -> dict[str, Any] | None:
     if restored is pod:
         return obj
     obj = _changed_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
-    return _changed_at(obj, path, lambda holder: {**holder, "spec": restored["spec"]})
+    obj = _changed_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
+    return obj if meta_path == path else _changed_at(obj, meta_path, _without_empty_metadata)
 
 
 def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
@@ -86,8 +83,40 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     env = {item.get("name"): item.get("value") or "" for item in (proxy or {}).get("env") or ()}
     pod = _without_lists(pod, status if status is not None and status.any() else BEFORE_STATUS)
     pod = _with_probes(pod, _json_object(env.get(PROBERS, ""), PROBERS))
-    pod = _with_metadata(reinserted(pod), _json_object(env.get(SCRAPE, ""), SCRAPE), workload)
-    return _with_spec(pod)
+    pod = _with_overridden(pod)
+    scrape = _json_object(env.get(SCRAPE, ""), SCRAPE)
+    name = workload or workload_of(pod).name
+    labels = users_labels(pod, name, env, revision_noted='"revision"' in c.annotations_of(pod).get(STATUS, ""))
+    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {}))
+    return _with_spec(_with_metadata(pod, annotations, labels))
+
+
+def _agent_port(proxy: c.Container) -> str:
+    args = [str(item) for item in proxy.get("args") or ()]
+    return args[args.index(_STATUS_PORT) + 1] if _STATUS_PORT in args[:-1] else ""
+
+
+def _with_overridden(pod: c.Pod) -> c.Pod:
+    """Return the pod with the containers back in that templates changed; one without an image had ``auto``."""
+    noted = {item.get("name") for items in read_overrides(pod).values() for item in items}
+    pod = reinserted(pod)
+    native = c.find(c.PROXY, c.containers_of(pod, "initContainers"))
+    if native is not None:  # users write it among the containers: templates alone make it a native sidecar
+        init = c.without(c.PROXY, c.containers_of(pod, "initContainers"))
+        pod = c.with_spec(pod, initContainers=init, containers=[*c.containers_of(pod), native])
+    for kind in ("containers", "initContainers"):
+        items = [
+            item if item.get("image") or item.get("name") not in noted else {**item, "image": AUTO_IMAGE}
+            for item in c.containers_of(pod, kind)
+        ]
+        pod = c.with_spec(pod, **{kind: items})
+    return pod
+
+
+def _without_empty_metadata(holder: dict[str, Any]) -> dict[str, Any]:
+    """Return a template without metadata that says nothing: Go prints them of each that has none."""
+    said = any(value is not None for value in (holder.get("metadata") or {}).values())
+    return holder if said else _without(holder, ("metadata",))
 
 
 def _item(item: Any) -> Any:
@@ -113,9 +142,19 @@ def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
         match = _PROBER.fullmatch(path)
         container = None if match is None else c.find_in_pod(match[1], pod)
         if match is not None and container is not None and isinstance(prober, dict):
-            handler = {key: prober[key] for key in _HANDLERS if key in prober}
+            # Up to 1.4 a prober is the action of an HTTP probe, with nothing around it.
+            actions = prober if any(key in prober for key in _HANDLERS) else {"httpGet": prober}
+            handler = {key: _with_port_name(actions[key], container) for key in _HANDLERS if actions.get(key)}
             pod = c.with_container(pod, _with_handler(container, match[2], handler))
     return pod
+
+
+def _with_port_name(action: dict[str, Any], container: c.Container) -> dict[str, Any]:
+    """Return a probe's action with its port by name, where the container names it: injection resolves names."""
+    named = [
+        port.get("name") for port in container.get("ports") or () if port.get("containerPort") == action.get("port")
+    ]
+    return {**action, "port": named[0]} if named and named[0] and "port" in action else action
 
 
 def _with_handler(container: c.Container, kind: str, handler: dict[str, Any]) -> c.Container:
@@ -126,41 +165,9 @@ def _with_handler(container: c.Container, kind: str, handler: dict[str, Any]) ->
     return {**container, "lifecycle": {**lifecycle, _HOOK_FIELDS[kind]: handler}}
 
 
-def _with_metadata(pod: c.Pod, scrape: Mapping[str, Any], workload: str) -> c.Pod:
-    annotations = _without(c.annotations_of(pod), _ANNOTATIONS)
-    first = next((item.get("name") for item in c.containers_of(pod)), None)
-    annotations = {key: value for key, value in annotations.items() if key not in _DEFAULT_CONTAINER or value != first}
-    if annotations.get("prometheus.io/path") == _AGENT_PATH:
-        annotations = {key: value for key, value in annotations.items() if not key.startswith("prometheus.io/")}
-        annotations |= {f"prometheus.io/{key}": str(value) for key, value in scrape.items() if value}
-    annotations = _without_network(annotations)
-    meta = pod.get("metadata") or {}
-    labels = _without_labels(c.labels_of(pod), workload or meta.get("name") or "")
-    meta = _with(_with(meta, "annotations", annotations), "labels", labels)
+def _with_metadata(pod: c.Pod, annotations: dict[str, str], labels: dict[str, str]) -> c.Pod:
+    meta = _with(_with(pod.get("metadata") or {}, "annotations", annotations), "labels", labels)
     return {**pod, "metadata": meta}
-
-
-def _without_network(annotations: dict[str, str]) -> dict[str, str]:
-    """Return the annotations without the CNI network that the multus provider asks for; a JSON list stays as it is."""
-    text = annotations.get(_NETWORKS)
-    if text is None or "istio-cni" not in text or text.lstrip().startswith("["):
-        return annotations
-    kept = [name for name in (part.strip() for part in text.split(",")) if name.rpartition("/")[2] != "istio-cni"]
-    return _with(annotations, _NETWORKS, ",".join(kept))
-
-
-def _without_labels(labels: dict[str, str], workload: str) -> dict[str, str]:
-    """Return the labels without those that injection gives a pod; the user's own of the same value go too."""
-    own = labels.get("app.kubernetes.io/name") or labels.get("app") or workload[:_LABEL_LENGTH].rstrip("-")
-    version = labels.get("app.kubernetes.io/version") or labels.get("version") or "latest"
-    added = {
-        "security.istio.io/tlsMode": "istio",
-        "networking.istio.io/tunnel": "http",
-        "service.istio.io/canonical-name": own,
-        "service.istio.io/canonical-revision": version,
-        "service.istio.io/workload-name": workload[:_LABEL_LENGTH].rstrip("-"),
-    }
-    return {key: value for key, value in labels.items() if added.get(key) != value}
 
 
 def _with_spec(pod: c.Pod) -> c.Pod:
@@ -168,6 +175,10 @@ def _with_spec(pod: c.Pod) -> c.Pod:
     context = spec.get("securityContext")
     if isinstance(context, dict) and context.get("fsGroup") == _PROXY_GROUP:
         spec = _with(spec, "securityContext", _without(context, ("fsGroup",)))
+    context = spec.get("securityContext")
+    if isinstance(context, dict) and GATEWAY in c.annotations_of(pod).get(TEMPLATES, ""):
+        sysctls = [item for item in context.get("sysctls") or () if item != _LOW_PORTS]
+        spec = _with(spec, "securityContext", _with(context, "sysctls", sysctls))
     dns = spec.get("dnsConfig")
     if isinstance(dns, dict) and dns.get("searches"):
         searches = [domain for domain in dns["searches"] if _GLOBAL_DOMAIN not in str(domain)]

@@ -152,6 +152,26 @@ def test_templates_know_the_workload(expression: str, obj: dict[str, Any], expec
     assert image_of_proxy(revision_of(config=saying(expression)), obj) == expected
 
 
+@pytest.mark.parametrize(
+    ("minor", "expression", "expected"),
+    [
+        (20, ".DeploymentMeta.Name", "w-29000000-x"),
+        (20, ".TypeMeta.Kind", "Pod"),
+        (21, ".DeploymentMeta.Name", "w"),
+        (21, ".TypeMeta.APIVersion", "batch/v1beta1"),
+        (21, "len .DeploymentMeta.OwnerReferences", "0"),
+        (22, ".DeploymentMeta.Name", "w"),
+        (22, ".TypeMeta.APIVersion", "batch/v1"),
+    ],
+)
+def test_since_1_21_the_workload_of_a_bare_pod_is_told_by_its_owner(minor: int, expression: str, expected: str) -> None:
+    pod = make_pod("w-29000000-x")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "w-29000000", "uid": "1", "controller": True}
+    pod["metadata"] |= {"generateName": "w-29000000-", "ownerReferences": [owner]}
+
+    assert image_of_proxy(revision_of(minor, saying(expression)), pod) == expected
+
+
 @pytest.mark.parametrize("expression", [".MeshConfig.DefaultConfig.StatusPort", ".ProxyConfig.StatusPort"])
 def test_the_proxy_config_of_the_pod_reaches_the_mesh_config_too(expression: str) -> None:
     pod = make_pod(annotations={"proxy.istio.io/config": "statusPort: 7"})

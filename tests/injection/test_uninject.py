@@ -156,7 +156,10 @@ AGENTS = {"prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "1502
         (None, {NETWORKS: "default/istio-cni"}, {}),
         (None, {NETWORKS: "mine, istio-cni"}, {NETWORKS: "mine"}),
         (None, {NETWORKS: "not-istio-cni"}, {NETWORKS: "not-istio-cni"}),
-        (None, {NETWORKS: '[{"name": "istio-cni"}]'}, {NETWORKS: '[{"name": "istio-cni"}]'}),
+        (None, {NETWORKS: '[{"name": "istio-cni"}]'}, {}),
+        (None, {NETWORKS: '[{"name": "a"}, {"name": "default/istio-cni"}]'}, {NETWORKS: '[{"name": "a"}]'}),
+        (None, {NETWORKS: '[{"name": "a"}, {"name": "istio-cni", "namespace": "b"}]'}, {NETWORKS: '[{"name": "a"}]'}),
+        (None, {NETWORKS: '[{"name": "my-istio-cni"}]'}, {NETWORKS: '[{"name": "my-istio-cni"}]'}),
     ],
 )
 def test_annotations_are_the_users_own_again(

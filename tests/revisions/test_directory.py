@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,10 +132,10 @@ def test_a_directory_that_is_none_is_named_with_its_flag(tmp_path: Path, name: s
         DirectorySource(tmp_path / name).read()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_with_the_systems_words(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", config=CONFIG)
-    (folder / "config").chmod(0)
+    (folder / "config").unlink()
+    (folder / "config").symlink_to("config")
 
-    with pytest.raises(ConfigError, match="config: cannot be read: Permission denied"):
+    with pytest.raises(ConfigError, match="config: cannot be read: Too many levels of symbolic links"):
         read_folder(folder)
