@@ -73,7 +73,7 @@ def kube_inject(  # noqa: PLR0913 -- one parameter for each flag
     chosen = selected_revision(Selection(revision, revisions_dir, config, values, mesh), behaviour)
     warnings: list[str] = []
     documents = changed_documents(manifests, _injection(chosen, namespace, warnings.append))
-    text = rendered(documents, manifest.format)
+    text = rendered(documents, manifest.format, fold=chosen.behaviours.yaml_folds)
     for warning in warnings:
         click.echo(warning, err=True)
     write(text, manifest.file)

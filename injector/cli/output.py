@@ -34,8 +34,8 @@ class Processed:
     after: Any | None
 
 
-def rendered(documents: list[Processed], output_format: str) -> str:
-    """Return the documents in one of ``FORMATS``.
+def rendered(documents: list[Processed], output_format: str, *, fold: bool = True) -> str:
+    """Return the documents in one of ``FORMATS``; ``fold`` wraps long lines of YAML, as most minors do.
 
     YAML ends every document with ``---``, as istioctl does. JSON is the object itself, or a List of several, as
     kubectl prints them. A patch is one line of JSON for each document, from the document given to the one made of it.
@@ -46,7 +46,7 @@ def rendered(documents: list[Processed], output_format: str) -> str:
         case "patch":
             return "".join(f"{json.dumps(_patch(document))}\n" for document in documents)
         case _:
-            return "".join(f"{_yaml(document)}{SEPARATOR}" for document in documents)
+            return "".join(f"{_yaml(document, fold=fold)}{SEPARATOR}" for document in documents)
 
 
 def write(text: str, path: Path | None) -> None:
@@ -68,9 +68,9 @@ def write(text: str, path: Path | None) -> None:
         ) from error
 
 
-def _yaml(document: Processed) -> str:
+def _yaml(document: Processed, *, fold: bool) -> str:
     if document.after is not None:
-        return dump_yaml(document.after)
+        return dump_yaml(document.after, fold=fold)
     return document.text if document.text.endswith("\n") else f"{document.text}\n"
 
 

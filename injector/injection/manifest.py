@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Istio takes a CronJob's labels and annotations from its job template, and writes them there, not to the pod template.
 _METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
+_NONE_AVAILABLE: Final = ("availableReplicas", 0)
 _ENABLED: Final = Policy(ENABLED)
 
 
@@ -59,6 +60,9 @@ def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> di
     printed: dict[str, Any] = go_encode(
         obj, type_name, creation_timestamp=revision.behaviours.kube_inject_creation_timestamp
     )
+    if type_name == "v1.StatefulSet" and not revision.behaviours.kube_inject_available_replicas:
+        status = {key: value for key, value in (printed.get("status") or {}).items() if (key, value) != _NONE_AVAILABLE}
+        printed = {**printed, "status": status}
     spec = printed.get("spec")
     if not revision.behaviours.kube_inject_selector and isinstance(spec, dict) and "selector" in spec:
         # Of the workload kinds, only those of apps print one that is not there.

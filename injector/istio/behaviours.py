@@ -67,10 +67,13 @@ class Behaviours:
     kube_inject_selector: bool
     kube_inject_patches: bool
     kube_inject_pull_secrets: bool
+    kube_inject_owners: bool
     kube_inject_redirect_annotations: bool
     kube_inject_injected_check: str
     kube_inject_warning: str
     kube_inject_creation_timestamp: bool
+    kube_inject_available_replicas: bool
+    yaml_folds: bool
 
     def wants_injection(self, value: str) -> bool | None:
         """Return what a value of ``sidecar.istio.io/inject`` asks for, None where it leaves it to the policy."""
@@ -225,6 +228,8 @@ ROWS: Final[tuple[Row, ...]] = (
     # kube-inject takes the webhook's way through a patch.
     *_since("kube_inject_patches", (1, 8)),
     *_since("kube_inject_pull_secrets", (1, 6)),
+    # kube-inject tells the workload of a bare Pod by its owner, as the webhook does (1.21.0; not in 1.20.8).
+    *_since("kube_inject_owners", (1, 21)),
     *_between("kube_inject_redirect_annotations", (1, 3), (1, 7)),
     # kube-inject leaves alone what has a sidecar: told by its containers, or by the status annotation as well.
     Row("kube_inject_injected_check", OLDEST, (1, 1), ""),
@@ -234,6 +239,12 @@ ROWS: Final[tuple[Row, ...]] = (
     # kube-inject prints `creationTimestamp: null`, as Kubernetes' libraries before 0.34 do.
     Row("kube_inject_creation_timestamp", OLDEST, (1, 27), value=True),
     Row("kube_inject_creation_timestamp", (1, 28), NEWEST, value=False),
+    # ... and the status of a StatefulSet without a word of them (k8s.io/api before 0.24).
+    *_since("kube_inject_available_replicas", (1, 13)),
+    # gopkg.in/yaml.v2 wraps lines at 80 columns, but for v2.3.0.
+    Row("yaml_folds", OLDEST, (1, 6), value=True),
+    Row("yaml_folds", (1, 7), (1, 9), value=False),
+    Row("yaml_folds", (1, 10), NEWEST, value=True),
     # How kube-inject warns: plainly, with an arrow, or with kind and namespace as well.
     Row("kube_inject_warning", OLDEST, (1, 7), "plain"),
     Row("kube_inject_warning", (1, 8), (1, 12), "arrow"),

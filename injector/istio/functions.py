@@ -8,11 +8,13 @@ map[string]string.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.printf import sprint
+from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer
 from injector.istio import meshconfig, multus
 from injector.istio.goview import plain
@@ -105,13 +107,13 @@ def flipped_contains(needle: str, haystack: str) -> bool:
 
 def exclude_inbound_port(port: Any, excluded: str) -> str:
     """Return the port list ``excluded`` with ``port`` added, unless it is empty, 0 or already there."""
-    text = sprint(port).strip()
+    text = trim(sprint(port))
     if text in ("", "0"):
         return excluded
     ports = excluded.split(",")
     if text in ports:
         return excluded
-    return ",".join([item.strip() for item in ports if item.strip()] + [text])
+    return ",".join([trim(item) for item in ports if trim(item)] + [text])
 
 
 def value_or_default(value: Any, default: Any) -> Any:
@@ -137,9 +139,9 @@ def struct_to_json(value: Any) -> str:
     return "{}" if value is None else go_json(plain(value))
 
 
-def to_yaml(value: Any) -> str:
-    """Return any value as sigs.k8s.io/yaml prints it, with its last newline."""
-    return dump_yaml(plain(value))
+def to_yaml(value: Any, *, fold: bool = True) -> str:
+    """Return any value as sigs.k8s.io/yaml prints it, with its last newline; 1.7 to 1.9 do not fold long lines."""
+    return dump_yaml(plain(value), fold=fold)
 
 
 def indent(spaces: int, source: str) -> str:
@@ -251,12 +253,14 @@ _ROWS: Final = (
     _Row("valueOrDefault", "func(string, string) string", _same(value_or_default), (1, 1), (1, 1)),
     _Row("valueOrDefault", f"func({_ANY}, {_ANY}) {_ANY}", _same(value_or_default), (1, 2)),
     _Row("fromJSON", f"func(string) {_ANY}", _same(from_json), (1, 1)),
-    _Row("toYaml", f"func({_ANY}) string", _same(to_yaml), (1, 1)),
+    _Row("toYaml", f"func({_ANY}) string", _same(to_yaml), (1, 1), (1, 6)),
+    _Row("toYaml", f"func({_ANY}) string", _same(partial(to_yaml, fold=False)), (1, 7), (1, 9)),
+    _Row("toYaml", f"func({_ANY}) string", _same(to_yaml), (1, 10)),
     _Row("indent", "func(int, string) string", _same(indent), (1, 1)),
     _Row("directory", "func(string) string", _same(directory), (1, 1)),
     _Row("contains", "func(string, string) bool", _same(flipped_contains), (1, 2)),
     _Row("structToJSON", f"func({_ANY}) string", _same(struct_to_json), (1, 3)),
-    _Row("toLower", "func(string) string", _same(str.lower), (1, 3)),
+    _Row("toLower", "func(string) string", _same(lower), (1, 3)),
     _Row("protoToJSON", f"func({_ANY}) string", lambda minor, _: _ProtoToJson(minor), (1, 4)),
     _Row("env", "func(string, string) string", lambda _, env: _Env(env), (1, 5)),
     _Row("appendMultusNetwork", "func(string, string) string", lambda minor, _: multus.AppendNetwork.of(minor), (1, 8)),

@@ -34,6 +34,7 @@ def test_kube_inject_prints_what_istioctl_prints(case: corpus.Case) -> None:
     fault = compare.difference(core.read(result.stdout), core.documents(case.expected))
     assert not fault, f"\n{fault}"
     assert case.expected_warning in result.stderr
+    assert compare.same_text(result.stdout, case.expected.read_text()), "the same documents in another text"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import pytest
@@ -18,6 +20,9 @@ from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 
@@ -67,12 +72,24 @@ async def test_a_review_is_answered_as_istio_answers_it(case: corpus.WebhookCase
     assert not fault, f"\n{fault}"
 
 
+@cache
+def revisions() -> dict[corpus.Settings, Revision]:
+    """A revision for all settings of all minors, each under a name of its own: one process holds them all."""
+    settings = dict.fromkeys(case.settings for case in (*CASES, *REVIEWS))
+    return {each: replace(core.revision_of(each), name=f"r{index}") for index, each in enumerate(settings)}
+
+
+@cache
+def handler() -> InjectHandler:
+    """The one handler of all tests here."""
+    registry = Registry(snapshot_of(list(revisions().values()), {}))
+    return InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle())
+
+
 async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str) -> Answer:
-    """Post a pod, as it is created in a namespace, to a control plane with some settings; return the response."""
-    registry = Registry(snapshot_of([core.revision_of(settings)], {}))
-    app = webhook_app(InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle()))
-    async with TestClient(TestServer(app)) as client:
-        answer = await client.post("/inject/default", json=make_review(pod, namespace=namespace))
+    """Post a pod, as it is created in a namespace, to the revision with some settings; return the response."""
+    async with TestClient(TestServer(webhook_app(handler()))) as client:
+        answer = await client.post(f"/inject/{revisions()[settings].name}", json=make_review(pod, namespace=namespace))
         assert answer.status == 200
         response: Answer = (await answer.json())["response"]
         assert response["uid"] == UID
