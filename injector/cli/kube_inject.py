@@ -14,6 +14,7 @@ from injector.cli.commands import verbose
 from injector.cli.documents import changed_documents
 from injector.cli.flags import FILE, Behaviour, behaviour_flags, both_spellings, manifest_flags
 from injector.cli.inputs import read_manifests
+from injector.cli.oldflags import old_flags
 from injector.cli.output import rendered, write
 from injector.cli.selection import Selection, selected_revision
 from injector.errors import UsageError
@@ -46,6 +47,7 @@ CLUSTER_HINT: Final = "save the ConfigMap's key to a file with kubectl, and give
 @click.option("-r", "--revision", metavar="NAME", help="The revision or tag; with --injectConfigFile its name.")
 @click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
 @behaviour_flags
+@old_flags
 @verbose
 def kube_inject(  # noqa: PLR0913 -- one parameter for each flag
     *,
