@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError, ManifestError
 from injector.kube.selectors import Selector
 from injector.kube.serial import load_yaml
+from injector.kube.typedscalar import TypeMismatchError, coerced_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_string: Final = coerced_string("string")
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
 _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installation"
@@ -113,22 +115,13 @@ class _Reader:
     where: str
 
     def string(self, key: str) -> str:
-        value = self.raw.get(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise self._wrong(key, "a string", value)
-        return value
+        return self._text(key, self.raw.get(key))
 
     def strings(self, key: str) -> tuple[str, ...]:
         return self._strings(key, self.raw.get(key))
 
     def string_map(self, key: str) -> dict[str, str]:
-        value = self._mapping(key)
-        for name, item in value.items():
-            if item is not None and not isinstance(item, str):
-                raise self._wrong(f"{key}.{name}", "a string", item)
-        return {name: item or "" for name, item in value.items()}
+        return {name: self._text(f"{key}.{name}", item) for name, item in self._mapping(key).items()}
 
     def string_lists(self, key: str) -> dict[str, tuple[str, ...]]:
         return {name: self._strings(f"{key}.{name}", item) for name, item in self._mapping(key).items()}
@@ -152,9 +145,18 @@ class _Reader:
     def _strings(self, key: str, value: Any) -> tuple[str, ...]:
         if value is None:
             return ()
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, list):
             raise self._wrong(key, "a list of strings", value)
-        return tuple(value)
+        return tuple(self._text(f"{key}[{index}]", item) for index, item in enumerate(value))
+
+    def _text(self, key: str, value: Any) -> str:
+        # sigs.k8s.io/yaml writes numbers and bools as strings where Go's field is one.
+        if value is None:
+            return ""
+        try:
+            return str(_string(value))
+        except TypeMismatchError:
+            raise self._wrong(key, "a string", value) from None
 
     def _wrong(self, key: str, wanted: str, value: Any) -> ConfigError:
         return ConfigError(f"`{key}` is {_kind(value)}", where=self.where, hint=f"make it {wanted}")

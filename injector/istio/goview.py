@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
-from injector.kube.schema import struct_type
+from injector.kube.schema import struct_type, underlying
 from injector.kube.typed import go_encode
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
+_INT_DIGITS: Final = 19
 _GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")
 
 
@@ -85,6 +86,50 @@ class StringStruct(Struct):
         return iter(self._fields.items())
 
 
+class IntOrString(Struct):
+    """An intstr.IntOrString: a port by its number or its name."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: int | str) -> None:
+        self._value = value
+
+    @property
+    def go_type(self) -> str:
+        """The type as Go prints it."""
+        return "intstr.IntOrString"
+
+    def field(self, name: str) -> Any:
+        """Return a field; KeyError for no such field."""
+        return dict(self.fields())[name]
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields in the order of Go's declaration."""
+        is_text = isinstance(self._value, str)
+        yield "Type", Int64(int(is_text))
+        yield "IntVal", Int32(0 if isinstance(self._value, str) else self._value)
+        yield "StrVal", self._value if is_text else ""
+
+    def method(self, name: str) -> Func | None:
+        """Return ``String`` or ``IntValue``."""
+        if name == "String":
+            return Func(name, "func() string", self.go_string)
+        return Func(name, "func() int", self._number) if name == "IntValue" else None
+
+    def _number(self) -> int:
+        # Go's Atoi: 0 for what is no number.
+        text = str(self._value)
+        return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < _INT_DIGITS else 0
+
+    def go_string(self) -> str:
+        """Return the number or the name, as Go prints it."""
+        return str(self._value)
+
+    def json_value(self) -> int | str:
+        """Return what encoding/json writes."""
+        return self._value
+
+
 def view(type_name: str, data: dict[str, Any]) -> GoStruct:
     """Return a normalised object as the Go struct ``type_name``."""
     return GoStruct(type_name, data)
@@ -113,12 +158,14 @@ def wrap(go_type: str, value: Any) -> Any:
         return Map(key, element, items, nil=value is None)
     if struct_type.known(go_type):
         return GoStruct(go_type, value or {})
-    return NamedString(go_type, value or "")
+    base = underlying(go_type)
+    return wrap(base, value) if base.startswith(("[]", "map[")) else NamedString(go_type, value or "")
 
 
 _WRAPPERS: Final[dict[str, Callable[[Any], Any]]] = {
     "string": lambda value: value or "",
     "bool": bool,
+    "intstr.IntOrString": lambda value: IntOrString(0 if value is None else value),
     "map[string]string": lambda value: Map("string", "string", value or (), nil=value is None),
     "[]string": lambda value: Slice("string", value or (), nil=value is None),
 }

@@ -51,28 +51,42 @@ class RevisionSettings:
             wanted, text = _SETTING_TYPES[key]
             if value is not None and not isinstance(value, wanted):
                 raise ConfigError(f"`{key}` has the wrong type", where=where, hint=f"make it {text}")
-        version = mapping.get("istioVersion")
+        namespaces = mapping.get("namespaces") or {}
+        if not all(isinstance(item, dict | None) for item in namespaces.values()):
+            raise ConfigError("`namespaces` has the wrong type", where=where, hint=f"make it {_NAMESPACES}")
         return cls(
-            istio_version=None if version is None else str(version),
-            env={str(name): _env_text(value) for name, value in (mapping.get("env") or {}).items()},
+            istio_version=_version_text(mapping.get("istioVersion"), where),
+            env={str(name): _env_text(name, value, where) for name, value in (mapping.get("env") or {}).items()},
             engine=_engine(mapping.get("engine") or "go", where),
             revision=mapping.get("revision"),
             node_versions=tuple(str(item) for item in mapping.get("nodeVersions") or ()),
-            namespaces=mapping.get("namespaces") or {},
+            namespaces={str(name): item or {} for name, item in namespaces.items()},
         )
 
 
+_NAMESPACES: Final = "a mapping of names to {labels, annotations}"
 _SETTING_TYPES: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
     "istioVersion": ((str, float), 'a string such as "1.24"'),
     "env": (dict, "a mapping of names to values"),
     "engine": (str, "`go` or `jinja2`"),
     "revision": (str, "a string"),
     "nodeVersions": (list, "a list such as [v1.33.0]"),
-    "namespaces": (dict, "a mapping of names to {labels, annotations}"),
+    "namespaces": (dict, _NAMESPACES),
 }
 
 
-def _env_text(value: Any) -> str:
+def _version_text(value: str | float | None, where: str) -> str | None:
+    """Return a version as text; a number of one decimal is refused, since YAML reads 1.30 as 1.3."""
+    if isinstance(value, float) and len(str(value).partition(".")[2]) == 1:
+        raise ConfigError(
+            f"`istioVersion` is the number {value}", where=where, hint=f'quote it: "{value}" or "{value}0"'
+        )
+    return None if value is None else str(value)
+
+
+def _env_text(name: Any, value: Any, where: str) -> str:
+    if not isinstance(value, str | bool | int | float):
+        raise ConfigError(f"`env.{name}` has the wrong type", where=where, hint="make it a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -16,18 +16,29 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from injector.cli.documents import changed_documents
+from injector.cli.inputs import read_manifests
+from injector.cli.output import rendered
 from injector.errors import InjectorError
-from tests.conformance import compare, core, corpus, doors
+from injector.injection.manifest import inject_object
+from tests.conformance import compare, core, corpus, doors, undone
+from tests.conformance.page import Tally, complete, counted, page
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 
 Check = tuple[str, str, Callable[[], str]]
 """A door, a case's name, and what tells the fault: empty when there is none."""
 
 
 def checks(minor: str) -> Iterator[Check]:
-    """Every check of a minor: manifests, their pods, and the reviews of ``webhook.json``."""
+    """Every check of a minor: manifests, their text and the way back, their pods, and the reviews of ``webhook.json``."""
     for case in corpus.cases(minor):
         if case.kube_inject:
             yield "kube-inject", case.name, partial(manifest_fault, case)
+        if case.kube_inject and case.expected:
+            yield "text", case.name, partial(text_fault, case)
+            if f"{minor}-{case.name}" not in undone.LOST:
+                yield "back", case.name, partial(undone.fault, case)
         if case.webhook and case.expected:
             yield "webhook", case.name, partial(pods_fault, case)
     if (corpus.ROOT / minor / "webhook.json").exists():
@@ -48,6 +59,18 @@ def manifest_fault(case: corpus.Case) -> str:
     return compare.difference(got, core.documents(case.expected))
 
 
+def text_fault(case: corpus.Case) -> str:
+    """Why what is printed of a file differs from Istio's by a byte; empty when it does not."""
+    assert case.expected is not None
+    revision = core.revision_of(case.settings)
+    documents = changed_documents(
+        read_manifests([str(case.source)], recursive=False),
+        lambda each: inject_object(revision, each, warn=lambda _: None),
+    )
+    got = rendered(documents, "yaml", fold=revision.behaviours.yaml_folds)
+    return "" if compare.same_text(got, case.expected.read_text()) else "the same documents in another text"
+
+
 def pods_fault(case: corpus.Case) -> str:
     """Why a pod of one of the file's workloads is not injected as Istio does."""
     assert case.expected is not None
@@ -62,9 +85,9 @@ def review_fault(case: corpus.WebhookCase) -> str:
     return compare.difference([core.patched_pod(case.settings, case.pod, case.namespace)], [case.patched])
 
 
-def run(minor: str, part: str, *, verbose: bool) -> bool:
-    """Run and print one minor; whether all passed."""
-    started, passed, failed = time.perf_counter(), 0, []
+def run(minor: str, part: str, *, verbose: bool) -> Tally:
+    """Run and print one minor."""
+    started, passes, failed = time.perf_counter(), [], []
     for door, name, check in checks(minor):
         if part not in name:
             continue
@@ -72,15 +95,16 @@ def run(minor: str, part: str, *, verbose: bool) -> bool:
             fault = check()
         except Exception:  # noqa: BLE001 -- the engine under work may fail in any way: it is what is printed
             fault = traceback.format_exc(limit=None if verbose else -3)
+        passes.append(("webhook" if door == "webhook.json" else door, not fault))
         if fault:
             failed.append(f"{door} {name}")
             print(f"--- {minor} {door} {name}\n{fault}")
-        else:
-            passed += 1
     for name in failed:
         print(f"FAILED {minor} {name}")
-    print(f"{minor}: {passed} passed, {len(failed)} failed in {time.perf_counter() - started:.1f} s")
-    return not failed
+    seconds = time.perf_counter() - started
+    print(f"{minor}: {len(passes) - len(failed)} passed, {len(failed)} failed in {seconds:.1f} s")
+    found = counted(passes)
+    return Tally(minor, *(found.get(door, (0, 0)) for door in ("kube-inject", "webhook", "text", "back")))
 
 
 def main() -> int:
@@ -88,14 +112,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minor", nargs="?", help="an Istio minor, such as 1.30; default: all that must pass")
     parser.add_argument("part", nargs="?", default="", help="only cases whose name has this part")
+    parser.add_argument("--write", action="store_true", help="write docs/compatibility.md")
     parser.add_argument("-v", "--verbose", action="store_true", help="whole tracebacks")
     options = parser.parse_args()
     if not corpus.present():
         print(corpus.ABSENT)
         return 0
     minors = [options.minor] if options.minor else list(corpus.MINORS)
-    results = [run(minor, options.part, verbose=options.verbose) for minor in minors]
-    return 0 if all(results) else 1
+    tallies = [run(minor, options.part, verbose=options.verbose) for minor in minors]
+    if options.write:
+        PAGE.write_text(page(tallies))
+    stale = not options.minor and PAGE.read_text() != page(tallies)
+    if stale:
+        print(f"{PAGE.name} is not what these runs say: run this with --write")
+    return 0 if all(map(complete, tallies)) and not stale else 1
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ async def test_a_review_is_answered_as_istio_answers_it(case: corpus.WebhookCase
 @cache
 def revisions() -> dict[corpus.Settings, Revision]:
     """A revision for all settings of all minors, each under a name of its own: one process holds them all."""
-    settings = dict.fromkeys(case.settings for case in (*CASES, *REVIEWS))
+    settings = dict.fromkeys([*(case.settings for case in CASES), *(review.settings for review in REVIEWS)])
     return {each: replace(core.revision_of(each), name=f"r{index}") for index, each in enumerate(settings)}
 
 

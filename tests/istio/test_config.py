@@ -121,7 +121,7 @@ def test_yaml_that_cannot_be_read_is_refused() -> None:
         ("policy: [a]", "`policy` is a list", "make it a string"),
         ("policy: {a: b}", "`policy` is a mapping", "make it a string"),
         ("defaultTemplates: sidecar", "`defaultTemplates` is a string", "make it a list of strings"),
-        ("defaultTemplates: [[a]]", "`defaultTemplates` is a list", "make it a list of strings"),
+        ("defaultTemplates: [[a]]", "`defaultTemplates[0]` is a list", "make it a string"),
         ("aliases: [a]", "`aliases` is a list", "make it a mapping"),
         ("aliases: {a: b}", "`aliases.a` is a string", "make it a list of strings"),
         ("injectedAnnotations: {a: [b]}", "`injectedAnnotations.a` is a list", "make it a string"),
@@ -156,3 +156,12 @@ def test_a_selector_that_kubernetes_refuses_is_passed_over(key: str) -> None:
     policy = _with(f"{key}: [{{matchExpressions: [{{key: a, operator: Nope}}]}}, {{matchLabels: {{app: b}}}}]").policy
 
     assert [*policy.never, *policy.always] == [Selector.compile({"matchLabels": {"app": "b"}})]
+
+
+def test_numbers_and_bools_are_strings_where_go_wants_one() -> None:
+    config = parse_inject_config(
+        "{policy: true, templates: {a: 5}, defaultTemplates: [1], injectedAnnotations: {b: 1.5}}"
+    )
+
+    assert (config.policy.policy, config.templates, config.default_templates) == ("true", {"a": "5"}, ("1",))
+    assert config.injected_annotations == {"b": "1.5"}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from injector.gotemplate import compile_template
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice
 from injector.istio.goview import GoStruct, plain, string_struct, view, wrap
 
@@ -219,3 +220,24 @@ def test_plain_structs_keep_gos_order() -> None:
         "containerPort",
         "protocol",
     ]
+
+
+@pytest.mark.parametrize(
+    ("port", "text", "number"),
+    [(8080, "8080", 8080), ("http", "http", 0), ("8080", "8080", 8080), ("9" * 30, "9" * 30, 0)],
+)
+def test_a_port_is_a_number_or_a_name_and_prints_as_either(port: int | str, text: str, number: int) -> None:
+    probe = view("v1.Probe", {"httpGet": {"port": port}})
+    template = compile_template(
+        "t", "{{ .HTTPGet.Port }},{{ .HTTPGet.Port.IntValue }},{{ .HTTPGet.Port.StrVal }}", funcs={}
+    )
+
+    assert template.execute(probe) == f"{text},{number},{port if isinstance(port, str) else ''}"
+    assert plain(probe)["httpGet"]["port"] == port
+
+
+def test_a_map_of_a_named_type_is_a_map() -> None:
+    container = view("v1.Container", {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
+    template = compile_template("t", "{{ range $k, $v := .Resources.Limits }}{{ $k }}={{ $v }};{{ end }}", funcs={})
+
+    assert template.execute(container) == "cpu=1;memory=1Gi;"

@@ -1,0 +1,167 @@
+"""The page docs/compatibility.md: what was tested for each minor, and what is special about it, out of the table of behaviours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from injector.istio.behaviours import ROWS, Behaviours, Row
+from injector.istio.minor import NEWEST, OLDEST, format_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+HEAD = """# Compatibility
+
+Written by `python tests/conformance/run.py --write`; do not edit. Every release of Istio from {oldest} to {newest} is known, and one
+process holds revisions of as many as there are.
+
+## What is tested
+
+Istio's own cases, of its own tests at the last tag of a minor. Behaviour of the minors between them was read in Istio's code, and what
+differs is in the table below. *Text* counts outputs of kube-inject that are Istio's to the byte; *back* counts inputs that `uninject`
+gives back after `kube-inject`, where the output can tell them from another input at all.
+
+| Istio | kube-inject | /inject | text | back |
+|---|---|---|---|---|
+"""
+
+SPECIAL = """
+## What is special
+
+Which minors have what, beside their templates. A revision's minor is stated in `revision.yaml` or by `--istio-version`, or inferred:
+`injector revision list` says which and why.
+
+| what | {oldest} to {newest} |
+|---|---|
+"""
+
+TELLS: Mapping[str, str] = MappingProxyType(
+    {
+        "template_fields": "Fields of the template's data",
+        "ignored_namespaces": "Namespaces that are never injected",
+        "inject_label": "The label `sidecar.istio.io/inject` counts, and more than the annotation",
+        "strict_inject_values": "Only `true` and `false` count, no longer `y`, `yes` and `on`",
+        "proxy_config_annotation": "The annotation `proxy.istio.io/config`",
+        "mesh_overlay_in_data": "That annotation shows in `.MeshConfig`, not only in `.ProxyConfig`",
+        "sidecar_among_init": "The proxy may be an init container",
+        "status_revision": "The status annotation names the revision",
+        "skip_injected_overrides": "What an earlier injection added is no override of the user's",
+        "adjust_init_user": "A user's uid of the proxy reaches istio-init and istio-validation",
+        "values_variant": "`global.variant` is the default type of the proxy's image",
+        "prometheus_sanitised": "Prometheus' annotations count in every spelling; `scrape: false` declines",
+        "tcp_probes": "TCP probes are rewritten",
+        "tcp_probes_optional": "... unless `REWRITE_TCP_PROBES` is false",
+        "grpc_probes": "gRPC probes are rewritten",
+        "lifecycle_probes": "Lifecycle hooks are rewritten",
+        "merge_probers": "A second injection keeps the probers noted before",
+        "append_missing_probers": "... and notes them anew where they were lost",
+        "native_sidecars": "Default of `ENABLE_NATIVE_SIDECARS`",
+        "native_sidecar_annotation": "The annotation `sidecar.istio.io/nativeSidecar`",
+        "native_sidecar_nodes": "`ENABLE_NATIVE_SIDECARS: auto` asks the nodes",
+        "openshift": "User ids of OpenShift's namespaces",
+        "openshift_init_containers": "... for native sidecars too",
+        "injected_annotations": "`injectedAnnotations` of the config",
+        "selectors": "`neverInjectSelector` and `alwaysInjectSelector`",
+        "namespace_from_request": "A pod without a namespace gets the review's",
+        "concurrency_args": "`--concurrency` follows from the proxy's CPUs",
+        "cluster_env": "Cluster and network in the URL",
+        "token_mount": "The proxy gets the application's mount of the token",
+        "dns_config": "The template sets `dnsConfig`",
+        "fs_group": "What makes the pod's `fsGroup` 1337, outside templates",
+        "added_labels": "Labels that the injector adds, outside templates",
+        "hold_application": "What makes the application wait for the proxy",
+        "prometheus_merge": "The agent serves the application's metrics",
+        "probe_rewrite": "HTTP probes are rewritten",
+        "probe_rewrite_annotation": "... as the annotation `rewriteAppHTTPProbers` says",
+        "startup_probes": "Startup probes are rewritten",
+        "probe_scheme": "A rewritten HTTPS probe asks the agent by HTTP",
+        "passes_rewritten_probes": "A probe of the agent's port is not noted again",
+        "prober_timeouts": "Probers are noted with kind and timeout",
+        "prober_env_when_empty": "Probers are noted where there are none, too",
+        "probe_port_from_args": "The agent's port is that of `--statusPort`",
+        "owner_rules": "What a pod's workload is told by",
+        "owner_meta_bare": "`.DeploymentMeta` has no owners",
+        "hides_deployment_config": "Templates do not see the label `deploymentconfig`",
+        "kube_inject_selector": "kube-inject prints `selector: null`",
+        "kube_inject_patches": "kube-inject does what the webhook does",
+        "kube_inject_pull_secrets": "kube-inject adds pull secrets",
+        "kube_inject_owners": "kube-inject tells the workload of a bare Pod by its owner",
+        "kube_inject_redirect_annotations": "kube-inject writes annotations for the CNI",
+        "kube_inject_injected_check": "By what kube-inject tells that a workload has its sidecar",
+        "kube_inject_warning": "How kube-inject words its warnings",
+        "kube_inject_creation_timestamp": "kube-inject prints `creationTimestamp: null`",
+        "kube_inject_available_replicas": "kube-inject prints `availableReplicas: 0`",
+        "yaml_folds": "YAML wraps long lines",
+    }
+)
+"""A sentence for each behaviour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many cases of a minor passed, of how many."""
+
+    minor: str
+    kube_inject: tuple[int, int]
+    webhook: tuple[int, int]
+    text: tuple[int, int]
+    back: tuple[int, int]
+
+
+def page(tallies: Iterable[Tally]) -> str:
+    """The text of the page."""
+    names = {"oldest": format_minor(OLDEST), "newest": format_minor(NEWEST)}
+    tested = [f"| {each.minor} | {' | '.join(map(_of, _counts(each)))} |" for each in tallies]
+    special = [f"| {TELLS[each.name]} | {_told(each.name)} |" for each in fields(Behaviours)]
+    return "\n".join([HEAD.format(**names) + "\n".join(tested), SPECIAL.format(**names) + "\n".join(special), ""])
+
+
+def complete(tally: Tally) -> bool:
+    """Whether every case passed."""
+    return all(passed == cases for passed, cases in _counts(tally))
+
+
+def _counts(tally: Tally) -> tuple[tuple[int, int], ...]:
+    return tally.kube_inject, tally.webhook, tally.text, tally.back
+
+
+def _of(count: tuple[int, int]) -> str:
+    passed, cases = count
+    return f"{passed}" if passed == cases else f"{passed} of {cases}"
+
+
+def _told(name: str) -> str:
+    """The minors of a behaviour: those that have it, or each value with its minors."""
+    rows = sorted((row for row in ROWS if row.name == name), key=lambda row: row.first)
+    if all(isinstance(row.value, bool) for row in rows):
+        having = [_minors(row) for row in rows if row.value]
+        return ", ".join(having) or "none"
+    return "; ".join(f"{_minors(row)}: {_value(row.value)}" for row in rows)
+
+
+def _minors(row: Row) -> str:
+    if row.first == row.last:
+        return format_minor(row.first)
+    if row.last == NEWEST:
+        return "all" if row.first == OLDEST else f"from {format_minor(row.first)}"
+    if row.first == OLDEST:
+        return f"to {format_minor(row.last)}"
+    return f"{format_minor(row.first)} to {format_minor(row.last)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, frozenset):
+        return ", ".join(f"`{each}`" for each in sorted(value)) or "none"
+    if isinstance(value, str):
+        return f"`{value}`" if value else "nothing"
+    told = ((each.name, getattr(value, each.name)) for each in fields(value))
+    return ", ".join(f"{name} {one if not isinstance(one, bool) else str(one).lower()}" for name, one in told)
+
+
+def counted(passes: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
+    """Passes and cases by door."""
+    doors = groupby(sorted(passes), key=lambda each: each[0])
+    return {door: (sum(passed for _, passed in group), len(group)) for door, each in doors if (group := list(each))}

@@ -1,0 +1,69 @@
+"""The way back: what is injected and uninjected, against what it was."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from injector.injection.uninject import uninject_object
+from injector.kube.schema import kind_type
+from injector.kube.typed import normalise
+from tests.conformance import compare, core, corpus
+
+INJECTED_BEFORE = "it comes with a sidecar, and goes without"
+OWN_TEMPLATE = "a template of the user's own writes metadata that nothing marks"
+OVERWRITTEN = "the template puts its group over the user's"
+BY_VALUES = "what the values say of interception looks like the user's own annotations"
+BY_DEFAULT = "the user's own annotations say what Istio says of any pod"
+
+LOST = MappingProxyType(
+    {
+        "1.4-002-deployment-hello": INJECTED_BEFORE,
+        "1.4-006-deployment-hello": BY_VALUES,
+        "1.4-030-deployment-traffic": BY_VALUES,
+        "1.4-033-deployment-traffic": BY_DEFAULT,
+        "1.5-011-deployment-traffic": BY_DEFAULT,
+        "1.5-013-deployment-traffic": BY_VALUES,
+        "1.5-039-deployment-hello": INJECTED_BEFORE,
+        "1.10-014-deployment-hello": OVERWRITTEN,
+        "1.10-016-deployment-hello": OWN_TEMPLATE,
+        "1.12-030-deployment-hello": OVERWRITTEN,
+        "1.12-038-deployment-hello": OWN_TEMPLATE,
+        "1.14-031-explicit-security-context.yaml.injected": OVERWRITTEN,
+        "1.14-034-custom-template.yaml.injected": OWN_TEMPLATE,
+        "1.17-034-custom-template.yaml.injected": OWN_TEMPLATE,
+        "1.17-038-merge-probers.yaml.injected": INJECTED_BEFORE,
+        "1.20-040-custom-template.yaml.injected": OWN_TEMPLATE,
+        "1.20-043-merge-probers.yaml.injected": INJECTED_BEFORE,
+        "1.24-043-custom-template.yaml.injected": OWN_TEMPLATE,
+        "1.24-046-merge-probers.yaml.injected": INJECTED_BEFORE,
+        "1.28-073-merge-probers.yaml.injected": INJECTED_BEFORE,
+        "1.28-074-custom-template.yaml.injected": OWN_TEMPLATE,
+        "1.30-022-merge-probers.yaml.injected": INJECTED_BEFORE,
+        "1.30-026-custom-template.yaml.injected": OWN_TEMPLATE,
+    }
+)
+"""Cases whose output another input gives too: it cannot tell which of the two it was."""
+
+
+def fault(case: corpus.Case) -> str:
+    """How what comes back of a case's input differs from it; empty where it does not."""
+    injected, _ = core.injected_documents(case.settings, case.source)
+    got = [as_go_reads(restored(document)) for document in injected]
+    return compare.difference(got, [as_go_reads(document) for document in core.documents(case.source)])
+
+
+def restored(document: Any) -> Any:
+    """A document after uninject, as the command prints it."""
+    found = uninject_object(document) if isinstance(document, dict) else None
+    return document if found is None else found
+
+
+def as_go_reads(document: Any) -> Any:
+    """A workload without the zero values that Go's types leave out: kube-inject has dropped them."""
+    type_name = kind_type(str(document.get("kind"))) if isinstance(document, dict) else None
+    if type_name is None:
+        return document
+    if document["kind"] == "List":
+        return {**document, "items": [as_go_reads(item) for item in document["items"]]}
+    return normalise(document, type_name, coerce=True)
