@@ -1,63 +1,227 @@
-"""Addresses as Go reads them: CIDR ranges, host and port."""
+"""Addresses as Go reads them (packages net and net/netip of Go 1.26): CIDR ranges, host and port."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
+from dataclasses import dataclass
 from typing import Final
 
+from injector.gotemplate.text import quote
+
 _LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
+_HEX = re.compile(r"[0-9a-fA-F]*", re.ASCII)
+_DIGITS = re.compile(r"[0-9]*", re.ASCII)
 _MAX_NAME: Final = 255
+_IPV4_FIELDS: Final = 4
+_IPV4_BITS: Final = 32
+_IPV6_BITS: Final = 128
+_IPV6_BYTES: Final = 16
+# More than 64 bits have.
+_ENOUGH_DIGITS: Final = 21
+
+
+class _AddressError(ValueError):
+    """A text that is no address: the text, what is wrong with it, and from where on."""
+
+    def __init__(self, text: str, fault: str, at: str = "") -> None:
+        shown = f" (at {quote(at)})" if at else ""
+        super().__init__(f"ParseAddr({quote(text)}): {fault}{shown}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """What counts of an address here: how many bits it has, and whether it names a zone."""
+
+    bits: int
+    zone: str = ""
+
+
+def parse_uint(text: str, bits: int) -> tuple[int, str]:
+    """Return what strconv.ParseUint makes of a decimal text: the number, and what is wrong with it in Go's words."""
+    number, fault = _unsigned(text, bits)
+    return number, f"strconv.ParseUint: parsing {quote(text)}: {fault}" if fault else ""
+
+
+def atoi(text: str) -> tuple[int, str]:
+    """Return what strconv.Atoi makes of a text: the number, and what is wrong with it in Go's words."""
+    number, fault = _unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
+    number = -number if text.startswith("-") else number
+    if not fault and not -(1 << 63) <= number < 1 << 63:
+        fault = "value out of range"
+    return number, f"strconv.Atoi: parsing {quote(text)}: {fault}" if fault else ""
+
+
+def _unsigned(text: str, bits: int) -> tuple[int, str]:
+    """Return the number and Go's fault; Go stops at the first digit too many, before it sees what follows."""
+    match = _DIGITS.match(text)
+    digits = match[0] if match else ""
+    first = digits.lstrip("0")[:_ENOUGH_DIGITS]
+    number, largest = int(first or "0"), (1 << bits) - 1
+    if number > largest:
+        return largest, "value out of range"
+    return (number, "") if digits and digits == text else (0, "invalid syntax")
 
 
 def parse_prefix(text: str, *, netip: bool) -> str:
     """Return why a text is no CIDR range, empty where it is one; with the words of netip.ParsePrefix or net.ParseCIDR."""
     address, slash, bits = text.rpartition("/")
-    if not netip:
-        valid = bool(slash) and _address(address) is not None and _bits(bits, address) is not None
-        return "" if valid else f"invalid CIDR address: {text}"
-    head = f'netip.ParsePrefix("{text}"): '
-    if not slash:
-        return head + "no '/'"
-    if _address(address) is None:
-        return f'{head}ParseAddr("{address}"): unable to parse IP'
-    if "%" in address:
-        return head + "IPv6 zones cannot be present in a prefix"
-    if not (bits.isascii() and bits.isdigit()) or (len(bits) > 1 and bits.startswith("0")):
-        return f'{head}bad bits after slash: "{bits}"'
-    return "" if _bits(bits, address) is not None else head + "prefix length out of range"
+    head = f"netip.ParsePrefix({quote(text)}): "
+    fault = head + "no '/'"
+    if slash:
+        try:
+            parsed = _parse_address(address)
+            fault = _bits_fault(parsed, bits, strict=netip)
+        except _AddressError as error:
+            fault = str(error)
+        fault = head + fault if fault else ""
+    return fault if netip or not fault else f"invalid CIDR address: {text}"
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
+def _bits_fault(address: _Address, bits: str, *, strict: bool) -> str:
+    if address.zone:
+        return "IPv6 zones cannot be present in a prefix"
+    count, fault = atoi(bits)
+    if fault or bits[0] in "+-" or (strict and len(bits) > 1 and bits.startswith("0")):
+        return f"bad bits after slash: {quote(bits)}"
+    return "" if count <= address.bits else "prefix length out of range"
 
 
-def _bits(text: str, address: str) -> int | None:
-    parsed = _address(address)
-    if parsed is None or not (text.isascii() and text.isdigit()):
-        return None
-    bits = int(text)
-    return bits if bits <= parsed.max_prefixlen else None
+def _parse_address(text: str) -> _Address:
+    """Read an address as netip.ParseAddr does."""
+    first = next((char for char in text if char in ".:%"), "")
+    if first == ".":
+        _check_ipv4(text, text)
+        return _Address(_IPV4_BITS)
+    if first == ":":
+        return _parse_ipv6(text)
+    raise _AddressError(text, "missing IPv6 address" if first else "unable to parse IP")
 
 
-def proxy_address_fault(text: str) -> str:
-    """Return why a text is no ``host:port`` that a proxy may talk to, empty where it is one (ValidateProxyAddress)."""
-    host, colon, port = text.rpartition(":")
-    if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-        why = "too many colons in address" if colon else "missing port in address"
-        return f'unable to split "{text}": address {text}: {why}'
-    if not (port.isascii() and port.isdigit()):
-        return f'port ({port}) is not a number: strconv.Atoi: parsing "{port}": invalid syntax'
-    fault = port_fault(int(port))
+def _check_ipv4(text: str, part: str) -> None:
+    """Check the IPv4 address ``part`` of an address ``text``, character by character: Go names the first fault."""
+    value, length, fields = 0, 0, 1
+    for index, char in enumerate(part):
+        if char.isascii() and char.isdigit():
+            if length == 1 and value == 0:
+                raise _AddressError(text, "IPv4 field has octet with leading zero")
+            value, length = value * 10 + int(char), length + 1
+            if value > 255:  # noqa: PLR2004 - one byte
+                raise _AddressError(text, "IPv4 field has value >255")
+        elif char != ".":
+            raise _AddressError(text, "unexpected character", part[index:])
+        elif not length or index == len(part) - 1:
+            raise _AddressError(text, "IPv4 field must have at least one digit", part[index:])
+        elif fields == _IPV4_FIELDS:
+            raise _AddressError(text, "IPv4 address too long")
+        else:
+            value, length, fields = 0, 0, fields + 1
+    if fields < _IPV4_FIELDS:
+        raise _AddressError(text, "IPv4 address too short")
+
+
+def _parse_ipv6(text: str) -> _Address:
+    rest, percent, zone = text.partition("%")
+    if percent and not zone:
+        raise _AddressError(text, "zone must be a non-empty string")
+    elided = rest.startswith("::")
+    rest = rest[2:] if elided else rest
+    count = 0
+    while rest or not elided:
+        group = _group(text, rest)
+        if rest[len(group) :].startswith("."):
+            _check_embedded(text, rest, count, elided=elided)
+            rest, count = "", count + _IPV4_FIELDS
+        else:
+            rest, count = rest[len(group) :], count + 2
+        if not rest:
+            break
+        rest, again = _after_colon(text, rest, elided=elided)
+        elided = elided or again
+        if count >= _IPV6_BYTES:
+            break
+    _check_length(text, rest, count, elided=elided)
+    return _Address(_IPV6_BITS, zone)
+
+
+def _group(text: str, rest: str) -> str:
+    match = _HEX.match(rest)
+    group = match[0] if match else ""
+    if len(group) > 4:  # noqa: PLR2004 - 16 bits
+        raise _AddressError(text, "each group must have 4 or less digits", rest)
+    if not group:
+        raise _AddressError(text, "each colon-separated field must have at least one digit", rest)
+    return group
+
+
+def _check_embedded(text: str, rest: str, count: int, *, elided: bool) -> None:
+    if not elided and count != _IPV6_BYTES - _IPV4_FIELDS:
+        raise _AddressError(text, "embedded IPv4 address must replace the final 2 fields of the address", rest)
+    if count + _IPV4_FIELDS > _IPV6_BYTES:
+        fault = "too many hex fields to fit an embedded IPv4 at the end of the address"
+        raise _AddressError(text, fault, rest)
+    _check_ipv4(text, rest)
+
+
+def _after_colon(text: str, rest: str, *, elided: bool) -> tuple[str, bool]:
+    """Return what follows a group's colon, and whether that began with the colon that elides groups."""
+    if not rest.startswith(":"):
+        raise _AddressError(text, "unexpected character, want colon", rest)
+    if rest == ":":
+        raise _AddressError(text, "colon must be followed by more characters", rest)
+    rest = rest[1:]
+    if not rest.startswith(":"):
+        return rest, False
+    if elided:
+        raise _AddressError(text, "multiple :: in address", rest)
+    return rest[1:], True
+
+
+def _check_length(text: str, rest: str, count: int, *, elided: bool) -> None:
+    if rest:
+        raise _AddressError(text, "trailing garbage after address", rest)
+    if count < _IPV6_BYTES and not elided:
+        raise _AddressError(text, "address string too short")
+    if count >= _IPV6_BYTES and elided:
+        raise _AddressError(text, "the :: must expand to at least one field of zeros")
+
+
+def proxy_address_fault(text: str, *, zones: bool = True) -> str:
+    """Return why a text is no ``host:port`` that a proxy may talk to, empty where it is one (ValidateProxyAddress).
+
+    ``zones`` says whether an IPv6 address may name one, as from Istio 1.16 on.
+    """
+    host, port, fault = _split_host_port(text)
+    if fault:
+        shown = f"address {text}: {fault}" if text else fault
+        return f"unable to split {quote(text)}: {shown}"
+    number, fault = atoi(port)
+    if fault:
+        return f"port ({port}) is not a number: {fault}"
+    fault = port_fault(number)
     if fault:
         return fault
-    bare = host.removeprefix("[").removesuffix("]")
-    if _address(bare) is not None or _is_domain(bare):
-        return ""
-    return f'"{bare}" is not a valid hostname or an IP address'
+    valid = _is_domain(host) or _is_address(host, zones=zones)
+    return "" if valid else f"{quote(host)} is not a valid hostname or an IP address"
+
+
+def _split_host_port(text: str) -> tuple[str, str, str]:
+    """Return host, port and why they cannot be told apart (net.SplitHostPort)."""
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return "", "", "missing port in address"
+    opened = closed = text
+    if text.startswith("["):
+        inside, bracket, after = text[1:].partition("]")
+        if not bracket:
+            return "", "", "missing ']' in address"
+        if after != f":{port}":
+            return "", "", "too many colons in address" if after.startswith(":") else "missing port in address"
+        host, opened, closed = inside, text[1:], after
+    elif ":" in host:
+        return "", "", "too many colons in address"
+    if "[" in opened:
+        return "", "", "unexpected '[' in address"
+    return host, port, "unexpected ']' in address" if "]" in closed else ""
 
 
 def port_fault(port: int) -> str:
@@ -65,6 +229,18 @@ def port_fault(port: int) -> str:
     return "" if 1 <= port <= 65535 else f"port number {port} must be in the range 1..65535"  # noqa: PLR2004 - TCP's range
 
 
+def _is_address(text: str, *, zones: bool) -> bool:
+    try:
+        return not _parse_address(text).zone or zones
+    except _AddressError:
+        return False
+
+
 def _is_domain(text: str) -> bool:
-    labels = text.removesuffix(".").split(".")
-    return 0 < len(text) <= _MAX_NAME and all(_LABEL.fullmatch(label) for label in labels)
+    if not 0 < len(text) <= _MAX_NAME:
+        return False
+    *parents, last = text.split(".")
+    if not atoi(last)[1]:
+        return False
+    named = parents if parents and not last else [*parents, last]
+    return all(_LABEL.fullmatch(label) for label in named)

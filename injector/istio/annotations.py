@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import DataError
-from injector.istio.addresses import parse_prefix
+from injector.gotemplate.sprig.strings import trim
+from injector.gotemplate.text import quote
+from injector.istio.addresses import parse_prefix, parse_uint
 from injector.istio.minor import NEWEST, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
@@ -25,11 +27,11 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTERFACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.\-]*", re.ASCII)
 # Linux's IFNAMSIZ, less the final zero.
 _INTERFACE_LENGTH: Final = 15
-# Up to here the texts name port 0, whatever was written.
-_LAST_PORT_ZERO: Final[Minor] = (1, 10)
+# Up to here the texts name the number that Go read: 0 where it read none, 65535 where it is too great.
+_LAST_PORT_NUMBER: Final[Minor] = (1, 10)
 _FIRST_NETIP: Final[Minor] = (1, 16)
 _FIRST_NONE_MODE: Final[Minor] = (1, 1)
-_FIRST_MULTIERROR: Final[Minor] = (1, 2)
+_FIRST_UNORDERED: Final[Minor] = (1, 2)
 
 
 class RefusedError(Exception):
@@ -60,60 +62,63 @@ def parse_bool(text: str) -> bool | None:
 def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
     """Return what Istio's ``minor`` says of the annotations that it refuses, empty where it refuses none.
 
-    Istio walks a Go map, so the order of several faults is random there; here it is by name.
+    Istio since 1.2 walks a Go map, so the order of several faults is random there; here it is by name. Before, it is that of its table.
     """
+    listed = minor < _FIRST_UNORDERED
     faults = []
-    for name in sorted(annotations):
+    for name in filter(annotations.__contains__, _TABLE) if listed else sorted(annotations):
         row = _BY_NAME.get(name)
         if row is None or row.validate is None or not row.first <= minor <= row.last:
             continue
         try:
             row.validate(annotations[name], minor)
         except RefusedError as error:
-            if minor < _FIRST_MULTIERROR:
-                return f"injection failed. Invalid value for annotation {name}: {annotations[name]}. Error: {error}"
-            faults.append(f"invalid value '{annotations[name]}' for annotation '{name}': {error}")
+            if listed:
+                head = f"injection failed. Invalid value for annotation {name}: {annotations[name]}. Error: "
+            else:
+                head = f"invalid value '{annotations[name]}' for annotation '{name}': "
+            faults.append(f"{head}{error}")
     if not faults:
         return ""
     head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
+    if listed:
+        return f"{head}:\n\n* " + "\n* ".join(faults)
     return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
 
 
 def known_annotations(minor: Minor) -> frozenset[str]:
-    """Return the annotations that Istio's ``minor`` reads."""
-    return frozenset(row.name for row in ANNOTATIONS if row.first <= minor <= row.last)
+    """Return the annotations that Istio's ``minor`` knows: up to 1.8 those of its table, validated or not, then those that it reads."""
+    known = {
+        name
+        for name, first in _TABLE.items()
+        if first <= minor and (name not in _BY_NAME or minor <= _BY_NAME[name].last)
+    }
+    read = {row.name for row in ANNOTATIONS if row.first <= minor <= row.last} if minor > _LAST_TABLE else set()
+    return frozenset(known | read)
 
 
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _parse_uint(text: str, bits: int) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise RefusedError(f"strconv.ParseUint: parsing {_quoted(text)}: invalid syntax")
-    number = int(text)
-    if number >= 1 << bits:
-        raise RefusedError(f"strconv.ParseUint: parsing {_quoted(text)}: value out of range")
-    return number
+def _parse_uint(text: str, bits: int) -> None:
+    _, fault = parse_uint(text, bits)
+    if fault:
+        raise RefusedError(fault)
 
 
 def _parse_port(text: str, minor: Minor) -> None:
-    try:
-        _parse_uint(text.strip(), 16)
-    except RefusedError as error:
-        shown = "0" if minor <= _LAST_PORT_ZERO else text
-        raise RefusedError(f"failed parsing port '{shown}': {error}") from error
+    number, fault = parse_uint(trim(text), 16)
+    if fault:
+        shown = number if minor <= _LAST_PORT_NUMBER else text
+        raise RefusedError(f"failed parsing port '{shown}': {fault}")
 
 
 def _port_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
     def validate(value: str, minor: Minor) -> None:
         if wildcard and value == "*":
             return
-        for text in value.strip().split(",") if value.strip() else ():
+        for text in trim(value).split(",") if trim(value) else ():
             try:
                 _parse_port(text, minor)
             except RefusedError as error:
-                shown = "0" if minor <= _LAST_PORT_ZERO else text
+                shown = "0" if minor <= _LAST_PORT_NUMBER else text
                 raise RefusedError(f"{label} invalid: failed parsing port '{shown}': {error}") from error
 
     return validate
@@ -151,7 +156,7 @@ def _uint32(value: str, _minor: Minor) -> None:
 
 def _boolean(value: str, _minor: Minor) -> None:
     if parse_bool(value) is None:
-        raise RefusedError(f"strconv.ParseBool: parsing {_quoted(value)}: invalid syntax")
+        raise RefusedError(f"strconv.ParseBool: parsing {quote(value)}: invalid syntax")
 
 
 def _quantity(value: str, _minor: Minor) -> None:
@@ -164,13 +169,13 @@ def _quantity(value: str, _minor: Minor) -> None:
 
 
 def _interfaces(value: str, _minor: Minor) -> None:
-    for name in (item.strip() for item in value.split(",") if value):
+    for name in (trim(item) for item in value.split(",") if value):
         if not name:
             raise RefusedError("empty interface name")
         if len(name.encode()) > _INTERFACE_LENGTH:
-            raise RefusedError(f"interface name {_quoted(name)} too long (max {_INTERFACE_LENGTH} chars)")
+            raise RefusedError(f"interface name {quote(name)} too long (max {_INTERFACE_LENGTH} chars)")
         if not _INTERFACE.fullmatch(name):
-            raise RefusedError(f"interface name {_quoted(name)} contains invalid characters")
+            raise RefusedError(f"interface name {quote(name)} contains invalid characters")
 
 
 def _proxy_config(value: str, minor: Minor) -> None:
@@ -244,3 +249,38 @@ ANNOTATIONS: Final[tuple[Annotation, ...]] = (
     Annotation("k8s.v1.cni.cncf.io/networks", "the pod's Multus networks", None, (1, 6)),
 )
 _BY_NAME: Final = {row.name: row for row in ANNOTATIONS}
+# The annotations of Istio's own table, which 1.0 to 1.8 have (annotationRegistry, then AnnotationValidation), by the first minor with
+# each; in the order of 1.0, which 1.1 keeps.
+_LAST_TABLE: Final[Minor] = (1, 8)
+_TABLE: Final[Mapping[str, Minor]] = {
+    "sidecar.istio.io/inject": (1, 0),
+    "sidecar.istio.io/status": (1, 0),
+    "sidecar.istio.io/proxyImage": (1, 0),
+    "sidecar.istio.io/interceptionMode": (1, 0),
+    "status.sidecar.istio.io/port": (1, 0),
+    f"{_READINESS}initialDelaySeconds": (1, 0),
+    f"{_READINESS}periodSeconds": (1, 0),
+    f"{_READINESS}failureThreshold": (1, 0),
+    f"{_READINESS}applicationPorts": (1, 0),
+    f"{_TRAFFIC}includeOutboundIPRanges": (1, 0),
+    f"{_TRAFFIC}excludeOutboundIPRanges": (1, 0),
+    f"{_TRAFFIC}includeInboundPorts": (1, 0),
+    f"{_TRAFFIC}excludeInboundPorts": (1, 0),
+    f"{_TRAFFIC}kubevirtInterfaces": (1, 1),
+    "sidecar.istio.io/rewriteAppHTTPProbers": (1, 2),
+    f"{_TRAFFIC}excludeOutboundPorts": (1, 2),
+    "sidecar.istio.io/controlPlaneAuthPolicy": (1, 3),
+    "sidecar.istio.io/discoveryAddress": (1, 3),
+    "sidecar.istio.io/proxyCPU": (1, 3),
+    "sidecar.istio.io/proxyMemory": (1, 3),
+    "sidecar.istio.io/bootstrapOverride": (1, 3),
+    "sidecar.istio.io/statsInclusionPrefixes": (1, 3),
+    "sidecar.istio.io/statsInclusionSuffixes": (1, 3),
+    "sidecar.istio.io/statsInclusionRegexps": (1, 3),
+    "sidecar.istio.io/userVolume": (1, 3),
+    "sidecar.istio.io/userVolumeMount": (1, 3),
+    "sidecar.istio.io/enableCoreDump": (1, 5),
+    "prometheus.istio.io/merge-metrics": (1, 6),
+    "proxy.istio.io/config": (1, 6),
+    "k8s.v1.cni.cncf.io/networks": (1, 6),
+}

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
     from injector.istio.minor import Minor
 
-__all__ = ["apply_proxy_config", "format_duration", "parse_mesh_config", "proto_to_json"]
+__all__ = ["apply_proxy_config", "format_duration", "parse_mesh_config", "proto_to_json", "read_proxy_config"]
 
 # proxyMetadata is merged by key, and proxyHeaders by field, from these minors on; before, a document's replaces what was there.
 _METADATA_MERGED: Final[Minor] = (1, 10)
 _HEADERS_MERGED: Final[Minor] = (1, 19)
 _PROVIDERS_MERGED: Final[Minor] = (1, 11)
+_ALIASES_SORTED: Final[Minor] = (1, 12)
+# Before, a ProxyConfig has its service cluster alone, and this field is one that Istio does not know.
+_TRACING_NAME: Final = ("tracingServiceName", "tracing_service_name")
+_FIRST_TRACING_NAME: Final[Minor] = (1, 13)
 _HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
 # What protoToJSON leaves out of a ProxyConfig where it equals the minor's default, with the minors that do.
 _CLEANED: Final[tuple[tuple[str, Minor, Minor], ...]] = (
@@ -67,21 +71,32 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
         proxy = _merged_proxy_config(proxy, overlay, minor, where)
     fields = {**merged.values, "defaultConfig": proxy}
     if minor >= _PROVIDERS_MERGED:
-        added = merged.values.get("extensionProviders") if "extensionProviders" in data else None
-        fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], added or [])
+        fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], merged.values)
+    if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
+        fields["trustDomainAliases"] = sorted(set(fields["trustDomainAliases"]))
     return Message(merged.kind, fields)
 
 
-def _merged_providers(defaults: list[Any], added: list[Any]) -> list[Any]:
-    """Return the default extension providers with those of the document: by name replaced, else appended."""
-    by_name = {item.get("name"): item for item in added}
-    known = {item["name"] for item in defaults}
-    kept = [by_name.get(item["name"], item) for item in defaults]
-    return [*kept, *(item for item in added if item.get("name") not in known)]
+def _merged_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[Any]:
+    """Return the default extension providers with those of the document: each takes its name's place, or the last one."""
+    by_name = {item["name"]: item for item in defaults}
+    by_name.update((item.get("name", ""), item) for item in document["extensionProviders"])
+    return list(by_name.values())
+
+
+def read_proxy_config(data: Any, minor: Minor, *, base: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return the fields of a ProxyConfig, in plain form: what the minor reads of JSON data on top of ``base``.
+
+    Raises:
+        ConfigError: it is no mapping, or a field has the wrong type.
+    """
+    if minor < _FIRST_TRACING_NAME and isinstance(data, dict):
+        data = {key: value for key, value in data.items() if key not in _TRACING_NAME}
+    return dict(parse_message(proxy_config_type(minor), data, base=base, where=where).values)
 
 
 def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, where: str) -> dict[str, Any]:
-    merged = dict(parse_message(proxy_config_type(minor), overlay, base=base, where=where).values)
+    merged = read_proxy_config(overlay, minor, base=base, where=where)
     if minor >= _METADATA_MERGED and (base.get("proxyMetadata") or merged.get("proxyMetadata")):
         merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
     old, new = base.get("proxyHeaders"), merged.get("proxyHeaders")

@@ -46,8 +46,8 @@ PROXY_DEFAULTS: Final[tuple[Default, ...]] = (
     Default("discoveryAddress", "istiod.istio-system.svc:15012", first=(1, 6)),
     Default("discoveryRefreshDelay", 1 * _SECOND, last=(1, 0)),
     Default("connectTimeout", 1 * _SECOND, last=(1, 5)),
-    Default("envoyMetricsService", {}, first=(1, 4), last=(1, 8)),
-    Default("envoyAccessLogService", {}, first=(1, 4), last=(1, 8)),
+    Default("envoyMetricsService", {}, first=(1, 3), last=(1, 8)),
+    Default("envoyAccessLogService", {}, first=(1, 3), last=(1, 8)),
     Default("proxyAdminPort", 15000),
     Default("controlPlaneAuthPolicy", 1, first=(1, 7)),
     Default("concurrency", 2, first=(1, 6), last=(1, 17)),
@@ -57,7 +57,7 @@ PROXY_DEFAULTS: Final[tuple[Default, ...]] = (
 )
 
 MESH_DEFAULTS: Final[tuple[Default, ...]] = (
-    Default("disablePolicyChecks", value=True, first=(1, 1), last=(1, 5)),
+    Default("disablePolicyChecks", value=True, first=(1, 1), last=(1, 7)),
     Default("ingressClass", "istio", last=(1, 0)),
     Default("ingressClass", "istio", first=(1, 6)),
     Default("ingressControllerMode", 3, last=(1, 0)),
@@ -69,7 +69,8 @@ MESH_DEFAULTS: Final[tuple[Default, ...]] = (
     Default("enableTracing", value=True),
     Default("accessLogFile", "/dev/stdout", last=(1, 5)),
     Default("protocolDetectionTimeout", 100_000_000, first=(1, 3), last=(1, 5)),
-    Default("protocolDetectionTimeout", 0, first=(1, 6)),
+    Default("protocolDetectionTimeout", 5 * _SECOND, first=(1, 6), last=(1, 7)),
+    Default("protocolDetectionTimeout", 0, first=(1, 8)),
     Default("trustDomain", "cluster.local", first=(1, 6)),
     Default("enableAutoMtls", value=False, first=(1, 4), last=(1, 5)),
     Default("enableAutoMtls", value=True, first=(1, 6)),
@@ -84,11 +85,13 @@ MESH_DEFAULTS: Final[tuple[Default, ...]] = (
     Default("defaultServiceExportTo", _ANYWHERE, first=(1, 1)),
     Default("defaultVirtualServiceExportTo", _ANYWHERE, first=(1, 1)),
     Default("defaultDestinationRuleExportTo", _ANYWHERE, first=(1, 1)),
-    Default("dnsRefreshRate", 5 * _SECOND, first=(1, 1), last=(1, 14)),
-    Default("dnsRefreshRate", 60 * _SECOND, first=(1, 15)),
+    Default("dnsRefreshRate", 5 * _SECOND, first=(1, 1), last=(1, 13)),
+    Default("dnsRefreshRate", 60 * _SECOND, first=(1, 14)),
     Default("enablePrometheusMerge", value=True, first=(1, 18)),
-    Default("defaultProviders", {}, first=(1, 11)),
-    Default("extensionProviders", _PROVIDERS, first=(1, 11)),
+    Default("defaultProviders", {"accessLogging": ["envoy"]}, first=(1, 11), last=(1, 11)),
+    Default("defaultProviders", {}, first=(1, 12)),
+    Default("extensionProviders", _PROVIDERS[2:], first=(1, 11), last=(1, 11)),
+    Default("extensionProviders", _PROVIDERS, first=(1, 12)),
 )
 
 

@@ -60,7 +60,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _number(value: Any) -> int | None:
-    # A plain number up to 1.5, wrapped later.
+    # A plain number up to 1.6, wrapped later.
     return value if isinstance(value, int) else _wrapped(value)
 
 

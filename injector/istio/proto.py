@@ -24,11 +24,16 @@ def parse_message(
 ) -> Message:
     """Read JSON data as a message on top of ``base``; unknown fields are ignored, as Istio ignores them.
 
+    A member of a oneof takes the place of the one that ``base`` sets.
+
     Raises:
         ConfigError: a field has the wrong type; with its path.
     """
     kind = message_type(type_name)
-    return Message(kind, {**(base or {}), **read_fields(kind, data, where=where)})
+    found = read_fields(kind, data, where=where)
+    taken = {kind.by_json[name].oneof for name in found} - {""}
+    kept = {name: value for name, value in (base or {}).items() if kind.by_json[name].oneof not in taken}
+    return Message(kind, {**kept, **found})
 
 
 def to_json(message: Message) -> str:

@@ -32,9 +32,9 @@ WRAPPERS: Final = {
 FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 
 
-# Up to 1.5 a ProxyConfig's concurrency is a plain number, which is 0 and not nil where it is not set.
-_UP_TO_1_5: Final = "@1.5"
-_PLAIN: Final = {"concurrency": ("int32", ""), "defaultConfig": ("message", PROXY_CONFIG + _UP_TO_1_5)}
+# Up to 1.6.14 a ProxyConfig's concurrency is a plain number, which is 0 and not nil where it is not set; from 1.7.8 on it is wrapped.
+_UP_TO_1_6: Final = "@1.6"
+_PLAIN: Final = {"concurrency": ("int32", ""), "defaultConfig": ("message", PROXY_CONFIG + _UP_TO_1_6)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +102,18 @@ def _table() -> Mapping[str, Any]:
 
 def mesh_config_type(minor: Minor) -> str:
     """Return the name of the minor's MeshConfig, for ``message_type``."""
-    return MESH_CONFIG + (_UP_TO_1_5 if minor <= (1, 5) else "")
+    return MESH_CONFIG + (_UP_TO_1_6 if minor <= (1, 6) else "")
 
 
 def proxy_config_type(minor: Minor) -> str:
     """Return the name of the minor's ProxyConfig, for ``message_type``."""
-    return PROXY_CONFIG + (_UP_TO_1_5 if minor <= (1, 5) else "")
+    return PROXY_CONFIG + (_UP_TO_1_6 if minor <= (1, 6) else "")
 
 
 @cache
 def message_type(name: str) -> MessageType:
     """Return a message type by its full protobuf name, or by one of ``mesh_config_type`` and ``proxy_config_type``."""
-    base, variant, _ = name.partition(_UP_TO_1_5)
+    base, variant, _ = name.partition(_UP_TO_1_6)
     raw = _table()["messages"][base]
     fields = [
         Field(

@@ -1,7 +1,8 @@
 """Which ProxyConfigs Istio refuses in the annotation ``proxy.istio.io/config``.
 
-Follows ``validateProxyConfig`` in pkg/kube/inject/validate.go and ``ValidateMeshConfigProxyConfig`` in pkg/config/validation/agent
-(1.30.3): the annotation is read on top of the defaults, not of the mesh's, and every fault is named.
+Follows ``validateProxyConfig`` in pkg/kube/inject/validate.go and ``ValidateMeshConfigProxyConfig`` in pkg/config/validation/agent at the
+last tag of each minor (``ValidateProxyConfig`` in pkg/config/validation before 1.13): the annotation is read on top of the defaults, not
+of the mesh's, and every fault is named.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
+from injector.istio.duration import go_duration
+from injector.istio.meshconfig import read_proxy_config
 from injector.istio.meshdefaults import default_proxy_config
-from injector.istio.proto import parse_message
-from injector.istio.protoschema import proxy_config_type
 from injector.kube.serial import load_yaml
 
 if TYPE_CHECKING:
@@ -22,72 +24,124 @@ if TYPE_CHECKING:
 
 _MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
+_HOUR: Final = 3600 * _SECOND
 _TRACERS: Final = ("lightstep", "zipkin", "datadog")
+_FIRST_CREDENTIAL: Final[Minor] = (1, 7)
+_FIRST_ZIPKIN_HOST_IP: Final[Minor] = (1, 8)
+_FIRST_STATUS_PORT: Final[Minor] = (1, 11)
+_FIRST_CLUSTER_NAME: Final[Minor] = (1, 13)
+_FIRST_KEY_PROVIDER: Final[Minor] = (1, 14)
+_FIRST_NETIP: Final[Minor] = (1, 16)
+_LAST_PARENT_SHUTDOWN: Final[Minor] = (1, 16)
+_FIRST_QAT: Final[Minor] = (1, 17)
+_FIRST_SKIP_VERIFY: Final[Minor] = (1, 19)
+_LAST_MISSPELLING: Final[Minor] = (1, 20)
+_LAST_DRAIN_LIMIT: Final[Minor] = (1, 21)
+_FIRST_CRL: Final[Minor] = (1, 22)
+_FIRST_CONFIG_MAP: Final[Minor] = (1, 26)
+_CONFIG_MAP: Final = "configmap://"
+_SIMPLE: Final = 1
+_MUTUAL: Final = 2
 
 
 def validate_proxy_config(text: str, minor: Minor) -> str:
     """Return why Istio's ``minor`` refuses a ProxyConfig, empty where it takes it."""
     try:
         data = load_yaml(text)
-        kind = proxy_config_type(minor)
-        config = parse_message(kind, {} if data is None else data, base=default_proxy_config(minor)).values
+        config = read_proxy_config({} if data is None else data, minor, base=default_proxy_config(minor))
     except DataError as error:
         return f"failed to convert to apply proxy config: {error.what}"
-    faults = [fault for fault in _faults(config) if fault]
+    faults = [fault for fault in _faults(config, minor) if fault]
     if not faults:
         return ""
     head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
     return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
 
 
-def _faults(config: Mapping[str, Any]) -> Iterator[str]:
+def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     if not config.get("configPath"):
         yield "config path must be set"
     if not config.get("binaryPath"):
         yield "binary path must be set"
     if "tracingServiceName" not in config and not config.get("serviceCluster"):
-        yield "service cluster must be specified"
-    yield _drain_duration_fault(config.get("drainDuration"))
+        yield f"service cluster must be {'specified' if minor >= _FIRST_CLUSTER_NAME else 'set'}"
+    yield from _drain_faults(config, minor)
     address = config.get("discoveryAddress")
     if address:
-        yield _prefixed("invalid discovery address:", proxy_address_fault(address))
+        yield _prefixed("invalid discovery address:", _address_fault(address, minor))
     else:
         yield "discovery address must be set to the proxy discovery service"
-    yield from _tracing_faults(config.get("tracing") or {})
-    for field, label in (("statsdUdpAddress", "statsd udp"), ("envoyMetricsServiceAddress", "envoy metrics service")):
-        value = config.get(field)
-        if value:
-            yield _prefixed(f'invalid {label} address "{value}":', proxy_address_fault(value))
-    for field, label in (
-        ("envoyMetricsService", "envoy metrics service"),
-        ("envoyAccessLogService", "envoy access log service"),
-    ):
-        value = (config.get(field) or {}).get("address")
-        if value:
-            yield _prefixed(f'invalid {label} address "{value}":', proxy_address_fault(value))
+    tracing = config.get("tracing") or {}
+    yield from _tracing_faults(tracing, minor)
+    for fault in _tls_faults(tracing.get("tlsSettings") or {}, minor):
+        yield _prefixed("invalid tracing TLS config:", fault)
+    yield from _service_faults(config, minor)
     yield _prefixed("invalid proxy admin port:", port_fault(config.get("proxyAdminPort", 0)))
-    if config.get("controlPlaneAuthPolicy", 0) not in (0, 1):
-        yield f'invalid authentication policy: unrecognized control plane auth policy "{config["controlPlaneAuthPolicy"]}"'
-    yield _prefixed("invalid status port:", port_fault(config.get("statusPort", 0)))
-    if "privateKeyProvider" in config:
-        yield _prefixed(
-            "invalid private key provider configuration:", _key_provider_fault(config["privateKeyProvider"])
-        )
+    yield _auth_policy_fault(config.get("controlPlaneAuthPolicy", 0), minor)
+    if minor >= _FIRST_STATUS_PORT:
+        yield _prefixed("invalid status port:", port_fault(config.get("statusPort", 0)))
+    if minor >= _FIRST_KEY_PROVIDER and "privateKeyProvider" in config:
+        word = "confguration" if minor <= _LAST_MISSPELLING else "configuration"
+        for fault in _key_provider_faults(config["privateKeyProvider"], word, minor):
+            yield _prefixed(f"invalid private key provider {word}:", fault)
 
 
 def _prefixed(prefix: str, fault: str) -> str:
     return f"{prefix} {fault}" if fault else ""
 
 
-def _drain_duration_fault(nanoseconds: int | None) -> str:
-    if nanoseconds is None or nanoseconds < _MILLISECOND:
-        return "invalid drain duration: duration must be greater than 1ms"
-    if nanoseconds % _MILLISECOND:
-        return "invalid drain duration: only durations to ms precision are supported"
-    return "drain time only supports durations to seconds precision" if nanoseconds % _SECOND else ""
+def _address_fault(address: str, minor: Minor) -> str:
+    return proxy_address_fault(address, zones=minor >= _FIRST_NETIP)
 
 
-def _tracing_faults(tracing: Mapping[str, Any]) -> Iterator[str]:
+def _auth_policy_fault(policy: int, minor: Minor) -> str:
+    if policy in (0, 1):
+        return ""
+    prefix = "invalid authentication policy: " if minor >= _FIRST_STATUS_PORT else ""
+    return f'{prefix}unrecognized control plane auth policy "{policy}"'
+
+
+def _service_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
+    for label, value in (
+        ("statsd udp", config.get("statsdUdpAddress")),
+        ("envoy metrics service", config.get("envoyMetricsServiceAddress")),
+        ("envoy metrics service", (config.get("envoyMetricsService") or {}).get("address")),
+        ("envoy access log service", (config.get("envoyAccessLogService") or {}).get("address")),
+    ):
+        if value:
+            yield _prefixed(f"invalid {label} address {quote(value)}:", _address_fault(value, minor))
+
+
+def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
+    """Yield what is wrong with the drain duration and, up to 1.16, the parent's shutdown."""
+    both = minor <= _LAST_PARENT_SHUTDOWN
+    drain, parent = config.get("drainDuration") or 0, config.get("parentShutdownDuration") or 0
+    faults = [_prefixed("invalid drain duration:", _duration_fault(drain))]
+    if both:
+        faults.append(_prefixed("invalid parent shutdown duration:", _duration_fault(parent)))
+    if not any(faults):
+        if drain % _SECOND:
+            faults.append("drain time only supports durations to seconds precision")
+        if both and parent % _SECOND:
+            faults.append("parent shutdown time only supports durations to seconds precision")
+        if both and parent <= drain:
+            than = f"must be greater than drain time {go_duration(drain)}"
+            faults.append(f"parent shutdown time {go_duration(parent)} {than}")
+        if drain > _HOUR and minor <= _LAST_DRAIN_LIMIT:
+            faults.append(f"drain time {go_duration(drain)} must be <1h0m0s")
+        if both and parent > _HOUR:
+            faults.append(f"parent shutdown time {go_duration(parent)} must be <1h0m0s")
+    for fault in faults:
+        yield _prefixed("invalid parent and drain time combination", fault) if both else fault
+
+
+def _duration_fault(nanoseconds: int) -> str:
+    if nanoseconds < _MILLISECOND:
+        return "duration must be greater than 1ms"
+    return "only durations to ms precision are supported" if nanoseconds % _MILLISECOND else ""
+
+
+def _tracing_faults(tracing: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     for name in _TRACERS:
         tracer = tracing.get(name)
         if tracer is None:
@@ -95,18 +149,56 @@ def _tracing_faults(tracing: Mapping[str, Any]) -> Iterator[str]:
         address = tracer.get("address", "")
         if name == "lightstep":
             yield "" if address else "invalid lightstep config: address is required"
-            yield _prefixed("invalid lightstep config: invalid lightstep address:", proxy_address_fault(address))
+            yield _prefixed("invalid lightstep config: invalid lightstep address:", _address_fault(address, minor))
             yield "" if tracer.get("accessToken") else "invalid lightstep config: access token is required"
             continue
         # The agent replaces $(HOST_IP) before it connects; Istio checks the address without it.
-        yield _prefixed(f"invalid {name} config:", proxy_address_fault(address.replace("$(HOST_IP)", "127.0.0.1", 1)))
+        if name == "datadog" or minor >= _FIRST_ZIPKIN_HOST_IP:
+            address = address.replace("$(HOST_IP)", "127.0.0.1", 1)
+        yield _prefixed(f"invalid {name} config:", _address_fault(address, minor))
 
 
-def _key_provider_fault(provider: Mapping[str, Any]) -> str:
-    for name in ("cryptomb", "qat"):
+def _tls_faults(settings: Mapping[str, Any], minor: Minor) -> Iterator[str]:
+    """Yield what is wrong with a client's TLS settings outside a namespace (ValidateTLS)."""
+    mode, credential = settings.get("mode", 0), settings.get("credentialName", "")
+    if minor >= _FIRST_CONFIG_MAP and credential.startswith(_CONFIG_MAP):
+        yield f"invalid configmap:// credentialName: {_config_map_fault(credential)}"
+    if minor >= _FIRST_SKIP_VERIFY and settings.get("insecureSkipVerify"):
+        named = settings.get("caCertificates") or settings.get("subjectAltNames")
+        if mode == _SIMPLE and (named or credential):
+            yield (
+                "cannot specify CaCertificates or CredentialName or SubjectAltNames when InsecureSkipVerify is set true"
+            )
+        if mode == _MUTUAL and named:
+            yield "cannot specify CaCertificates or SubjectAltNames when InsecureSkipVerify is set true"
+    if minor >= _FIRST_CREDENTIAL and mode in (_SIMPLE, _MUTUAL) and credential:
+        crl = minor >= _FIRST_CRL
+        files = ("clientCertificate", "caCertificates", "privateKey", *(("caCrl",) if crl else ()))
+        if any(settings.get(name) for name in files):
+            what = "client certificates or CA certificate" + (" or CA CRL" if crl else "")
+            yield f"cannot specify {what} If credentialName is set"
+        return
+    if mode == _MUTUAL:
+        yield "" if settings.get("clientCertificate") else "client certificate required for mutual tls"
+        yield "" if settings.get("privateKey") else "private key required for mutual tls"
+
+
+def _config_map_fault(name: str) -> str:
+    namespace, slash, rest = name.removeprefix(_CONFIG_MAP).partition("/")
+    missing = "" if slash else "namespace and name"
+    if slash and not (namespace and rest.partition("/")[0]):
+        missing = "name" if namespace else "namespace"
+    if missing:
+        return f"invalid resource name {quote(name)}. Expected {missing}"
+    return 'namespace must match the configuration namespace ""'
+
+
+def _key_provider_faults(provider: Mapping[str, Any], word: str, minor: Minor) -> Iterator[str]:
+    for name in ("cryptomb", "qat") if minor >= _FIRST_QAT else ("cryptomb",):
         if name in provider:
-            delay = (provider[name] or {}).get("pollDelay")
-            if delay is None:
-                return "pollDelay is required"
-            return "" if delay else "pollDelay must be non zero"
-    return "private key provider configuration is required"
+            delay = provider[name].get("pollDelay")
+            if not delay:
+                yield "pollDelay is required" if delay is None else "pollDelay must be non zero"
+            return
+    yield f"private key provider {word} is required"
+    yield "unknown private key provider"

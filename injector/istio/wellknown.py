@@ -60,9 +60,10 @@ class DurationValue(Struct):
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield Seconds and Nanos."""
-        seconds = int(self.nanoseconds / 1_000_000_000)
-        yield "Seconds", Int64(seconds)
-        yield "Nanos", Int32(self.nanoseconds - seconds * 1_000_000_000)
+        sign = -1 if self.nanoseconds < 0 else 1
+        seconds, nanos = divmod(abs(self.nanoseconds), 1_000_000_000)
+        yield "Seconds", Int64(sign * seconds)
+        yield "Nanos", Int32(sign * nanos)
 
     def method(self, name: str) -> Func | None:
         """Return the getters."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.istio.addresses import parse_prefix, port_fault, proxy_address_fault
+from injector.istio.addresses import atoi, parse_prefix, parse_uint, port_fault, proxy_address_fault
 
 NETIP_WORDS = [
     ("10.0.0.0", "no '/'"),
@@ -10,6 +10,37 @@ NETIP_WORDS = [
     ("abc/8", 'ParseAddr("abc"): unable to parse IP'),
     ("/8", 'ParseAddr(""): unable to parse IP'),
     ("*/8", 'ParseAddr("*"): unable to parse IP'),
+    ("1.2.3/8", 'ParseAddr("1.2.3"): IPv4 address too short'),
+    ("1.2.3.4.5/8", 'ParseAddr("1.2.3.4.5"): IPv4 address too long'),
+    ("256.1.1.1/8", 'ParseAddr("256.1.1.1"): IPv4 field has value >255'),
+    ("01.1.1.1/8", 'ParseAddr("01.1.1.1"): IPv4 field has octet with leading zero'),
+    ("1..1.1/8", 'ParseAddr("1..1.1"): IPv4 field must have at least one digit (at ".1.1")'),
+    ("1.1.1./8", 'ParseAddr("1.1.1."): IPv4 field must have at least one digit (at ".")'),
+    ("1.x.1.1/8", 'ParseAddr("1.x.1.1"): unexpected character (at "x.1.1")'),
+    ("%eth0/8", 'ParseAddr("%eth0"): missing IPv6 address'),
+    ("::1%/8", 'ParseAddr("::1%"): zone must be a non-empty string'),
+    ("1:2/8", 'ParseAddr("1:2"): address string too short'),
+    ("12345::/8", 'ParseAddr("12345::"): each group must have 4 or less digits (at "12345::")'),
+    (":1/8", 'ParseAddr(":1"): each colon-separated field must have at least one digit (at ":1")'),
+    ("1:x/8", 'ParseAddr("1:x"): each colon-separated field must have at least one digit (at "x")'),
+    ("1x:2/8", 'ParseAddr("1x:2"): unexpected character, want colon (at "x:2")'),
+    ("1:2:/8", 'ParseAddr("1:2:"): colon must be followed by more characters (at ":")'),
+    ("1::2::3/8", 'ParseAddr("1::2::3"): multiple :: in address (at ":3")'),
+    ("1:2:3:4:5:6:7:8:9/8", 'ParseAddr("1:2:3:4:5:6:7:8:9"): trailing garbage after address (at "9")'),
+    ("1:2:3:4:5:6:7::8/8", 'ParseAddr("1:2:3:4:5:6:7::8"): the :: must expand to at least one field of zeros'),
+    (
+        "1:1.2.3.4/8",
+        'ParseAddr("1:1.2.3.4"): embedded IPv4 address must replace the final 2 fields of the address (at "1.2.3.4")',
+    ),
+    (
+        "::2:3:4:5:6:7:8:1.2.3.4/8",
+        (
+            'ParseAddr("::2:3:4:5:6:7:8:1.2.3.4"): '
+            'too many hex fields to fit an embedded IPv4 at the end of the address (at "1.2.3.4")'
+        ),
+    ),
+    ("::1.2.3.256/8", 'ParseAddr("::1.2.3.256"): IPv4 field has value >255'),
+    (f"10.0.0.0/{'9' * 5000}", f'bad bits after slash: "{"9" * 5000}"'),
     ("fe80::1%eth0/64", "IPv6 zones cannot be present in a prefix"),
     ("10.0.0.0/", 'bad bits after slash: ""'),
     ("10.0.0.0/x", 'bad bits after slash: "x"'),
@@ -24,7 +55,19 @@ NETIP_WORDS = [
 
 @pytest.mark.parametrize("netip", [True, False])
 @pytest.mark.parametrize(
-    "text", ["10.0.0.0/8", "10.1.2.3/8", "0.0.0.0/0", "1.2.3.4/32", "::/0", "2001:db8::/128", "::ffff:1.2.3.4/96"]
+    "text",
+    [
+        "1:2:3:4:5:6:7:8/64",
+        "1::8/64",
+        "1:2:3:4:5:6:1.2.3.4/64",
+        "10.0.0.0/8",
+        "10.1.2.3/8",
+        "0.0.0.0/0",
+        "1.2.3.4/32",
+        "::/0",
+        "2001:db8::/128",
+        "::ffff:1.2.3.4/96",
+    ],
 )
 def test_a_range_is_an_address_and_a_length(text: str, netip: bool) -> None:
     assert parse_prefix(text, netip=netip) == ""
@@ -48,6 +91,7 @@ def test_netip_says_what_is_wrong_with_a_range(text: str, why: str) -> None:
         "10.0.0.0/x",
         "10.0.0.0/-1",
         "10.0.0.0/33",
+        "fe80::1%eth0/64",
     ],
 )
 def test_net_has_one_sentence_for_every_bad_range(text: str) -> None:
@@ -67,6 +111,9 @@ def test_net_allows_a_length_that_begins_with_zero() -> None:
         "zipkin:65535",
         "1.2.3.4:80",
         "[::1]:80",
+        "[fe80::1%eth0]:80",
+        "zipkin:+80",
+        f"a.{'9' * 20}:80",
         f"{'a' * 63}:80",
         f"{'a.' * 127}a:80",
     ],
@@ -79,7 +126,19 @@ def test_a_proxy_may_talk_to_a_name_or_an_address_with_a_port(text: str) -> None
     ("text", "why"),
     [
         ("zipkin", 'unable to split "zipkin": address zipkin: missing port in address'),
-        ("", 'unable to split "": address : missing port in address'),
+        ("", 'unable to split "": missing port in address'),
+        ("[::1]", 'unable to split "[::1]": address [::1]: missing port in address'),
+        ("[::1]a:80", 'unable to split "[::1]a:80": address [::1]a:80: missing port in address'),
+        ("[::1]:80:90", 'unable to split "[::1]:80:90": address [::1]:80:90: too many colons in address'),
+        ("[::1:80", "unable to split \"[::1:80\": address [::1:80: missing ']' in address"),
+        ("a[b:80", "unable to split \"a[b:80\": address a[b:80: unexpected '[' in address"),
+        ("[[a]:80", "unable to split \"[[a]:80\": address [[a]:80: unexpected '[' in address"),
+        ("a]b:80", "unable to split \"a]b:80\": address a]b:80: unexpected ']' in address"),
+        ('a"b', 'unable to split "a\\"b": address a"b: missing port in address'),
+        ("a:-1", "port number -1 must be in the range 1..65535"),
+        (f"a:{'9' * 20}", f'port ({"9" * 20}) is not a number: strconv.Atoi: parsing "{"9" * 20}": value out of range'),
+        ("a.5:80", '"a.5" is not a valid hostname or an IP address'),
+        ("[fe80::1%]:80", '"fe80::1%" is not a valid hostname or an IP address'),
         ("::1:80", 'unable to split "::1:80": address ::1:80: too many colons in address'),
         ("a:b:80", 'unable to split "a:b:80": address a:b:80: too many colons in address'),
         ("zipkin:", 'port () is not a number: strconv.Atoi: parsing "": invalid syntax'),
@@ -107,3 +166,52 @@ def test_a_port_has_a_number_that_tcp_knows(port: int) -> None:
 @pytest.mark.parametrize("port", [-1, 0, 65536])
 def test_other_numbers_are_no_ports(port: int) -> None:
     assert port_fault(port) == f"port number {port} must be in the range 1..65535"
+
+
+def test_an_address_with_a_zone_is_none_where_zones_are_not_taken() -> None:
+    why = '"fe80::1%eth0" is not a valid hostname or an IP address'
+    assert proxy_address_fault("[fe80::1%eth0]:80", zones=False) == why
+    assert proxy_address_fault("[fe80::1]:80", zones=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "bits", "number", "fault"),
+    [
+        ("0", 16, 0, ""),
+        ("00080", 16, 80, ""),
+        ("65535", 16, 65535, ""),
+        ("65536", 16, 65535, "value out of range"),
+        ("65536x", 16, 65535, "value out of range"),
+        ("6553x", 16, 0, "invalid syntax"),
+        ("", 32, 0, "invalid syntax"),
+        ("+1", 32, 0, "invalid syntax"),
+        ("1_0", 32, 0, "invalid syntax"),
+        ("٣", 32, 0, "invalid syntax"),
+        ("0" * 5000 + "7", 32, 7, ""),
+        ("7" * 5000, 32, 2**32 - 1, "value out of range"),
+    ],
+)
+def test_an_unsigned_number_is_read_as_strconv_reads_it(text: str, bits: int, number: int, fault: str) -> None:
+    said = f'strconv.ParseUint: parsing "{text}": {fault}' if fault else ""
+    assert parse_uint(text, bits) == (number, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("-9223372036854775808", ""),
+        ("+9223372036854775807", ""),
+        ("9223372036854775808", "value out of range"),
+        ("-9223372036854775809", "value out of range"),
+        ("99999999999999999999x", "value out of range"),
+        ("1x", "invalid syntax"),
+        ("", "invalid syntax"),
+        ("-", "invalid syntax"),
+        ("--1", "invalid syntax"),
+        ("9" * 5000, "value out of range"),
+    ],
+)
+def test_a_signed_number_is_read_as_strconv_reads_it(text: str, fault: str) -> None:
+    number, said = atoi(text)
+    assert said == (f'strconv.Atoi: parsing "{text}": {fault}' if fault else "")
+    assert fault or number == int(text)

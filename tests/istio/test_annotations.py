@@ -41,6 +41,7 @@ TAKEN = [
     (f"{TRAFFIC}kubevirtInterfaces", "", (1, 30)),
     (REROUTE, "k6t-eth0", (1, 30)),
     (STATUS_PORT, "15020", (1, 30)),
+    (STATUS_PORT, "\u00a015020\u3000", (1, 30)),
     (f"{READINESS}initialDelaySeconds", "1", (1, 30)),
     (f"{READINESS}periodSeconds", "4294967295", (1, 30)),
     (f"{READINESS}failureThreshold", "030", (1, 30)),
@@ -78,6 +79,12 @@ REFUSED = [
         "*",
         (1, 16),
         "excludeIPRanges invalid: failed parsing cidr '*': netip.ParsePrefix(\"*\"): no '/'",
+    ),
+    (
+        f"{TRAFFIC}excludeOutboundIPRanges",
+        "fe80::1%eth0/64",
+        (1, 15),
+        "excludeIPRanges invalid: failed parsing cidr 'fe80::1%eth0/64': invalid CIDR address: fe80::1%eth0/64",
     ),
     (
         f"{TRAFFIC}excludeOutboundIPRanges",
@@ -157,7 +164,50 @@ REFUSED = [
     ),
     (STATUS_PORT, "x", (1, 30), f"excludeInboundPorts invalid: failed parsing port 'x': {NO_NUMBER}"),
     (STATUS_PORT, "x", (1, 10), f"excludeInboundPorts invalid: failed parsing port '0': {NO_NUMBER}"),
+    (
+        STATUS_PORT,
+        "70000",
+        (1, 10),
+        (
+            "excludeInboundPorts invalid: failed parsing port '65535': "
+            'strconv.ParseUint: parsing "70000": value out of range'
+        ),
+    ),
+    (
+        STATUS_PORT,
+        "9" * 5000,
+        (1, 30),
+        (
+            f"excludeInboundPorts invalid: failed parsing port '{'9' * 5000}': "
+            f'strconv.ParseUint: parsing "{"9" * 5000}": value out of range'
+        ),
+    ),
+    (
+        STATUS_PORT,
+        "80\x1c",
+        (1, 30),
+        (
+            "excludeInboundPorts invalid: failed parsing port '80\x1c': "
+            r'strconv.ParseUint: parsing "80\x1c": invalid syntax'
+        ),
+    ),
+    (
+        f"{TRAFFIC}excludeInboundPorts",
+        "70000",
+        (1, 10),
+        (
+            "excludeInboundPorts invalid: failed parsing port '0': failed parsing port '65535': "
+            'strconv.ParseUint: parsing "70000": value out of range'
+        ),
+    ),
     (f"{READINESS}initialDelaySeconds", "x", (1, 30), NO_NUMBER),
+    (f"{READINESS}initialDelaySeconds", "\x00\né", (1, 30), r'strconv.ParseUint: parsing "\x00\né": invalid syntax'),
+    (
+        f"{READINESS}initialDelaySeconds",
+        "9" * 5000,
+        (1, 30),
+        f'strconv.ParseUint: parsing "{"9" * 5000}": value out of range',
+    ),
     (f"{READINESS}initialDelaySeconds", " 1", (1, 30), 'strconv.ParseUint: parsing " 1": invalid syntax'),
     (f"{READINESS}periodSeconds", "-1", (1, 30), 'strconv.ParseUint: parsing "-1": invalid syntax'),
     (f"{READINESS}periodSeconds", '"1"', (1, 30), r'strconv.ParseUint: parsing "\"1\"": invalid syntax'),
@@ -193,7 +243,7 @@ REFUSED = [
 BORN_LATER = [
     (f"{TRAFFIC}excludeOutboundPorts", "x", (1, 1), (1, 2)),
     (MERGE_METRICS, "x", (1, 5), (1, 6)),
-    (PROXY_CONFIG, "statusPort: 0", (1, 5), (1, 6)),
+    (PROXY_CONFIG, "proxyAdminPort: 0", (1, 5), (1, 6)),
     (CPU, "x", (1, 26), (1, 27)),
     ("sidecar.istio.io/proxyMemory", "x", (1, 26), (1, 27)),
     ("sidecar.istio.io/proxyCPULimit", "x", (1, 26), (1, 27)),
@@ -242,7 +292,19 @@ def test_a_minor_refuses_only_what_it_validates(name: str, value: str, without: 
 def test_before_1_2_a_refusal_begins_with_the_failed_injection(minor: Minor, why: str) -> None:
     said = validate_annotations({MODE: "NOPE"}, minor)
 
-    assert said.endswith(f"injection failed. Invalid value for annotation {MODE}: NOPE. Error: {why}")
+    assert said == f"1 error occurred:\n\n* injection failed. Invalid value for annotation {MODE}: NOPE. Error: {why}"
+
+
+@pytest.mark.parametrize("minor", [(1, 0), (1, 1)])
+def test_before_1_2_every_fault_is_named_in_the_order_of_istios_table(minor: Minor) -> None:
+    said = validate_annotations({f"{READINESS}periodSeconds": "x", MODE: "NOPE", STATUS_PORT: "80"}, minor)
+
+    assert said.startswith(
+        f"2 errors occurred:\n\n* injection failed. Invalid value for annotation {MODE}: NOPE. Error: "
+    )
+    assert said.endswith(
+        f"\n* injection failed. Invalid value for annotation {READINESS}periodSeconds: x. Error: {NO_NUMBER}"
+    )
 
 
 def test_istio_1_0_has_no_mode_none() -> None:
@@ -289,6 +351,13 @@ def test_other_texts_are_no_booleans(text: str) -> None:
         (PROXY_CONFIG, (1, 6), (1, 30)),
         ("inject.istio.io/templates", (1, 9), (1, 30)),
         (f"{READINESS}applicationPorts", (1, 0), (1, 4)),
+        (f"{TRAFFIC}kubevirtInterfaces", (1, 1), (1, 30)),
+        ("sidecar.istio.io/rewriteAppHTTPProbers", (1, 2), (1, 30)),
+        ("sidecar.istio.io/userVolume", (1, 3), (1, 30)),
+        ("sidecar.istio.io/statsInclusionPrefixes", (1, 3), (1, 30)),
+        ("sidecar.istio.io/proxyCPU", (1, 3), (1, 30)),
+        (CORE_DUMP, (1, 5), (1, 24)),
+        ("sidecar.istio.io/logLevel", (1, 9), (1, 30)),
     ],
 )
 def test_a_minor_knows_the_annotations_of_its_time(name: str, first: Minor, last: Minor) -> None:

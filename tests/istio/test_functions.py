@@ -156,6 +156,8 @@ def test_contains_takes_the_needle_first() -> None:
         (0, " 80 ", " 80 "),
         ("", "80,", "80,"),
         ("  ", "80", "80"),
+        ("80\x1f", "90\x1c", "90\x1c,80\x1f"),
+        ("\u00a080\u3000", "\u168090", "90,80"),
     ],
 )
 def test_a_port_is_excluded_once(port: Any, excluded: str, expected: str) -> None:
@@ -364,8 +366,18 @@ def test_lists_of_interfaces_pass_as_they_are(name: str) -> None:
     assert _call(name, " eth0,,") == " eth0,,"
 
 
-def test_lower_case_is_lower_case() -> None:
-    assert _call("toLower", "TPROXY É") == "tproxy é"
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("TPROXY É", "tproxy é"),
+        ("İ", "i"),
+        ("\u0391\u03a3", "\u03b1\u03c3"),
+        ("A\udcff", "a\ufffd"),
+        ("É\udcff", "é\ufffd"),
+    ],
+)
+def test_lower_case_is_gos(text: str, expected: str) -> None:
+    assert _call("toLower", text) == expected
 
 
 @pytest.mark.parametrize(("minor", "expected"), [((1, 13), "1s"), ((1, 14), "0s")])

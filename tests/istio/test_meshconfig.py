@@ -102,6 +102,24 @@ def test_an_extension_provider_of_a_known_name_replaces_it() -> None:
     assert mesh.values["extensionProviders"][2] == {"name": "envoy", "zipkin": {"service": "z", "port": 1}}
 
 
+def test_the_last_of_two_extension_providers_of_one_name_takes_the_place_of_the_first() -> None:
+    mesh = parse_mesh_config("extension_providers: [{name: a, stackdriver: {}}, {name: b}, {name: a}]", NEWEST)
+    assert mesh.values["extensionProviders"][3:] == [{"name": "a"}, {"name": "b"}]
+
+
+@pytest.mark.parametrize(("minor", "expected"), [((1, 11), ["b", "a", "b"]), ((1, 12), ["a", "b"])])
+def test_the_aliases_of_the_trust_domain_are_a_sorted_set_since_1_12(minor: Minor, expected: list[str]) -> None:
+    mesh = parse_mesh_config("trustDomainAliases: [b, a, b]", minor)
+    assert mesh.values["trustDomainAliases"] == expected
+
+
+@pytest.mark.parametrize(("minor", "named"), [((1, 12), False), ((1, 13), True)])
+def test_a_tracing_service_name_takes_the_place_of_the_service_cluster_since_1_13(minor: Minor, named: bool) -> None:
+    mesh = parse_mesh_config("defaultConfig: {serviceCluster: foo}", minor)
+    proxy = _proxy(apply_proxy_config("tracingServiceName: APP_LABEL_AND_NAMESPACE", mesh, minor))
+    assert ("serviceCluster" in proxy, "tracingServiceName" in proxy) == (not named, named)
+
+
 def test_before_1_11_extension_providers_have_no_defaults() -> None:
     mesh = parse_mesh_config("extensionProviders: [{name: otel}]", (1, 10))
     assert mesh.values["extensionProviders"] == [{"name": "otel"}]

@@ -134,6 +134,31 @@ def test_the_mesh_config_of_1_30_is_istios() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "last_before", "before", "after"),
+    [
+        ("disablePolicyChecks", (1, 7), True, None),
+        ("protocolDetectionTimeout", (1, 5), SECOND // 10, 5 * SECOND),
+        ("protocolDetectionTimeout", (1, 7), 5 * SECOND, 0),
+        ("dnsRefreshRate", (1, 13), 5 * SECOND, 60 * SECOND),
+        ("defaultProviders", (1, 10), None, {"accessLogging": ["envoy"]}),
+        ("defaultProviders", (1, 11), {"accessLogging": ["envoy"]}, {}),
+    ],
+)
+def test_a_default_changes_with_its_minor(field: str, last_before: Minor, before: Any, after: Any) -> None:
+    assert default_mesh_config(last_before).get(field) == before
+    assert default_mesh_config((1, last_before[1] + 1)).get(field) == after
+
+
+@pytest.mark.parametrize("field", ["envoyMetricsService", "envoyAccessLogService"])
+def test_the_services_of_envoy_are_there_from_1_3_to_1_8(field: str) -> None:
+    assert [minor for minor in MINORS if field in default_proxy_config(minor)] == MINORS[3:9]
+
+
+def test_the_one_provider_of_1_11_is_the_access_log() -> None:
+    assert [provider["name"] for provider in default_mesh_config((1, 11))["extensionProviders"]] == ["envoy"]
+
+
+@pytest.mark.parametrize(
     ("field", "last_with"), [("tracing", (1, 21)), ("concurrency", (1, 17)), ("parentShutdownDuration", (1, 16))]
 )
 def test_a_default_ends_with_its_last_minor(field: str, last_with: Minor) -> None:

@@ -136,6 +136,18 @@ def test_a_document_replaces_what_was_there_message_by_message() -> None:
     assert base["statusPort"] == 1
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"tracingServiceName": "CANONICAL_NAME_ONLY"}, {"tracingServiceName": 1, "statusPort": 1}),
+        ({"tracingServiceName": None}, {"serviceCluster": "c", "statusPort": 1}),
+        ({"serviceCluster": "d"}, {"serviceCluster": "d", "statusPort": 1}),
+    ],
+)
+def test_a_member_of_a_oneof_takes_the_place_of_the_bases(data: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert parse_message(PROXY_CONFIG, data, base={"serviceCluster": "c", "statusPort": 1}).values == expected
+
+
 def test_null_leaves_the_base_alone() -> None:
     assert parse_message(PROXY_CONFIG, {"statusPort": None}, base={"statusPort": 1}).values == {"statusPort": 1}
 

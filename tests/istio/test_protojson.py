@@ -22,6 +22,11 @@ SECOND = 1_000_000_000
         ({"status_port": 15020}, {"statusPort": 15020}),
         ({"statusPort": "15020"}, {"statusPort": 15020}),
         ({"statusPort": "-1"}, {"statusPort": -1}),
+        ({"statusPort": " 7 "}, {"statusPort": 7}),
+        ({"statusPort": "null"}, {"statusPort": 0}),
+        ({"statusPort": "-0"}, {"statusPort": 0}),
+        ({"statusPort": 1, "status_port": 2}, {"statusPort": 1}),
+        ({"status_port": 2, "statusPort": None}, {}),
         ({"statusPort": 15020.0}, {"statusPort": 15020}),
         ({"concurrency": 2}, {"concurrency": 2}),
         ({"concurrency": "2"}, {"concurrency": 2}),
@@ -33,7 +38,14 @@ SECOND = 1_000_000_000
         ({"drainDuration": "-0.5s"}, {"drainDuration": -SECOND // 2}),
         ({"proxyMetadata": {"A": "1"}}, {"proxyMetadata": {"A": "1"}}),
         ({"extraStatTags": ["a", "b"]}, {"extraStatTags": ["a", "b"]}),
+        ({"extraStatTags": ["a", None]}, {"extraStatTags": ["a", ""]}),
+        ({"proxyMetadata": {"A": None}}, {"proxyMetadata": {"A": ""}}),
+        ({"tracing": {"customTags": {"t": None}}}, {"tracing": {"customTags": {"t": {}}}}),
         ({"tracing": {"sampling": 10}}, {"tracing": {"sampling": 10.0}}),
+        ({"tracing": {"sampling": "10"}}, {"tracing": {"sampling": 10.0}}),
+        ({"tracing": {"sampling": " -1.5e1 "}}, {"tracing": {"sampling": -15.0}}),
+        ({"tracing": {"sampling": "null"}}, {"tracing": {"sampling": 0.0}}),
+        ({"tracing": {"sampling": "Infinity"}}, {"tracing": {"sampling": float("inf")}}),
         ({"image": {"imageType": "debug"}}, {"image": {"imageType": "debug"}}),
         ({"image": {}}, {"image": {}}),
     ],
@@ -60,9 +72,18 @@ def test_null_leaves_the_rest_of_the_message_alone() -> None:
     assert read_fields(PROXY, {"statusPort": None, "proxyAdminPort": 1}) == {"proxyAdminPort": 1}
 
 
-def test_a_oneof_keeps_one_member() -> None:
-    data = {"tracing": {"zipkin": {"address": "z:1"}, "lightstep": {"address": "l:1"}, "sampling": 1}}
-    assert read_fields(PROXY, data) == {"tracing": {"lightstep": {"address": "l:1"}, "sampling": 1.0}}
+@pytest.mark.parametrize("members", [("zipkin", "lightstep"), ("lightstep", "zipkin")])
+def test_of_a_oneof_the_last_declared_member_counts(members: tuple[str, str]) -> None:
+    data = {"tracing": {**{name: {"address": f"{name}:1"} for name in members}, "sampling": 1}}
+    assert read_fields(PROXY, data) == {"tracing": {"lightstep": {"address": "lightstep:1"}, "sampling": 1.0}}
+
+
+def test_a_null_member_of_a_oneof_is_not_set() -> None:
+    assert read_fields(PROXY, {"serviceCluster": "c", "tracingServiceName": None}) == {"serviceCluster": "c"}
+
+
+def test_a_null_message_in_a_list_is_an_empty_one() -> None:
+    assert read_fields(MESH, {"extensionProviders": [None]}) == {"extensionProviders": [{}]}
 
 
 def test_data_of_google_protobuf_struct_is_kept_as_it_is() -> None:
@@ -81,6 +102,16 @@ def test_data_of_google_protobuf_struct_is_kept_as_it_is() -> None:
         ({"statusPort": 1.5}, "`statusPort` is 1.5", "make it a whole number (int32)"),
         ({"statusPort": True}, "`statusPort` is True", "make it a whole number (int32)"),
         ({"statusPort": "x"}, "`statusPort` is 'x'", "make it a whole number (int32)"),
+        ({"statusPort": "--5"}, "`statusPort` is '--5'", "make it a whole number (int32)"),
+        ({"statusPort": "01"}, "`statusPort` is '01'", "make it a whole number (int32)"),
+        ({"statusPort": "1.0"}, "`statusPort` is '1.0'", "make it a whole number (int32)"),
+        ({"statusPort": "9" * 5000}, f"`statusPort` is '{'9' * 99}...", "make it a whole number (int32)"),
+        ({"fileFlushMinSizeKb": "-0"}, "`fileFlushMinSizeKb` is '-0'", "make it a whole number (uint32)"),
+        ({"tracing": {"sampling": "1_0"}}, "`tracing.sampling` is '1_0'", "make it a number"),
+        ({"tracing": {"sampling": "1e400"}}, "`tracing.sampling` is '1e400'", "make it a number"),
+        ({"tracing": {"sampling": "nan"}}, "`tracing.sampling` is 'nan'", "make it a number"),
+        ({"tracing": {"sampling": ""}}, "`tracing.sampling` is ''", "make it a number"),
+        ({"interceptionMode": 2**31}, "`interceptionMode` is 2147483648", "make it one of NONE, REDIRECT, TPROXY"),
         ({"statusPort": "0x10"}, "`statusPort` is '0x10'", "make it a whole number (int32)"),
         ({"statusPort": "٣"}, "`statusPort` is '٣'", "make it a whole number (int32)"),
         ({"concurrency": "a"}, "`concurrency` is 'a'", "make it a whole number (int32)"),
@@ -135,6 +166,8 @@ def test_a_bad_duration_is_refused_with_gos_words(text: str) -> None:
         ({"drainDuration": 45 * SECOND}, {"drainDuration": "45s"}),
         ({"drainDuration": 0}, {"drainDuration": "0s"}),
         ({"tracing": {"zipkin": {"address": ""}}}, {"tracing": {"zipkin": {}}}),
+        ({"tracing": {"sampling": float("nan")}}, {"tracing": {"sampling": "NaN"}}),
+        ({"tracing": {"sampling": float("-inf")}}, {"tracing": {"sampling": "-Infinity"}}),
         ({"extraStatTags": ["b", "a"]}, {"extraStatTags": ["b", "a"]}),
     ],
 )

@@ -139,7 +139,7 @@ def test_an_unknown_type_is_a_key_error() -> None:
         enum_type("istio.mesh.v1alpha1.Nothing")
 
 
-@pytest.mark.parametrize(("minor", "kind"), [((1, 0), "int32"), ((1, 5), "int32"), ((1, 6), "message")])
-def test_concurrency_is_wrapped_since_1_6(minor: Minor, kind: str) -> None:
+@pytest.mark.parametrize(("minor", "kind"), [((1, 0), "int32"), ((1, 6), "int32"), ((1, 7), "message")])
+def test_concurrency_is_wrapped_since_1_7(minor: Minor, kind: str) -> None:
     assert message_type(proxy_config_type(minor)).by_json["concurrency"].kind == kind
     assert message_type(mesh_config_type(minor)).by_json["defaultConfig"].type == proxy_config_type(minor)

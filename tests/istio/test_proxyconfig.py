@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from injector.istio.proxyconfig import validate_proxy_config
 
-NEWEST = (1, 30)
+if TYPE_CHECKING:
+    from injector.istio.minor import Minor
+
+NEWEST: Minor = (1, 30)
 
 
 def _one(fault: str) -> str:
@@ -36,6 +41,15 @@ def _one(fault: str) -> str:
         "controlPlaneAuthPolicy: NONE",
         "privateKeyProvider: {cryptomb: {pollDelay: 10ms}}",
         "privateKeyProvider: {qat: {pollDelay: 1ns}}",
+        "privateKeyProvider: null",
+        "statusPort: ' 80 '",
+        "drainDuration: 2h",
+        "tracing: {tlsSettings: {}}",
+        "tracing: {tlsSettings: {mode: ISTIO_MUTUAL, credentialName: c, caCrl: r}}",
+        "tracing: {tlsSettings: {mode: MUTUAL, credentialName: c}}",
+        "tracing: {tlsSettings: {mode: MUTUAL, clientCertificate: c, privateKey: k}}",
+        "tracing: {tlsSettings: {mode: SIMPLE, insecureSkipVerify: true}}",
+        "tracing: {tlsSettings: {mode: MUTUAL, insecureSkipVerify: true, credentialName: c}}",
     ],
 )
 def test_istio_takes(text: str) -> None:
@@ -121,13 +135,153 @@ def test_every_fault_is_named() -> None:
     )
 
 
+TLS = "invalid tracing TLS config:"
+MAP = f"{TLS} invalid configmap:// credentialName:"
+KEYS = "invalid private key provider configuration:"
+WRONG_KEYS = "invalid private key provider confguration:"
+SHUTDOWN = "invalid parent and drain time combination"
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (
+            "privateKeyProvider: {}",
+            [f"{KEYS} private key provider configuration is required", f"{KEYS} unknown private key provider"],
+        ),
+        (
+            "privateKeyProvider: {qat: null}",
+            [f"{KEYS} private key provider configuration is required", f"{KEYS} unknown private key provider"],
+        ),
+        (
+            "tracing: {tlsSettings: {mode: MUTUAL}}",
+            [f"{TLS} client certificate required for mutual tls", f"{TLS} private key required for mutual tls"],
+        ),
+        (
+            "tracing: {tlsSettings: {mode: SIMPLE, credentialName: c, caCrl: r}}",
+            [f"{TLS} cannot specify client certificates or CA certificate or CA CRL If credentialName is set"],
+        ),
+        (
+            "tracing: {tlsSettings: {mode: SIMPLE, insecureSkipVerify: true, credentialName: c}}",
+            [
+                f"{TLS} cannot specify CaCertificates or CredentialName or SubjectAltNames when InsecureSkipVerify is set true"
+            ],
+        ),
+        (
+            "tracing: {tlsSettings: {mode: MUTUAL, insecureSkipVerify: true, subjectAltNames: [a], credentialName: c}}",
+            [f"{TLS} cannot specify CaCertificates or SubjectAltNames when InsecureSkipVerify is set true"],
+        ),
+        (
+            "tracing: {tlsSettings: {credentialName: 'configmap://a'}}",
+            [f'{MAP} invalid resource name "configmap://a". Expected namespace and name'],
+        ),
+        (
+            "tracing: {tlsSettings: {credentialName: 'configmap:///a'}}",
+            [f'{MAP} invalid resource name "configmap:///a". Expected namespace'],
+        ),
+        (
+            "tracing: {tlsSettings: {credentialName: 'configmap://a/'}}",
+            [f'{MAP} invalid resource name "configmap://a/". Expected name'],
+        ),
+        (
+            "tracing: {tlsSettings: {credentialName: 'configmap://a/b'}}",
+            [f'{MAP} namespace must match the configuration namespace ""'],
+        ),
+    ],
+)
+def test_istio_names_each_fault_of_keys_and_tls(text: str, faults: list[str]) -> None:
+    head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
+    assert validate_proxy_config(text, NEWEST) == f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "without", "having", "fault"),
+    [
+        ("statusPort: 0", (1, 10), (1, 11), "invalid status port: port number 0 must be in the range 1..65535"),
+        ("controlPlaneAuthPolicy: 7", None, (1, 10), 'unrecognized control plane auth policy "7"'),
+        ("serviceCluster: ''", None, (1, 12), "service cluster must be set"),
+        ("privateKeyProvider: {cryptomb: {}}", (1, 13), (1, 14), f"{WRONG_KEYS} pollDelay is required"),
+        ("privateKeyProvider: {qat: {}}", None, (1, 20), f"{WRONG_KEYS} pollDelay is required"),
+        (
+            "discoveryAddress: '[fe80::1%e]:80'",
+            (1, 16),
+            (1, 15),
+            'invalid discovery address: "fe80::1%e" is not a valid hostname or an IP address',
+        ),
+        (
+            "tracing: {zipkin: {address: '$(HOST_IP):1'}}",
+            (1, 8),
+            (1, 7),
+            'invalid zipkin config: "$(HOST_IP)" is not a valid hostname or an IP address',
+        ),
+        (
+            "tracing: {tlsSettings: {mode: SIMPLE, credentialName: c, caCertificates: a}}",
+            (1, 6),
+            (1, 7),
+            f"{TLS} cannot specify client certificates or CA certificate If credentialName is set",
+        ),
+        (
+            "tracing: {tlsSettings: {mode: SIMPLE, insecureSkipVerify: true, caCertificates: c}}",
+            (1, 18),
+            (1, 19),
+            f"{TLS} cannot specify CaCertificates or CredentialName or SubjectAltNames when InsecureSkipVerify is set true",
+        ),
+        (
+            "tracing: {tlsSettings: {credentialName: 'configmap://a/b'}}",
+            (1, 25),
+            (1, 26),
+            f'{MAP} namespace must match the configuration namespace ""',
+        ),
+        ("drainDuration: 2h", (1, 22), (1, 21), "drain time 2h0m0s must be <1h0m0s"),
+        (
+            "drainDuration: 90s",
+            (1, 17),
+            (1, 16),
+            f"{SHUTDOWN} parent shutdown time 1m0s must be greater than drain time 1m30s",
+        ),
+        (
+            "parentShutdownDuration: 0s",
+            (1, 17),
+            (1, 16),
+            f"{SHUTDOWN} invalid parent shutdown duration: duration must be greater than 1ms",
+        ),
+        (
+            "parentShutdownDuration: 60500ms",
+            (1, 17),
+            (1, 16),
+            f"{SHUTDOWN} parent shutdown time only supports durations to seconds precision",
+        ),
+        ("parentShutdownDuration: 2h", (1, 17), (1, 6), f"{SHUTDOWN} parent shutdown time 2h0m0s must be <1h0m0s"),
+    ],
+)
+def test_a_minor_refuses_what_its_own_validation_does(
+    text: str, without: Minor | None, having: Minor, fault: str
+) -> None:
+    assert validate_proxy_config(text, having) == _one(fault)
+    assert without is None or validate_proxy_config(text, without) == ""
+
+
+def test_before_1_17_istio_knows_no_qat() -> None:
+    assert validate_proxy_config("privateKeyProvider: {qat: {pollDelay: 1s}}", (1, 16)) == (
+        f"2 errors occurred:\n\t* {WRONG_KEYS} private key provider confguration is required\n"
+        f"\t* {WRONG_KEYS} unknown private key provider\n\n"
+    )
+
+
 def test_lightstep_without_anything_has_three_faults() -> None:
     faults = validate_proxy_config("tracing: {lightstep: {}}", NEWEST)
     assert faults.startswith("3 errors occurred:\n\t* invalid lightstep config: address is required\n")
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [("statusPort: x", "`statusPort` is 'x'"), ("[]", "`` is a list"), ("a", "`` is 'a'")]
+    ("text", "why"),
+    [
+        ("statusPort: '--5'", "`statusPort` is '--5'"),
+        (f"statusPort: {'9' * 5000}", f"`statusPort` is '{'9' * 99}..."),
+        ("statusPort: x", "`statusPort` is 'x'"),
+        ("[]", "`` is a list"),
+        ("a", "`` is 'a'"),
+    ],
 )
 def test_what_is_no_proxy_config_is_said(text: str, why: str) -> None:
     assert validate_proxy_config(text, NEWEST) == f"failed to convert to apply proxy config: {why}"

@@ -27,7 +27,15 @@ def test_an_enumeration_is_its_number_with_a_go_type() -> None:
 
 @pytest.mark.parametrize(
     ("nanoseconds", "seconds", "nanos"),
-    [(0, 0, 0), (45 * SECOND, 45, 0), (1_500_000_000, 1, 500_000_000), (-1_500_000_000, -1, -500_000_000), (-7, 0, -7)],
+    [
+        (0, 0, 0),
+        (45 * SECOND, 45, 0),
+        (1_500_000_000, 1, 500_000_000),
+        (-1_500_000_000, -1, -500_000_000),
+        (-7, 0, -7),
+        (2**63 - 1, 9223372036, 854775807),
+        (9007199254999999999, 9007199254, 999999999),
+    ],
 )
 def test_a_duration_has_seconds_and_nanos_of_one_sign(nanoseconds: int, seconds: int, nanos: int) -> None:
     value = DurationValue(nanoseconds)

@@ -16,7 +16,10 @@ from injector.gotemplate.reflect import byte_length, byte_slice
 from injector.gotemplate.text import quote as go_quote
 from injector.gotemplate.values import Map, Slice
 
-_SPACE: Final = " \t\n\v\f\r\u0085\u00a0"
+# unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
+_SPACE: Final = (
+    " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
 
 
@@ -87,8 +90,8 @@ def repeat(count: int, text: str) -> str:
 
 
 def trim(text: str) -> str:
-    """Return a text without white space around it."""
-    return text.strip(_SPACE) if text.isascii() else text.strip()
+    """Return a text without white space around it (strings.TrimSpace)."""
+    return text.strip(_SPACE)
 
 
 def trim_all(cutset: str, text: str) -> str:
@@ -106,39 +109,71 @@ def trim_prefix(prefix: str, text: str) -> str:
     return text.removeprefix(prefix)
 
 
+def lower(text: str) -> str:
+    """Return a text in lower case, character by character (strings.ToLower)."""
+    return text.lower() if text.isascii() else "".join(map(_lower, text))
+
+
+def upper(text: str) -> str:
+    """Return a text in upper case, character by character (strings.ToUpper)."""
+    return text.upper() if text.isascii() else "".join(map(_upper, text))
+
+
 def title(text: str) -> str:
     """Return a text with each word's first letter in title case (strings.Title)."""
     out, previous = [], " "
     for char in text:
-        out.append(char.title() if _separates(previous) else char)
+        out.append(_title(char) if _separates(previous) else _valid(char))
         previous = char
     return "".join(out)
+
+
+def _lower(char: str) -> str:
+    """Return a character in lower case (unicode.ToLower): one character, where Python's may be two."""
+    return _valid(char.lower()[0])
+
+
+def _upper(char: str) -> str:
+    """Return a character in upper case (unicode.ToUpper): where Python's are several, the one of title case, if there is one."""
+    changed = char.upper()
+    return _valid(changed) if len(changed) == 1 else _title(char)
+
+
+def _title(char: str) -> str:
+    """Return a character in title case (unicode.ToTitle)."""
+    changed = char.title()
+    return _valid(changed if len(changed) == 1 else char)
+
+
+def _valid(char: str) -> str:
+    """Return a character, and the replacement character for a byte that is no UTF-8, as Go's loops over characters do."""
+    return "\ufffd" if "\udc80" <= char <= "\udcff" else char
 
 
 def _separates(char: str) -> bool:
     if char.isascii():
         return not (char.isalnum() or char == "_")
-    return not char.isalpha() and not char.isdecimal() and char.isspace()
+    return not char.isalpha() and not char.isdecimal() and char in _SPACE
 
 
 def _words_changed(text: str, change: Any) -> str:
     out, at_start = [], True
     for char in text:
-        out.append(change(char) if at_start else char)
-        at_start = char.isspace()
+        out.append(change(char) if at_start else _valid(char))
+        at_start = char in _SPACE
     return "".join(out)
 
 
 def untitle(text: str) -> str:
     """Return a text with each word's first letter in lower case."""
-    return _words_changed(text, str.lower)
+    return _words_changed(text, _lower)
 
 
 def nospace(text: str) -> str:
     """Return a text without white space; as goutils does, byte by byte, which takes other than ASCII apart."""
-    if not any(char.isspace() for char in _bytes_as_text(text)):
+    if not any(char in _SPACE for char in _bytes_as_text(text)):
         return text
-    return "".join(char for char in _bytes_as_text(text) if not char.isspace())
+    return "".join(char for char in _bytes_as_text(text) if char not in _SPACE)
 
 
 def _bytes_as_text(text: str) -> str:
@@ -149,9 +184,9 @@ def initials(text: str) -> str:
     """Return the first letter of each word."""
     out, at_start = [], True
     for char in _bytes_as_text(text):
-        if at_start and not char.isspace():
+        if at_start and char not in _SPACE:
             out.append(char)
-        at_start = char.isspace()
+        at_start = char in _SPACE
     return "".join(out)
 
 
@@ -160,14 +195,14 @@ def swapcase(text: str) -> str:
     out, space_before = [], True
     for char in text:
         if char.isupper() or char.istitle():
-            out.append(char.lower())
+            out.append(_lower(char))
             space_before = False
         elif char.islower():
-            out.append(char.title() if space_before else char.upper())
+            out.append(_title(char) if space_before else _upper(char))
             space_before = False
         else:
-            out.append(char)
-            space_before = char.isspace()
+            out.append(_valid(char))
+            space_before = char in _SPACE
     return "".join(out)
 
 

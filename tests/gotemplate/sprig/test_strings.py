@@ -65,6 +65,24 @@ def test_every_function_answers_as_gos_does() -> None:
     assert differences(cases, "sprig") == []
 
 
+# What sprig 3.3.0 gives with Go 1.26.
+UNICODE = [
+    ("lower", "İ\u0391\u03a3\udcff", "i\u03b1\u03c3\ufffd"),
+    ("upper", "ßŉᾳﬀé\udcff", "ßŉᾼﬀÉ\ufffd"),
+    ("title", "ßa ǆ ᾳ\udcff é", "ßa ǅ ᾼ\ufffd É"),
+    ("untitle", "İX\x1cÉ É\udcff", "iX\x1cÉ é\ufffd"),
+    ("swapcase", "ß\u03a3\udcff é\x1fé", "ß\u03c3\ufffd É\x1fÉ"),
+    ("trim", "\u1680\x1ca\x1f\u3000", "\x1ca\x1f"),
+    ("nospace", "a \x1cb", "a\x1cb"),
+    ("initials", "ab\x1ccd ef", "ae"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), UNICODE)
+def test_case_and_white_space_are_gos_not_pythons(name: str, text: str, expected: str) -> None:
+    assert getattr(strings, name)(text) == expected
+
+
 @pytest.mark.parametrize(
     "grow",
     [
