@@ -43,7 +43,7 @@ def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str 
         scrape: what Prometheus was told before.
         agent_port: the agent's port by the proxy's arguments, where they say it.
     """
-    annotations = {key: value for key, value in c.annotations_of(pod).items() if key not in _ALWAYS}
+    annotations = without_added(c.annotations_of(pod))
     first = next((item.get("name") for item in c.containers_of(pod)), None)
     annotations = {key: value for key, value in annotations.items() if key not in _DEFAULT_CONTAINER or value != first}
     if annotations.get("prometheus.io/path") == _AGENT_PATH:
@@ -53,6 +53,11 @@ def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str 
         del annotations[REWRITE]
     excluded = {*_STATUS_PORTS, agent_port, annotations.get("status.sidecar.istio.io/port", "")}
     return _without_network(_without_redirection(annotations, _ports(pod), excluded))
+
+
+def without_added(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations without those that are never the user's."""
+    return {key: value for key, value in annotations.items() if key not in _ALWAYS}
 
 
 def _ports(pod: c.Pod) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError
 from injector.injection import containers as c
-from injector.injection.addedmeta import TEMPLATES, users_annotations, users_labels
+from injector.injection.addedmeta import TEMPLATES, users_annotations, users_labels, without_added
 from injector.injection.overrides import AUTO_IMAGE, read_overrides, reinserted
 from injector.injection.status import STATUS, InjectionStatus, read_status
 from injector.kube.pods import pod_template_path, workload_of
@@ -33,6 +33,8 @@ BEFORE_STATUS: Final = InjectionStatus(
 """What Istio's templates add, for pods whose status annotation is gone or says nothing."""
 
 PROBERS: Final = "ISTIO_KUBE_APP_PROBERS"
+ANNOTATIONS_ENV: Final = "ISTIO_METAJSON_ANNOTATIONS"
+LABELS_ENV: Final = "ISTIO_METAJSON_LABELS"
 _STATUS_PORT: Final = "--statusPort"
 SCRAPE: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _PROBER: Final = re.compile(r"/app-(?:health|lifecycle)/([^/]+)/(readyz|livez|startupz|prestopz|poststartz)")
@@ -85,9 +87,15 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     pod = _with_probes(pod, _json_object(env.get(PROBERS, ""), PROBERS))
     pod = _with_overridden(pod)
     scrape = _json_object(env.get(SCRAPE, ""), SCRAPE)
+    noted = c.annotations_of(pod).get(STATUS, "")
     name = workload or workload_of(pod).name
-    labels = users_labels(pod, name, env, revision_noted='"revision"' in c.annotations_of(pod).get(STATUS, ""))
+    labels = users_labels(pod, name, env, revision_noted='"revision"' in noted)
     annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {}))
+    told = ANNOTATIONS_ENV in env or LABELS_ENV in env
+    if (
+        told
+    ):  # templates to 1.10 tell the proxy the annotations and labels that the pod came with, where it came with any
+        annotations = without_added(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV))
     return _with_spec(_with_metadata(pod, annotations, labels))
 
 

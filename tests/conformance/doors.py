@@ -18,6 +18,7 @@ LAST_APART: Final = 7
 
 KUBE_INJECT_ANNOTATIONS: Final = frozenset(
     {
+        "k8s.v1.cni.cncf.io/networks",
         "sidecar.istio.io/interceptionMode",
         "traffic.sidecar.istio.io/excludeInboundPorts",
         "traffic.sidecar.istio.io/excludeOutboundIPRanges",
