@@ -17,7 +17,7 @@ from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
-from injector.kube.pods import WorkloadMeta, pod_template_path, workload_of
+from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
 from injector.kube.schema import kind_type
 from injector.kube.typed import go_encode, normalise
 
@@ -82,7 +82,7 @@ def _inject_workload(
     revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None]
 ) -> dict[str, Any]:
     meta_path = _METADATA_PATHS.get(obj["kind"], path)
-    meta, spec = _template_at(obj, meta_path).get("metadata") or {}, _template_at(obj, path).get("spec") or {}
+    meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
     pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
     pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
     seen_through = not path and revision.behaviours.kube_inject_owners
@@ -95,20 +95,6 @@ def _inject_workload(
     injected, _ = inject(_parameters(revision, pod, workload, meta_in_data), webhook=False)
     obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
     return _replaced_at(obj, path, {"spec": injected["spec"]})
-
-
-def _template_at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    node: Any = obj
-    for key in path:
-        node = node.get(key)
-        if not isinstance(node, dict):
-            raise ManifestError(
-                f"{'.'.join(path)} is required value",
-                where=f"{obj.get('kind')} {(obj.get('metadata') or {}).get('name', '')}".strip(),
-                hint="give the workload its pod template",
-            )
-    found: dict[str, Any] = node
-    return found
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:

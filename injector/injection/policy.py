@@ -1,5 +1,7 @@
 """Who is injected: Istio's injection policy as an ordered table of rules.
 
+``injection_required`` asks the rules until one has an opinion; ``verdicts`` asks the same rules, all of them, for `explain`.
+
 Follows ``injectRequired`` in pkg/kube/inject/inject.go (1.30.3); what older minors accept is in ``istio.behaviours``.
 """
 
@@ -42,18 +44,58 @@ class _Facts:
     annotations: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the policy.
+
+    Attributes:
+        step: its name in a trace.
+        source: what it reads, of the pod, the revision's config or Istio itself.
+        decide: its opinion; None where it has none, and the next rule is asked.
+        silence: why it has none, as a sentence for people.
+    """
+
+    step: str
+    source: str
+    decide: Callable[[_Facts], Decision | None]
+    silence: Callable[[_Facts], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule says of a pod: a decision, or in ``silence`` why it has none."""
+
+    rule: Rule
+    decision: Decision | None
+    silence: str = ""
+
+
 def injection_required(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Decision:
     """Decide whether ``pod`` gets a sidecar: the first rule with an opinion wins.
 
     ``namespace`` is the one the pod is created in. An illegal policy injects nothing, whatever the rules say.
     """
-    meta = pod.get("metadata") or {}
-    facts = _Facts(
-        policy, behaviours, pod.get("spec") or {}, namespace, meta.get("labels") or {}, meta.get("annotations") or {}
-    )
-    decision = next(found for rule in RULES if (found := rule(facts)) is not None)
+    facts = _facts(policy, behaviours, pod, namespace)
+    decision = next(found for rule in RULES if (found := rule.decide(facts)) is not None)
     warning = decision.warning or _invalid_value_warning(facts)
     return replace(decision, warning=warning) if warning else decision
+
+
+def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> tuple[Verdict, ...]:
+    """Return what every rule says of ``pod``, in order; the first with a decision is the one that counts."""
+    facts = _facts(policy, behaviours, pod, namespace)
+    return tuple(
+        Verdict(rule, found, "" if found is not None else rule.silence(facts))
+        for rule in RULES
+        for found in (rule.decide(facts),)
+    )
+
+
+def _facts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> _Facts:
+    meta = pod.get("metadata") or {}
+    return _Facts(
+        policy, behaviours, pod.get("spec") or {}, namespace, meta.get("labels") or {}, meta.get("annotations") or {}
+    )
 
 
 def _host_network(facts: _Facts) -> Decision | None:
@@ -77,12 +119,34 @@ def _illegal_policy(facts: _Facts) -> Decision | None:
     return Decision(inject=False, reason="illegal_policy", detail=detail, warning=detail)
 
 
-def _label_or_annotation(facts: _Facts) -> Decision | None:
+def _label(facts: _Facts) -> Decision | None:
+    return _wanted(facts, "label")
+
+
+def _annotation(facts: _Facts) -> Decision | None:
+    return _wanted(facts, "annotation")
+
+
+def _wanted(facts: _Facts, place: str) -> Decision | None:
     source, value = _asked(facts)
-    wanted = facts.behaviours.wants_injection(value)
+    wanted = facts.behaviours.wants_injection(value) if source == place else None
     if wanted is None:
         return None
     return Decision(inject=wanted, reason=source, detail=f"{source} {INJECT} is {value!r}")
+
+
+def _no_label(facts: _Facts) -> str:
+    if INJECT not in facts.labels:
+        return f"the pod has no label {INJECT}"
+    return _invalid_value_warning(facts) or f"this Istio does not read the label {INJECT}"
+
+
+def _no_annotation(facts: _Facts) -> str:
+    if INJECT not in facts.annotations:
+        return f"the pod has no annotation {INJECT}"
+    if _asked(facts)[0] == "label":
+        return f"the pod has the label {INJECT}, so the annotation is not read"
+    return _invalid_value_warning(facts) or f"the annotation {INJECT} is empty"
 
 
 def _never_selector(facts: _Facts) -> Decision | None:
@@ -120,13 +184,27 @@ def _default(facts: _Facts) -> Decision | None:
     return Decision(inject=policy == ENABLED, reason=f"policy_{policy}", detail=f"the policy is {policy}")
 
 
+def _no_match(name: str) -> Callable[[_Facts], str]:
+    def silence(facts: _Facts) -> str:
+        if not facts.behaviours.selectors:
+            return f"this Istio has no {name}"
+        return f"the pod's labels match no selector of {name}"
+
+    return silence
+
+
+def _not_ignored(facts: _Facts) -> str:
+    return f"namespace {facts.namespace} is none of {', '.join(sorted(facts.behaviours.ignored_namespaces))}"
+
+
 # Istio's order. An illegal policy overrides the label, the annotation and the selectors there, so it stands before them.
-RULES: Final[tuple[Callable[[_Facts], Decision | None], ...]] = (
-    _host_network,
-    _ignored_namespace,
-    _illegal_policy,
-    _label_or_annotation,
-    _never_selector,
-    _always_selector,
-    _default,
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("host_network", "spec.hostNetwork", _host_network, lambda _: "the pod has a network of its own"),
+    Rule("ignored_namespace", "Istio's own list", _ignored_namespace, _not_ignored),
+    Rule("illegal_policy", "config: policy", _illegal_policy, lambda facts: f"{facts.policy.policy} is a policy"),
+    Rule("label", f"metadata.labels[{INJECT}]", _label, _no_label),
+    Rule("annotation", f"metadata.annotations[{INJECT}]", _annotation, _no_annotation),
+    Rule("never_selector", "config: neverInjectSelector", _never_selector, _no_match("neverInjectSelector")),
+    Rule("always_selector", "config: alwaysInjectSelector", _always_selector, _no_match("alwaysInjectSelector")),
+    Rule("policy", "config: policy", _default, lambda _: "the policy always has an opinion"),
 )

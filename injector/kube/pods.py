@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.errors import ManifestError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -69,6 +71,25 @@ def pod_template_path(obj: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the keys that lead to an object's pod template, none for a Pod; None for kinds without pods."""
     kind = obj.get("kind")
     return _PATHS.get(kind) if isinstance(kind, str) else None
+
+
+def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return what stands at ``path`` in a workload, such as its pod template.
+
+    Raises:
+        ManifestError: a key of the path is missing, or no mapping.
+    """
+    node: Any = obj
+    for key in path:
+        node = node.get(key)
+        if not isinstance(node, dict):
+            raise ManifestError(
+                f"{'.'.join(path)} is required value",
+                where=f"{obj.get('kind')} {(obj.get('metadata') or {}).get('name', '')}".strip(),
+                hint="give the workload its pod template",
+            )
+    found: dict[str, Any] = node
+    return found
 
 
 def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> WorkloadMeta:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.policy import Decision, injection_required
+from injector.injection.policy import Decision, Verdict, injection_required, verdicts
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy, parse_inject_config
 from injector.istio.minor import NEWEST, Minor
@@ -245,3 +245,67 @@ def test_a_pod_without_metadata_and_spec_follows_the_policy() -> None:
 )
 def test_the_detail_says_what_the_rule_saw(policy: Policy, labels: dict[str, str], detail: str) -> None:
     assert _decided(policy, labels=labels).detail == detail
+
+
+def _verdicts(policy: Policy, minor: Minor = NEWEST, namespace: str = "shop", **pod: Any) -> list[Verdict]:
+    return list(verdicts(policy, behaviours_of(minor), make_pod(**pod), namespace))
+
+
+def test_every_rule_gives_its_verdict_in_the_order_of_the_table() -> None:
+    found = _verdicts(Policy("enabled"))
+
+    assert [verdict.rule.step for verdict in found] == [
+        "host_network",
+        "ignored_namespace",
+        "illegal_policy",
+        "label",
+        "annotation",
+        "never_selector",
+        "always_selector",
+        "policy",
+    ]
+    assert all((verdict.decision is None) == bool(verdict.silence) for verdict in found)
+
+
+@pytest.mark.parametrize("policy", ["enabled", "disabled", "odd"])
+@pytest.mark.parametrize("labels", [{}, {INJECT: "true"}, {INJECT: "maybe"}, {"never": "me"}, {"always": "me"}])
+@pytest.mark.parametrize("annotations", [{}, {INJECT: "false"}])
+@pytest.mark.parametrize("minor", [(1, 0), (1, 10), NEWEST])
+@pytest.mark.parametrize("namespace", ["shop", "kube-system"])
+def test_the_first_verdict_with_a_decision_is_the_decision(
+    policy: str, labels: dict[str, str], annotations: dict[str, str], minor: Minor, namespace: str
+) -> None:
+    rules = Policy(policy, (NEVER,), (ALWAYS,))
+    found = _verdicts(rules, minor, namespace, labels=labels, annotations=annotations)
+    first = next(verdict.decision for verdict in found if verdict.decision is not None)
+
+    decided = _decided(rules, labels=labels, annotations=annotations, minor=minor, namespace=namespace)
+
+    assert (first.inject, first.reason, first.detail) == (decided.inject, decided.reason, decided.detail)
+
+
+@pytest.mark.parametrize(
+    ("minor", "pod", "step", "says"),
+    [
+        (NEWEST, {}, "host_network", "the pod has a network of its own"),
+        (NEWEST, {}, "ignored_namespace", "namespace shop is none of kube-node-lease, "),
+        (NEWEST, {}, "label", f"the pod has no label {INJECT}"),
+        (NEWEST, {"labels": {INJECT: "maybe"}}, "label", "only `true` and `false` count"),
+        ((1, 10), {"labels": {INJECT: "true"}}, "label", f"this Istio does not read the label {INJECT}"),
+        (NEWEST, {"annotations": {INJECT: "yes"}}, "annotation", "only `true` and `false` count"),
+        (NEWEST, {"annotations": {INJECT: ""}}, "annotation", f"the annotation {INJECT} is empty"),
+        (
+            NEWEST,
+            {"labels": {INJECT: "true"}, "annotations": {INJECT: "false"}},
+            "annotation",
+            "so the annotation is not read",
+        ),
+        (NEWEST, {}, "never_selector", "match no selector of neverInjectSelector"),
+        ((1, 0), {}, "always_selector", "this Istio has no alwaysInjectSelector"),
+    ],
+)
+def test_a_rule_without_an_opinion_says_why(minor: Minor, pod: dict[str, Any], step: str, says: str) -> None:
+    found = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.rule.step == step)
+
+    assert found.decision is None
+    assert says in found.silence

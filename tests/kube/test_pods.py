@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from injector.kube.pods import OwnerRules, WorkloadMeta, pod_template_path, workload_of
+from injector.errors import ManifestError
+from injector.kube.pods import OwnerRules, WorkloadMeta, pod_template_path, template_at, workload_of
 
 ISTIO_1_2 = OwnerRules(controllers=False)
 ISTIO_1_3 = OwnerRules(hash_required=False, job_digits=None, deployment_configs=False, rollouts=False)
@@ -146,3 +147,17 @@ def test_a_cron_job_has_the_api_version_of_its_time() -> None:
     pod = owned("Job", "backup-1612345678", "batch/v1")
 
     assert [workload_of(pod, rules).api_version for rules in (ISTIO_1_21, NEWEST)] == ["batch/v1beta1", "batch/v1"]
+
+
+def test_a_part_of_a_workload_is_found_by_its_path() -> None:
+    obj = {"kind": "Deployment", "spec": {"template": {"metadata": {"name": "a"}}}}
+
+    assert template_at(obj, ("spec", "template")) == {"metadata": {"name": "a"}}
+    assert template_at(obj, ()) is obj
+
+
+def test_a_workload_without_its_pod_template_is_named() -> None:
+    with pytest.raises(ManifestError) as raised:
+        template_at({"kind": "Deployment", "metadata": {"name": "a"}, "spec": {}}, ("spec", "template"))
+
+    assert str(raised.value) == "Deployment a: spec.template is required value; give the workload its pod template"
