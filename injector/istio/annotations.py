@@ -67,11 +67,11 @@ def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
     listed = minor < _FIRST_UNORDERED
     faults = []
     for name in filter(annotations.__contains__, _TABLE) if listed else sorted(annotations):
-        row = _BY_NAME.get(name)
-        if row is None or row.validate is None or not row.first <= minor <= row.last:
+        validate = _validator(name, minor)
+        if validate is None:
             continue
         try:
-            row.validate(annotations[name], minor)
+            validate(annotations[name], minor)
         except RefusedError as error:
             if listed:
                 head = f"injection failed. Invalid value for annotation {name}: {annotations[name]}. Error: "
@@ -84,6 +84,16 @@ def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
     if listed:
         return f"{head}:\n\n* " + "\n* ".join(faults)
     return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
+
+
+def _validator(name: str, minor: Minor) -> Callable[[str, Minor], None] | None:
+    row = _BY_NAME.get(name)
+    return row.validate if row is not None and row.first <= minor <= row.last else None
+
+
+def checked_annotations(annotations: Mapping[str, str], minor: Minor) -> tuple[str, ...]:
+    """Return those of a pod's annotations whose values Istio's ``minor`` checks, by name."""
+    return tuple(name for name in sorted(annotations) if _validator(name, minor) is not None)
 
 
 def known_annotations(minor: Minor) -> frozenset[str]:

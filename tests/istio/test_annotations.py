@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.istio.annotations import ANNOTATIONS, known_annotations, parse_bool, validate_annotations
+from injector.istio.annotations import (
+    ANNOTATIONS,
+    checked_annotations,
+    known_annotations,
+    parse_bool,
+    validate_annotations,
+)
 
 if TYPE_CHECKING:
     from injector.istio.minor import Minor
@@ -364,3 +370,10 @@ def test_a_minor_knows_the_annotations_of_its_time(name: str, first: Minor, last
     knowing = [(1, number) for number in range(31) if name in known_annotations((1, number))]
 
     assert (knowing[0], knowing[-1], len(knowing)) == (first, last, last[1] - first[1] + 1)
+
+
+@pytest.mark.parametrize(("minor", "checked"), [((1, 26), (MODE,)), ((1, 27), (MODE, "sidecar.istio.io/proxyCPU"))])
+def test_the_checked_annotations_are_those_that_the_minor_checks(minor: Minor, checked: tuple[str, ...]) -> None:
+    given = {"sidecar.istio.io/proxyCPU": "x", MODE: "x", "sidecar.istio.io/inject": "x", "own": "x"}
+
+    assert checked_annotations(given, minor) == checked
