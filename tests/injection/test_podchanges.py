@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from injector.errors import AnnotationError, DataError
+from injector.injection.podchanges import KINDS, Change, changes, decision_of, pod_changes
+from injector.injection.result import Injected, Skipped
+from injector.injection.treediff import ABSENT, HIDDEN
+from tests.factories import make_container, make_pod
+
+GIVEN = make_pod()
+PRIVATE = "hunter2-hunter2"
+
+
+def pod_with(proxy: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """The pod given with a proxy, whose fields are ``proxy``."""
+    return make_pod(containers=[make_container(), make_container("istio-proxy", **(proxy or {}))], **spec)
+
+
+def kinds_of(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change.kind, change.path) for change in pod_changes(old, new, GIVEN)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "path"),
+    [
+        ({"image": "a:1"}, {"image": "a:2"}, "image", "image"),
+        ({"imagePullPolicy": "Always"}, {}, "image", "imagePullPolicy"),
+        ({}, {"env": [{"name": "A", "value": "1"}]}, "env", "env[A]"),
+        ({"envFrom": []}, {"envFrom": [{"prefix": "a"}]}, "env", "envFrom"),
+        ({"args": ["a"]}, {"args": ["b"]}, "args", "args"),
+        ({"command": ["a"]}, {"command": ["b"]}, "args", "command"),
+        ({}, {"ports": [{"containerPort": 1}]}, "ports", "ports"),
+        ({}, {"volumeMounts": [{"mountPath": "/a"}]}, "volumes", "volumeMounts"),
+        ({}, {"readinessProbe": {"periodSeconds": 1}}, "probes", "readinessProbe"),
+        ({}, {"startupProbe": {"periodSeconds": 1}}, "probes", "startupProbe"),
+        (
+            {"securityContext": {"capabilities": {"add": ["A"]}}},
+            {"securityContext": {"capabilities": {"add": ["A", "NET_ADMIN"]}}},
+            "security",
+            "securityContext.capabilities.add",
+        ),
+        ({"resources": {"limits": {"cpu": "1"}}}, {"resources": {"limits": {"cpu": "2"}}}, "resources", "resources.limits.cpu"),
+        ({}, {"restartPolicy": "Always"}, "containers", "restartPolicy"),
+        ({}, {"lifecycle": {"preStop": {}}}, "other", "lifecycle"),
+    ],
+)  # fmt: skip
+def test_a_field_of_a_container_has_its_kind(old: dict[str, Any], new: dict[str, Any], kind: str, path: str) -> None:
+    assert kinds_of(pod_with(old), pod_with(new)) == [(kind, f"containers[istio-proxy].{path}")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kind"),
+    [
+        ("volumes", [{"name": "a"}], "volumes"),
+        ("securityContext", {"fsGroup": 1337}, "security"),
+        ("serviceAccountName", "a", "security"),
+        ("imagePullSecrets", [{"name": "a"}], "image"),
+        ("dnsConfig", {"searches": ["a"]}, "other"),
+        ("hostUsers", False, "security"),
+    ],
+)
+def test_a_field_of_the_pod_has_its_kind(field: str, value: Any, kind: str) -> None:
+    assert pod_changes(pod_with(), pod_with(**{field: value}), GIVEN) == (Change(kind, f"spec.{field}", ABSENT, value),)
+
+
+def test_labels_and_annotations_are_metadata_and_json_in_them_is_read() -> None:
+    old, new = (
+        make_pod(labels={"a": rev}, annotations={"sidecar.istio.io/status": json.dumps({"revision": rev, "same": 1})})
+        for rev in ("1-24", "1-30")
+    )
+
+    assert pod_changes(old, new, GIVEN) == (
+        Change("metadata", "metadata.labels.a", "1-24", "1-30"),
+        Change("metadata", "metadata.annotations[sidecar.istio.io/status].revision", "1-24", "1-30"),
+    )
+
+
+def test_a_container_that_only_one_has_is_one_change_that_holds_it() -> None:
+    proxy = make_container("istio-validation", env=[{"name": "A", "value": "b"}])
+    new = {**GIVEN, "spec": {**GIVEN["spec"], "initContainers": [proxy]}}
+
+    assert pod_changes(GIVEN, new, GIVEN) == (Change("containers", "initContainers[istio-validation]", ABSENT, proxy),)
+
+
+def test_a_proxy_that_becomes_a_native_sidecar_is_compared_where_it_went() -> None:
+    old = pod_with({"image": "a:1"})
+    proxy = make_container("istio-proxy", image="a:2", restartPolicy="Always")
+    new = make_pod(containers=[make_container()], initContainers=[proxy])
+
+    assert pod_changes(old, new, GIVEN) == (
+        Change("containers", "istio-proxy", "containers", "initContainers"),
+        Change("containers", "initContainers[istio-proxy].restartPolicy", ABSENT, "Always"),
+        Change("image", "initContainers[istio-proxy].image", "a:1", "a:2"),
+    )
+
+
+def test_containers_and_variables_in_another_order_are_changes_of_order() -> None:
+    first, second = make_container("app"), make_container("istio-proxy", env=[{"name": "A"}, {"name": "B"}])
+    turned = {**second, "env": [{"name": "B"}, {"name": "A"}]}
+
+    assert pod_changes(make_pod(containers=[first, second]), make_pod(containers=[turned, first]), GIVEN) == (
+        Change("order", "containers[istio-proxy].env", ["A", "B"], ["B", "A"]),
+        Change("order", "spec.containers", ["app", "istio-proxy"], ["istio-proxy", "app"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"value": "1"}, {"value": "2"}, ("", "1", "2")),
+        ({}, {"value": "2"}, ("", "", "2")),
+        ({"value": '{"a": 1}'}, {"value": '{"a": 2}'}, (".a", 1, 2)),
+        ({"value": "1"}, {"valueFrom": {"x": "y"}}, ("", "1", {"valueFrom": {"x": "y"}})),
+        (
+            {"valueFrom": {"resourceFieldRef": {"divisor": "0"}}},
+            {"valueFrom": {"resourceFieldRef": {"divisor": "1"}}},
+            (".valueFrom.resourceFieldRef.divisor", "0", "1"),
+        ),
+    ],
+)
+def test_a_variable_of_the_proxy_is_shown(
+    old: dict[str, Any], new: dict[str, Any], expected: tuple[str, Any, Any]
+) -> None:
+    (found,) = pod_changes(pod_with({"env": [{"name": "A", **old}]}), pod_with({"env": [{"name": "A", **new}]}), GIVEN)
+
+    assert (found.path, found.old, found.new) == (f"containers[istio-proxy].env[A]{expected[0]}", *expected[1:])
+
+
+def test_no_change_holds_a_value_of_the_users_own_variables() -> None:
+    given, old, new = (
+        make_pod(
+            containers=[make_container(env=[{"name": "A", "value": PRIVATE + more}, {"name": "B", "value": json.dumps({"a": more})}])],
+            annotations={"proxy.istio.io/overrides": PRIVATE + more},
+        )
+        for more in ("", "1", "2")
+    )  # fmt: skip
+
+    found = pod_changes(old, new, given)
+
+    assert found == (
+        Change("env", "containers[app].env[A]", HIDDEN, HIDDEN),
+        Change("env", "containers[app].env[B]", HIDDEN, HIDDEN),
+        Change("metadata", "metadata.annotations[proxy.istio.io/overrides]", HIDDEN, HIDDEN),
+    )
+
+
+def test_a_container_shown_whole_has_its_values_hidden_too() -> None:
+    given = make_pod(containers=[make_container(env=[{"name": "A", "value": PRIVATE}])])
+
+    (found,) = pod_changes(given, make_pod(containers=[]), given)
+
+    assert found == Change(
+        "containers", "containers[app]", make_container(env=[{"name": "A", "value": HIDDEN}]), ABSENT
+    )
+
+
+def test_changes_stand_in_the_order_of_the_kinds() -> None:
+    old = pod_with({"image": "a:1", "args": ["1"]}, volumes=[{"name": "a"}], dnsPolicy="a")
+    new = pod_with({"image": "a:2", "args": ["2"]}, dnsPolicy="b")
+
+    found = [KINDS.index(kind) for kind, _ in kinds_of(old, new)]
+
+    assert found == sorted(found)
+
+
+INJECTED = Injected(pod_with(), [], ("sidecar",))
+SKIPPED = Skipped("label", "label says no")
+ERROR = AnnotationError(f"bad {PRIVATE}", where="here")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (INJECTED, SKIPPED, ("injected", "skipped: label says no")),
+        (SKIPPED, INJECTED, ("skipped: label says no", "injected")),
+        (INJECTED, ERROR, ("injected", f"refused: here: bad {HIDDEN}")),
+        (SKIPPED, ERROR, ("skipped: label says no", f"refused: here: bad {HIDDEN}")),
+    ],
+)
+def test_another_decision_is_the_one_change(
+    old: Injected | Skipped | DataError, new: Injected | Skipped | DataError, expected: tuple[str, str]
+) -> None:
+    given = make_pod(containers=[make_container(env=[{"name": "A", "value": PRIVATE}])])
+
+    assert changes(old, new, given) == (Change("decision", "", *expected),)
+
+
+@pytest.mark.parametrize("answer", [SKIPPED, ERROR, INJECTED])
+def test_the_same_answer_twice_is_no_change(answer: Injected | Skipped | DataError) -> None:
+    assert changes(answer, answer, GIVEN) == ()
+
+
+def test_pods_left_alone_for_different_reasons_do_not_differ() -> None:
+    assert changes(SKIPPED, Skipped("host_network", "no"), GIVEN) == ()
+
+
+def test_two_injections_are_compared() -> None:
+    other = Injected(pod_with({"image": "a"}), [], ("sidecar",))
+
+    assert [change.kind for change in changes(INJECTED, other, GIVEN)] == ["image"]
+
+
+def test_an_answer_in_a_word() -> None:
+    assert [decision_of(each) for each in (INJECTED, SKIPPED, ERROR)] == ["injected", "skipped", "refused"]
