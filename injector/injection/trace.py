@@ -1,0 +1,169 @@
+"""Why a pod is or is not injected: the steps of one injection with what each saw, for `explain`.
+
+Nothing is decided here: the rules are those of ``policy``, checked and injected is by ``pipeline``, and this writes down what they say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import AnnotationError, DataError
+from injector.injection import containers as c
+from injector.injection.pipeline import admitted_pod, inject_pod, validated
+from injector.injection.policy import verdicts
+from injector.injection.render import TEMPLATES, select_templates
+from injector.injection.result import Injected
+from injector.istio.annotations import checked_annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from injector.injection.policy import Verdict
+    from injector.injection.result import RequestFacts
+    from injector.istio.revision import Revision
+
+PASSED: Final = "passed"
+INJECT: Final = "inject"
+SKIP: Final = "skip"
+OVERRULED: Final = "overruled"
+REFUSE: Final = "refuse"
+"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, or that the pod may not be created."""
+
+INJECTED: Final = "injected"
+SKIPPED: Final = "skipped"
+REFUSED: Final = "refused"
+
+VALIDATION: Final = "validation"
+SELECTION: Final = "templates"
+RENDER: Final = "render"
+RESULT: Final = "result"
+_ANNOTATIONS: Final = "metadata.annotations"
+_LISTS: Final = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what it is called, what it says and why, and where that stands."""
+
+    step: str
+    verdict: str
+    detail: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The steps of one injection, the last of them its result.
+
+    ``outcome`` is injected, skipped or refused; ``reason`` is the rule that decided, as in metrics, or the step that refused.
+    """
+
+    steps: tuple[Step, ...]
+    outcome: str
+    reason: str
+
+    def after(self, *steps: Step) -> Trace:
+        """Return the trace with ``steps`` before its own."""
+        return Trace((*steps, *self.steps), self.outcome, self.reason)
+
+
+def ended(outcome: str, reason: str, detail: str, source: str) -> Trace:
+    """Return the trace of what ends before a revision sees the pod."""
+    return Trace((Step(RESULT, _VERDICTS[outcome], detail, source),), outcome, reason)
+
+
+def trace_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Trace:
+    """Return the trace of ``pod`` through ``revision``, as its webhook would take it.
+
+    Raises:
+        ManifestError: the pod cannot be read.
+    """
+    admitted = admitted_pod(pod, facts.namespace)
+    found = verdicts(revision.config.policy, revision.behaviours, admitted, admitted["metadata"].get("namespace", ""))
+    decision = next(verdict.decision for verdict in found if verdict.decision is not None)
+    policy = tuple(_policy_steps(revision, found))
+    if not decision.inject:
+        return ended(SKIPPED, decision.reason, f"not injected: {decision.detail}", _written_in(revision)).after(*policy)
+    return _injected(revision, pod, admitted, facts, decision.reason).after(*policy)
+
+
+def _policy_steps(revision: Revision, found: tuple[Verdict, ...]) -> Iterator[Step]:
+    decided = ""
+    for verdict in found:
+        rule, decision = verdict.rule, verdict.decision
+        source = f"{revision.origin}: {rule.source}" if rule.source.startswith("config: ") else rule.source
+        if decision is None:
+            yield Step(rule.step, PASSED, verdict.silence, source)
+        elif decided:
+            yield Step(rule.step, OVERRULED, f"{decision.detail}; {decided} decided before", source)
+        else:
+            decided = rule.step
+            yield Step(rule.step, INJECT if decision.inject else SKIP, decision.detail, source)
+
+
+def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: RequestFacts, reason: str) -> Trace:
+    try:
+        validated(revision, admitted)
+    except AnnotationError as error:
+        return refused(VALIDATION, str(error), _ANNOTATIONS)
+    steps = [_validation(revision, admitted)]
+    names, source = _selected(revision, admitted), _selection_source(revision, admitted)
+    known = all(name in revision.templates for name in names)
+    if known:
+        steps.append(Step(SELECTION, PASSED, ", ".join(names), source))
+    try:
+        result = inject_pod(revision, pod, facts)
+    except DataError as error:
+        step, where = (RENDER, _written_in(revision)) if known else (SELECTION, source)
+        return refused(step, str(error), where).after(*steps)
+    if not isinstance(result, Injected):  # pragma: no cover -- the rules asked before are those that it asks
+        return ended(SKIPPED, result.reason, result.detail, _written_in(revision)).after(*steps)
+    return ended(INJECTED, reason, _described(admitted, result.pod), _written_in(revision)).after(*steps)
+
+
+def _validation(revision: Revision, pod: c.Pod) -> Step:
+    checked = checked_annotations(c.annotations_of(pod), revision.minor)
+    detail = f"in order: {', '.join(checked)}" if checked else "the pod has none that this Istio checks"
+    return Step(VALIDATION, PASSED, detail, _ANNOTATIONS)
+
+
+def refused(step: str, detail: str, source: str) -> Trace:
+    """Return the trace of a pod that ``step`` refuses."""
+    result = ended(REFUSED, step, "refused: the API server does not create the pod", source)
+    return result.after(Step(step, REFUSE, " ".join(detail.split()), source))
+
+
+def _selected(revision: Revision, pod: c.Pod) -> tuple[str, ...]:
+    # Up to 1.8 there is one template, and no annotation to choose another.
+    return (
+        tuple(revision.templates)
+        if revision.config.appends
+        else select_templates(revision, pod, revision.config.default_templates)
+    )
+
+
+def _selection_source(revision: Revision, pod: c.Pod) -> str:
+    if revision.config.appends:
+        return f"{revision.origin}: config: template"
+    if TEMPLATES in c.annotations_of(pod):
+        return f"metadata.annotations[{TEMPLATES}]"
+    return f"{revision.origin}: config: defaultTemplates"
+
+
+def _written_in(revision: Revision) -> str:
+    return f"{revision.name}, Istio {revision.istio_version}"
+
+
+def _described(pod: c.Pod, injected: c.Pod) -> str:
+    """Return which containers came in, each with its image."""
+    added = [
+        f"{item['name']} ({item.get('image', 'no image')})"
+        for kind in _LISTS
+        for item in c.containers_of(injected, kind)
+        if c.find(item["name"], c.containers_of(pod, kind)) is None
+    ]
+    return f"injected: {', '.join(added)}" if added else "injected: no container that the pod did not have"
+
+
+_VERDICTS: Final[Mapping[str, str]] = {INJECTED: INJECT, SKIPPED: SKIP, REFUSED: REFUSE}

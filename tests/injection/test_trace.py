@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import ManifestError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.trace import Step, Trace, ended, refused, trace_pod
+from injector.revisions.build import build
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import CONFIG, make_raw
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+FACTS = RequestFacts(namespace="shop")
+INJECT = "sidecar.istio.io/inject"
+RULES = (
+    "host_network",
+    "ignored_namespace",
+    "illegal_policy",
+    "label",
+    "annotation",
+    "never_selector",
+    "always_selector",
+    "policy",
+)
+
+
+def revision_of(config: str = CONFIG, minor: int = 30) -> Revision:
+    return build(make_raw("rev", config=config, settings={"istioVersion": f"1.{minor}"}))
+
+
+def traced(config: str = CONFIG, minor: int = 30, **pod: Any) -> Trace:
+    return trace_pod(revision_of(config, minor), make_pod(**pod), FACTS)
+
+
+def step_of(trace: Trace, name: str) -> Step:
+    return next(step for step in trace.steps if step.step == name)
+
+
+def test_an_injected_pod_goes_through_every_step() -> None:
+    trace = traced()
+
+    assert [step.step for step in trace.steps] == [*RULES, "validation", "templates", "result"]
+    assert (trace.outcome, trace.reason) == ("injected", "policy_enabled")
+    assert [(step.step, step.verdict) for step in trace.steps if step.verdict != "passed"] == [
+        ("policy", "inject"),
+        ("result", "inject"),
+    ]
+    assert step_of(trace, "result").detail == "injected: istio-proxy (proxy:1.24.6)"
+
+
+def test_a_pod_left_alone_ends_at_the_rules_and_later_opinions_are_overruled() -> None:
+    trace = traced(labels={INJECT: "false"})
+
+    assert (trace.outcome, trace.reason) == ("skipped", "label")
+    assert [step.step for step in trace.steps] == [*RULES, "result"]
+    assert step_of(trace, "label").verdict == "skip"
+    assert step_of(trace, "policy") == Step(
+        "policy", "overruled", "the policy is enabled; label decided before", f"{revision_of().origin}: config: policy"
+    )
+
+
+@pytest.mark.parametrize("policy", ["enabled", "disabled", "odd"])
+@pytest.mark.parametrize("label", [None, "true", "false", "odd"])
+@pytest.mark.parametrize("minor", [9, 30])
+def test_the_trace_ends_as_the_injection_does(policy: str, label: str | None, minor: int) -> None:
+    revision = revision_of(CONFIG.replace("enabled", policy), minor)
+    pod = make_pod(labels={} if label is None else {INJECT: label})
+
+    result, trace = inject_pod(revision, pod, FACTS), trace_pod(revision, pod, FACTS)
+
+    assert isinstance(result, Injected) == (trace.outcome == "injected")
+    if isinstance(result, Skipped):
+        assert (trace.outcome, trace.reason) == ("skipped", result.reason)
+
+
+def test_a_refused_annotation_ends_it_at_the_validation() -> None:
+    trace = traced(annotations={"sidecar.istio.io/proxyCPU": "odd!"})
+
+    assert (trace.outcome, trace.reason) == ("refused", "validation")
+    assert [step.verdict for step in trace.steps[-2:]] == ["refuse", "refuse"]
+    assert "invalid value 'odd!' for annotation 'sidecar.istio.io/proxyCPU'" in step_of(trace, "validation").detail
+    assert "\n" not in step_of(trace, "validation").detail
+
+
+def test_annotations_in_order_are_named() -> None:
+    trace = traced(annotations={"sidecar.istio.io/proxyCPU": "1"})
+
+    assert step_of(trace, "validation").detail == "in order: sidecar.istio.io/proxyCPU"
+
+
+def test_a_template_that_is_not_there_ends_it_at_the_templates() -> None:
+    trace = traced(annotations={"inject.istio.io/templates": "sidecar,nope"})
+
+    assert (trace.outcome, trace.reason) == ("refused", "templates")
+    assert 'requested template "nope" not found' in step_of(trace, "templates").detail
+    assert step_of(trace, "templates").source == "metadata.annotations[inject.istio.io/templates]"
+
+
+def test_a_template_that_fails_ends_it_at_the_render() -> None:
+    trace = traced(CONFIG.replace(".Values.global.tag", ".Nope"))
+
+    assert (trace.outcome, trace.reason) == ("refused", "render")
+    assert step_of(trace, "templates").verdict == "passed"
+
+
+def test_aliases_are_shown_as_what_they_stand_for() -> None:
+    config = CONFIG.replace("templates:", "aliases: {all: [sidecar, more]}\ntemplates:\n  more: ''")
+
+    trace = traced(config, annotations={"inject.istio.io/templates": "all"})
+
+    assert step_of(trace, "templates").detail == "sidecar, more"
+
+
+def test_the_one_template_of_old_minors_is_named_by_its_key() -> None:
+    config = "policy: enabled\ntemplate: |\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
+
+    trace = traced(config, 8)
+
+    assert trace.outcome == "injected"
+    assert step_of(trace, "templates").source.endswith(": config: template")
+
+
+def test_a_pod_that_gets_no_further_container_says_so() -> None:
+    trace = traced(containers=[make_container(), make_container("istio-proxy", image="auto")])
+
+    assert step_of(trace, "result").detail == "injected: no container that the pod did not have"
+
+
+def test_what_is_no_pod_is_no_matter_of_a_trace() -> None:
+    with pytest.raises(ManifestError):
+        traced(hostNetwork="perhaps")
+
+
+def test_steps_before_come_before() -> None:
+    first = Step("tag", "passed", "", "")
+
+    assert ended("skipped", "why", "text", "place").after(first) == Trace(
+        (first, Step("result", "skip", "text", "place")), "skipped", "why"
+    )
+    assert refused("tag", "a\n b", "here").steps[0] == Step("tag", "refuse", "a b", "here")
