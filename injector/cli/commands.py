@@ -29,6 +29,12 @@ class Entry:
 
 COMMANDS: Final[dict[str, Entry]] = {
     "completion": Entry("injector.cli.completion", "completion", "Print the completion script of a shell."),
+    "diff": Entry(
+        "injector.cli.diff", "diff", "Show what differs in the pods of the FILES between two revisions or tags."
+    ),
+    "explain": Entry(
+        "injector.cli.explain", "explain", "Say step by step why the pods of the FILES are injected, or why not."
+    ),
     "kube-inject": Entry(
         "injector.cli.kube_inject",
         "kube_inject",

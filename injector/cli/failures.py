@@ -20,7 +20,7 @@ EX_SOFTWARE: Final = 70
 
 EXIT_CODES: Final = (
     (EX_OK, "done"),
-    (EX_FAILED, "failed, or what was checked is not in order"),
+    (EX_FAILED, "failed, or what was checked is not in order, or differs"),
     (EX_USAGE, "a wrong flag or argument"),
     (EX_DATAERR, "bad input: a manifest, a template, values, mesh config or an annotation"),
     (EX_SOFTWARE, "a fault of the injector itself: report it with the output of -v"),

@@ -49,6 +49,11 @@ def rendered(documents: list[Processed], output_format: str, *, fold: bool = Tru
             return "".join(f"{_yaml(document, fold=fold)}{SEPARATOR}" for document in documents)
 
 
+def data_text(data: Any, output_format: str) -> str:
+    """Return data for programs as ``json`` or ``yaml``."""
+    return dump_yaml(data) if output_format == "yaml" else f"{json.dumps(data, indent=2, ensure_ascii=False)}\n"
+
+
 def write(text: str, path: Path | None) -> None:
     """Write ``text`` to a file, whole or not at all, or to stdout.
 

@@ -13,7 +13,7 @@ from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.hiding import HIDDEN_ANNOTATIONS, Hiding, Variables, hiding_of
 from injector.injection.result import Injected
-from injector.injection.treediff import ABSENT, Difference, differences, entries, order_difference
+from injector.injection.treediff import ABSENT, HIDDEN, Difference, differences, entries, order_difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -182,10 +182,11 @@ def _env_changes(
         if sides[0] == sides[1]:
             continue
         where = f"{path}.env[{name}]"
-        if name in hidden:
-            yield Change("env", where, *(hidden.entry(side) for side in sides))
+        shown = [hidden.entry(side) if name in hidden else _plain(side) for side in sides]
+        if HIDDEN in shown:
+            yield Change("env", where, *shown)
             continue
-        for difference in differences(where, *(_plain(side) for side in sides)):
+        for difference in differences(where, *shown):
             yield _change("env", difference)
     moved = order_difference(f"{path}.env", list(before), list(after))
     if moved is not None:

@@ -148,6 +148,17 @@ def test_no_change_holds_a_value_of_the_users_own_variables() -> None:
     )
 
 
+def test_where_a_users_variable_is_from_is_no_secret() -> None:
+    given, old, new = (
+        make_pod(containers=[make_container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"key": key}}}])])
+        for key in ("a", "a", "b")
+    )
+
+    assert pod_changes(old, new, given) == (
+        Change("env", "containers[app].env[A].valueFrom.secretKeyRef.key", "a", "b"),
+    )
+
+
 def test_a_container_shown_whole_has_its_values_hidden_too() -> None:
     given = make_pod(containers=[make_container(env=[{"name": "A", "value": PRIVATE}])])
 

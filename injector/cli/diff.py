@@ -1,0 +1,180 @@
+"""``injector diff``: what another revision would change in the pods of manifests."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from injector.cli.changes import WorkloadChanges, as_data, as_text
+from injector.cli.commands import verbose
+from injector.cli.failures import EX_FAILED, one_line
+from injector.cli.flags import FILE, both_spellings
+from injector.cli.output import data_text
+from injector.cli.selection import picked
+from injector.cli.workloads import read_workloads
+from injector.errors import DataError
+from injector.injection.hiding import hiding_of
+from injector.injection.pipeline import inject_pod
+from injector.injection.podchanges import KINDS, changes
+from injector.injection.result import Injected, RequestFacts
+from injector.kube.serial import dump_yaml
+from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.directory import DirectorySource
+from injector.revisions.embedded import embedded_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from injector.injection.podchanges import Change
+    from injector.injection.result import Skipped
+    from injector.istio.revision import Revision
+    from injector.kube.created import Created
+
+FORMATS: Final = ("text", "unified", "json", "yaml")
+_KIND = click.Choice(KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two that are compared: the name that was given, and the revision that it means."""
+
+    name: str
+    revision: Revision
+
+    def __str__(self) -> str:
+        revision = self.revision
+        meant = f"revision {revision.name}, " if revision.name != self.name else ""
+        return f"{self.name} ({meant}Istio {revision.istio_version})"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One workload with both answers to its pod and what differs between them."""
+
+    workload: Created
+    old: Injected | Skipped | DataError
+    new: Injected | Skipped | DataError
+    changes: tuple[Change, ...]
+
+
+@click.command("diff")
+@click.argument("old_name", metavar="REV_A")
+@click.argument("new_name", metavar="REV_B")
+@click.option(
+    "-f", "--filename", "names", multiple=True, metavar="FILE", help="A file, a folder, or - for stdin. Repeatable."
+)
+@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+@click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
+@click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
+@click.option(
+    "--node-version",
+    "node_versions",
+    multiple=True,
+    metavar="VERSION",
+    help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
+)
+@click.option("--only", multiple=True, type=_KIND, help="Show changes of this kind alone. Repeatable.")
+@click.option("--ignore", multiple=True, type=_KIND, help="Leave changes of this kind out. Repeatable.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option(
+    "--exit-code",
+    type=bool,
+    default=True,
+    metavar="BOOL",
+    help="With false, differences end with 0 too.",
+    show_default=True,
+)
+@verbose
+def diff(  # noqa: PLR0913 -- one parameter for each flag
+    *,
+    old_name: str,
+    new_name: str,
+    names: tuple[str, ...],
+    recursive: bool,
+    revisions_dir: Path | None,
+    namespace: str | None,
+    node_versions: tuple[str, ...],
+    only: tuple[str, ...],
+    ignore: tuple[str, ...],
+    output: str,
+    exit_code: bool,
+) -> None:
+    """Show what differs in the pods of the FILES between two revisions or tags.
+
+    Each pod is taken as the webhook would get it. Ends with 0 where nothing differs, and with 1 where something does.
+    """
+    workloads = read_workloads(names, recursive=recursive, namespace=namespace)
+    source = embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
+    state, overrides = source.read(), Overrides(node_versions=node_versions)
+    old, new = (
+        Side(name, build(overridden(picked(state, name, where=str(source.path)), overrides)))
+        for name in (old_name, new_name)
+    )
+    wanted = frozenset(only or KINDS) - frozenset(ignore)
+    compared = [_compared(each, old.revision, new.revision, wanted) for each in workloads.created]
+    for line in _refused_by_both(compared):
+        click.echo(f"warning: {line}", err=True)
+    click.echo(_rendered(compared, old, new, output), nl=False)
+    if exit_code and any(each.changes for each in compared):
+        click.get_current_context().exit(EX_FAILED)
+
+
+def _compared(workload: Created, old: Revision, new: Revision, wanted: frozenset[str]) -> Compared:
+    answers = _answer(old, workload), _answer(new, workload)
+    found = changes(*answers, workload.pod)
+    return Compared(workload, *answers, tuple(change for change in found if change.kind in wanted))
+
+
+def _answer(revision: Revision, workload: Created) -> Injected | Skipped | DataError:
+    """Return what the webhook of ``revision`` would answer; a refusal is an answer too."""
+    facts = RequestFacts(workload.namespace, namespace_meta=revision.namespaces.get(workload.namespace))
+    try:
+        return inject_pod(revision, workload.pod, facts)
+    except DataError as error:
+        return error
+
+
+def _refused_by_both(compared: Iterable[Compared]) -> list[str]:
+    return [
+        f"{each.workload}: refused by both: {hiding_of(each.workload.pod).without_values(one_line(str(each.new)))}"
+        for each in compared
+        if isinstance(each.old, DataError) and isinstance(each.new, DataError)
+    ]
+
+
+def _rendered(compared: list[Compared], old: Side, new: Side, output: str) -> str:
+    found = [WorkloadChanges(each.workload, each.changes) for each in compared]
+    match output:
+        case "text":
+            return as_text(found, str(old), str(new))
+        case "unified":
+            return "".join(_unified(each, old.name, new.name) for each in compared if each.changes)
+        case _:
+            return data_text({"old": _side_data(old), "new": _side_data(new), **as_data(found)}, output)
+
+
+def _side_data(side: Side) -> dict[str, Any]:
+    revision = side.revision
+    return {"name": side.name, "revision": revision.name, "istioVersion": revision.istio_version}
+
+
+def _unified(each: Compared, old: str, new: str) -> str:
+    """Return the unified diff of the two pods; one that is refused has no lines, one that is left alone stays as it is."""
+    before, after = (_lines(each.workload, answer) for answer in (each.old, each.new))
+    labels = [f"{name}/{each.workload}" for name in (old, new)]
+    lines = list(difflib.unified_diff(before, after, labels[0], labels[1]))
+    if not lines:
+        return f"--- {labels[0]}\n+++ {labels[1]}\n# hidden values differ, and nothing else\n"
+    return "".join(lines)
+
+
+def _lines(workload: Created, answer: Injected | Skipped | DataError) -> list[str]:
+    if isinstance(answer, DataError):
+        return []
+    pod = answer.pod if isinstance(answer, Injected) else workload.pod
+    text = dump_yaml(hiding_of(workload.pod).pod(pod), fold=False)
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]

@@ -1,0 +1,144 @@
+"""From a pod's labels, a webhook's path or a name to the revision that gets the pod: the first steps of `explain`.
+
+Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhookselectors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from injector.cli.selection import REVISION_FLAG, picked
+from injector.errors import UsageError
+from injector.injection.trace import PASSED, SKIP, SKIPPED, Step, Trace, ended, refused
+from injector.istio.webhookselectors import INJECT, called, passed_over, webhooks_of, why_none
+from injector.revisions.directory import TAGS_FILE
+from injector.revisions.registry import DEFAULT_REVISION, default_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.istio.webhookselectors import Webhook
+    from injector.revisions.source import RawRevision, SourceState
+    from injector.revisions.tags import Tag
+
+WEBHOOK: Final = "webhook"
+TAG: Final = "tag"
+REVISION: Final = "revision"
+NO_WEBHOOK: Final = "no_webhook"
+_SELECTORS: Final = "selectors of Istio's own webhooks"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the flags ask for: the name of a revision or tag, empty for the default; None leaves it to the pod's labels.
+
+    ``flag`` is the one that says so, ``envs`` what a path adds to the proxy's environment.
+    """
+
+    name: str | None = None
+    flag: str = ""
+    envs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What tells where a pod goes; ``declared`` are its annotations, which no selector sees."""
+
+    namespace: Mapping[str, str]
+    pod: Mapping[str, str]
+    declared: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The revision that gets the pod, the tag that led to it if one did, and the steps so far."""
+
+    raw: RawRevision
+    tag: str | None
+    steps: tuple[Step, ...]
+
+
+def route(state: SourceState, asked: Asked, labels: Labels, *, where: str) -> Routed | Trace:
+    """Return which of the source's revisions gets a pod; the whole trace where none does.
+
+    Raises:
+        UsageError: ``--revision`` names nothing that is there.
+        DataError: the tags cannot be read, or the revision is there and cannot be.
+    """
+    if state.tags_error is not None:
+        raise state.tags_error
+    names = {raw.name for raw in state.revisions} | set(state.failures)
+    default = default_name(names, state.tags, stated=state.default)
+    webhook, name = _webhook(_served(names, state, default), asked, labels)
+    if name is None:
+        detail = "not injected: the API server calls no webhook for the pod"
+        return ended(SKIPPED, NO_WEBHOOK, detail, _SELECTORS).after(webhook)
+    if name == DEFAULT_REVISION and name not in {*names, *state.tags}:
+        name = ""  # no revision or tag is called so: the webhook's path is the one without a name
+    wanted = name or default or ""
+    steps = (webhook, _tag_step(state, wanted, where, by_default=not name))
+    try:
+        raw = picked(state, name, where=where)
+    except UsageError as error:
+        if asked.flag == REVISION_FLAG:
+            raise
+        return refused(REVISION, str(error), where).after(*steps)
+    return Routed(raw, wanted if wanted in state.tags else None, steps)
+
+
+def _served(names: set[str], state: SourceState, default: str | None) -> list[str]:
+    # Istio's webhooks for `default` are there wherever something is the default, whatever its name.
+    return sorted(names | set(state.tags) | ({DEFAULT_REVISION} if default else set()))
+
+
+def _webhook(served: list[str], asked: Asked, labels: Labels) -> tuple[Step, str | None]:
+    """Return the step, and the name that the webhook is of; None where none is called."""
+    default = DEFAULT_REVISION if DEFAULT_REVISION in served else None
+    found = called(served, default, labels.namespace, labels.pod)
+    if asked.name is not None:
+        return _given(asked, default, labels), asked.name
+    if not found:
+        detail = why_none(labels.namespace, labels.pod, served, default)
+        return Step(WEBHOOK, SKIP, f"none is called: {detail}{_unseen(labels)}", _SELECTORS), None
+    detail = "; ".join((_call(found[0].webhook, found[0].name, labels), *passed_over(labels.namespace, labels.pod)))
+    return Step(WEBHOOK, PASSED, detail, _SELECTORS), found[0].name
+
+
+def _call(webhook: Webhook, name: str, labels: Labels) -> str:
+    return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
+
+
+def _given(asked: Asked, default: str | None, labels: Labels) -> Step:
+    """Return the step where a flag says which webhook called; the labels say whether Istio's own would have."""
+    name = asked.name or DEFAULT_REVISION
+    unmet = [
+        (webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name, default=name == default)
+    ]
+    nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
+    if not missing:
+        return Step(WEBHOOK, PASSED, _call(nearest, name, labels), _SELECTORS)
+    detail = f"taken as called; by the labels it is not: {nearest.name} of {name} wants {', '.join(missing)}"
+    return Step(WEBHOOK, PASSED, detail, asked.flag)
+
+
+def _unseen(labels: Labels) -> str:
+    if INJECT in labels.declared and INJECT not in labels.pod:
+        return f"; the annotation {INJECT} is seen by no selector, the label of that name is"
+    return ""
+
+
+def _tag_step(state: SourceState, name: str, where: str, *, by_default: bool) -> Step:
+    lead = f"no name asks for the default, {name or 'which nothing is'}; " if by_default else ""
+    return Step(
+        TAG, PASSED, f"{lead}{_tag_text(state.tags.get(name), name)}".removesuffix("; "), f"{where}/{TAGS_FILE}"
+    )
+
+
+def _tag_text(tag: Tag | None, name: str) -> str:
+    if tag is None:
+        return f"{name} is no tag" if name else ""
+    if len(tag.weights) == 1:
+        return f"{name} is a tag of {tag.revision}"
+    weights = ", ".join(f"{target}: {weight}" for target, weight in tag.weights)
+    return f"{name} is a tag of {weights}; the largest weight is taken, {tag.revision}"

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from injector.cli import main
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import CONFIG, VALUES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+PRIVATE = "hunter2-hunter2"
+NATIVE = """\
+policy: enabled
+templates:
+  sidecar: |
+    spec:
+      {{ if .NativeSidecars }}initContainers{{ else }}containers{{ end }}:
+      - name: istio-proxy
+        image: proxy
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three revisions, a tag, and two workloads, one of which asks for the label's strict reading."""
+    for name, version, config in (
+        ("1-24", "1.24.6", CONFIG),
+        ("1-30", "1.30.1", CONFIG),
+        ("off", "1.30.1", CONFIG.replace("enabled", "disabled")),
+    ):
+        (tmp_path / "revisions" / name).mkdir(parents=True)
+        (tmp_path / "revisions" / name / "config").write_text(config)
+        (tmp_path / "revisions" / name / "values").write_text(VALUES.replace("1.24.6", version))
+    (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
+    pod = make_pod("own", namespace="shop", containers=[make_container(env=[{"name": "TOKEN", "value": PRIVATE}])])
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([make_pod("a"), pod]))
+    return tmp_path
+
+
+def diff(folder: Path, *arguments: str) -> Result:
+    """Run the command on the folder's revisions and manifest."""
+    given = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
+    return CliRunner().invoke(main, ["diff", *arguments, *given])
+
+
+def test_it_shows_what_differs_and_ends_with_1(folder: Path) -> None:
+    result = diff(folder, "prod", "1-30", "--only", "image")
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout == (
+        "Pod default/a\n"
+        "  image\n"
+        "    containers[istio-proxy].image: proxy:1.24.6 -> proxy:1.30.1\n"
+        "\n"
+        "Pod shop/own\n"
+        "  image\n"
+        "    containers[istio-proxy].image: proxy:1.24.6 -> proxy:1.30.1\n"
+        "\n"
+        "KIND    WORKLOADS   CHANGES\n"
+        "image   2           2\n"
+        "\n"
+        "2 of 2 workloads differ between prod (revision 1-24, Istio 1.24) and 1-30 (Istio 1.30)\n"
+    )
+
+
+def test_without_a_difference_it_ends_with_0(folder: Path) -> None:
+    result = diff(folder, "prod", "1-24")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("no difference in 2 workloads between prod ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        ((), {"image", "metadata"}),
+        (("--only", "image"), {"image"}),
+        (("--only", "image", "--only", "metadata"), {"image", "metadata"}),
+        (("--ignore", "image"), {"metadata"}),
+        (("--only", "image", "--ignore", "image"), set()),
+    ],
+)
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_kinds_are_chosen_and_left_out(folder: Path, flags: tuple[str, ...], kinds: set[str], output: str) -> None:
+    result = diff(folder, "1-24", "1-30", "-o", output, *flags)
+
+    data = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
+    assert result.exit_code == (1 if kinds else 0)
+    assert set(data["summary"]) == kinds
+    assert {change["kind"] for each in data["workloads"] for change in each["changes"]} == kinds
+
+
+def test_the_data_names_both_sides(folder: Path) -> None:
+    data = json.loads(diff(folder, "prod", "1-30", "-o", "json").stdout)
+
+    assert data["old"] == {"name": "prod", "revision": "1-24", "istioVersion": "1.24"}
+    assert data["new"] == {"name": "1-30", "revision": "1-30", "istioVersion": "1.30"}
+    assert [(each["kind"], each["namespace"], each["name"]) for each in data["workloads"]] == [
+        ("Pod", "default", "a"),
+        ("Pod", "shop", "own"),
+    ]
+
+
+def test_the_unified_diff_is_of_the_two_pods(folder: Path) -> None:
+    result = diff(folder, "1-24", "1-30", "-o", "unified", "--only", "image")
+
+    assert result.exit_code == 1
+    assert "--- 1-24/Pod shop/own\n+++ 1-30/Pod shop/own\n@@ " in result.stdout
+    assert "-  - image: proxy:1.24.6\n+  - image: proxy:1.30.1\n" in result.stdout
+    assert diff(folder, "1-24", "1-24", "-o", "unified").stdout == ""
+
+
+@pytest.mark.parametrize("output", ["text", "unified", "json", "yaml"])
+@pytest.mark.parametrize("pair", [("1-24", "1-30"), ("1-24", "off")])
+def test_no_output_has_a_value_of_the_users_variables(folder: Path, output: str, pair: tuple[str, str]) -> None:
+    result = diff(folder, *pair, "-o", output)
+
+    assert result.exit_code == 1
+    assert PRIVATE not in result.output
+
+
+def test_a_revision_that_gives_a_users_container_a_variable_shows_that_it_does_and_no_value(folder: Path) -> None:
+    config = CONFIG + "      - name: app\n        env: [{name: TOKEN, value: taken-hunter2}]\n"
+    (folder / "revisions" / "1-30" / "config").write_text(config)
+
+    text = diff(folder, "1-24", "1-30", "--only", "env").stdout
+    unified = diff(folder, "1-24", "1-30", "--only", "env", "-o", "unified").stdout
+
+    assert "    containers[app].env[TOKEN]: (none) -> <hidden>\n" in text
+    assert "hunter2" not in text + unified
+
+
+def test_a_unified_diff_of_hidden_values_alone_says_so(folder: Path) -> None:
+    for name in ("1-24", "1-30"):
+        lines = f"      - name: app\n        env: [{{name: TOKEN, value: taken-{name}}}]\n"
+        (folder / "revisions" / name / "config").write_text(CONFIG + lines)
+        (folder / "revisions" / name / "values").write_text(VALUES)
+        (folder / "revisions" / name / "revision.yaml").write_text("revision: same\n")
+
+    result = diff(folder, "1-24", "1-30", "-o", "unified")
+
+    assert result.exit_code == 1
+    assert "# hidden values differ, and nothing else\n" in result.stdout
+
+
+def test_a_pod_that_one_leaves_alone_is_a_decision_and_nothing_else(folder: Path) -> None:
+    result = diff(folder, "1-24", "off")
+
+    assert "  decision\n    injected -> skipped: the policy is disabled\n" in result.stdout
+    assert "decision   2           2\n" in result.stdout
+    assert "+  - image" not in diff(folder, "1-24", "off", "-o", "unified").stdout
+
+
+def test_a_pod_that_one_refuses_is_a_decision(folder: Path) -> None:
+    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(annotations={"sidecar.istio.io/proxyCPU": "odd!"})))
+
+    result = diff(folder, "1-24", "1-30")
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert "    injected -> refused: failed to run injection template: 1 error occurred: " in result.stdout
+    assert "+++ 1-30/Pod default/hello\n" in diff(folder, "1-24", "1-30", "-o", "unified").stdout
+
+
+def test_a_pod_that_both_refuse_does_not_differ_and_is_named_on_stderr(folder: Path) -> None:
+    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(annotations={"inject.istio.io/templates": "nope"})))
+
+    result = diff(folder, "1-24", "1-30")
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: Pod default/hello: refused by both: ")
+
+
+def test_the_nodes_versions_count(folder: Path) -> None:
+    for name in ("1-24", "1-30"):
+        (folder / "revisions" / name / "config").write_text(NATIVE if name == "1-30" else CONFIG)
+
+    result = diff(folder, "1-24", "1-30", "--only", "containers", "--node-version", "v1.33.0")
+
+    assert "    istio-proxy: containers -> initContainers\n" in result.stdout
+
+
+def test_with_exit_code_false_a_difference_ends_with_0(folder: Path) -> None:
+    assert diff(folder, "1-24", "1-30", "--exit-code=false").exit_code == 0
+
+
+def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -> None:
+    result = CliRunner().invoke(main, ["diff", "stable", "canary", "-f", str(folder / "m.yaml"), "-o", "json"])
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["new"]["name"] == "canary"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["1-24"], 64, "Missing argument 'REV_B'"),
+        (["1-24", "nope"], 64, "there is no revision or tag 'nope'; known are 1-24, 1-30, off, prod"),
+        (["1-24", "1-30", "--only", "nope"], 64, "'nope' is not one of 'decision', "),
+        (["1-24", "1-30", "-o", "table"], 64, "'table' is not one of 'text', 'unified', 'json', 'yaml'"),
+        (["1-24", "1-30", "-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
+    ],
+)
+def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
+    result = diff(folder, *arguments)
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from injector.cli import main
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import CONFIG, VALUES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+STEPS = [
+    "webhook",
+    "tag",
+    "revision",
+    "host_network",
+    "ignored_namespace",
+    "illegal_policy",
+    "label",
+    "annotation",
+    "never_selector",
+    "always_selector",
+    "policy",
+    "validation",
+    "templates",
+    "result",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two revisions and two tags."""
+    for name, version in (("1-24", "1.24.6"), ("1-30", "1.30.1")):
+        (tmp_path / "revisions" / name).mkdir(parents=True)
+        (tmp_path / "revisions" / name / "config").write_text(CONFIG)
+        (tmp_path / "revisions" / name / "values").write_text(VALUES.replace("1.24.6", version))
+    (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\ndefault: 1-30\n")
+    return tmp_path
+
+
+def explain(folder: Path, *arguments: str, documents: list[dict[str, Any]] | None = None) -> Result:
+    """Run the command on the folder's revisions and the documents, by default one pod."""
+    (folder / "m.yaml").write_text(yaml.safe_dump_all(documents or [make_pod(namespace="shop")]))
+    given = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
+    return CliRunner().invoke(main, ["explain", *given, *arguments])
+
+
+def data_of(result: Result) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(result.stdout)["workloads"]
+    return found
+
+
+def test_the_text_has_a_line_for_each_step_with_verdict_reason_and_source(folder: Path) -> None:
+    result = explain(folder, "--namespace-labels", "istio.io/rev=prod,team=a")
+
+    first, *lines = result.stdout.splitlines()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert first == "Pod shop/hello: injected by 1-24 (policy_enabled)"
+    assert [line.split()[0] for line in lines] == STEPS
+    assert lines[1].split("  ")[-2:] == ["prod is a tag of 1-24", f"[{folder}/revisions/tags.yaml]"]
+    assert lines[-1].split("  ")[-2:] == ["injected: istio-proxy (proxy:1.24.6)", "[1-24, Istio 1.24]"]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_the_trace_is_data_too(folder: Path, output: str) -> None:
+    result = explain(folder, "--namespace-labels", "istio.io/rev=prod", "-o", output)
+
+    (found,) = (json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout))["workloads"]
+    assert [step["step"] for step in found["steps"]] == STEPS
+    assert {key: found[key] for key in found if key != "steps"} == {
+        "kind": "Pod",
+        "namespace": "shop",
+        "name": "hello",
+        "outcome": "injected",
+        "reason": "policy_enabled",
+        "revision": "1-24",
+        "tag": "prod",
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "revision", "tag"),
+    [
+        (("--path", "/inject/prod"), "1-24", "prod"),
+        (("--path", "/inject/1-30/cluster/c1/net/n1"), "1-30", None),
+        (("--path", "/inject"), "1-30", "default"),
+        (("--revision", "prod"), "1-24", "prod"),
+        (("-r", "1-30"), "1-30", None),
+        (("--namespace-labels", "istio-injection=enabled"), "1-30", "default"),
+        (("--namespace-labels", "a=b", "--namespace-labels", "istio.io/rev=1-24"), "1-24", None),
+    ],
+)
+def test_flags_and_labels_lead_to_a_revision(
+    folder: Path, flags: tuple[str, ...], revision: str, tag: str | None
+) -> None:
+    (found,) = data_of(explain(folder, *flags, "-o", "json"))
+
+    assert (found["outcome"], found["revision"], found["tag"]) == ("injected", revision, tag)
+
+
+def test_the_labels_of_a_namespace_among_the_files_count_where_no_flag_says_others(folder: Path) -> None:
+    shop = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio.io/rev": "1-24"}}}
+    documents = [shop, make_pod(namespace="shop"), make_pod(namespace="other")]
+
+    read, lone = data_of(explain(folder, "-o", "json", documents=documents))
+    told = data_of(explain(folder, "-o", "json", "--namespace-labels", "istio.io/rev=1-30", documents=documents))
+
+    assert (read["revision"], lone["reason"]) == ("1-24", "no_webhook")
+    assert [each["revision"] for each in told] == ["1-30", "1-30"]
+
+
+def test_a_pod_that_no_webhook_is_called_for_is_rightly_skipped_and_asks_for_labels(folder: Path) -> None:
+    result = explain(folder)
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Pod shop/hello: skipped (no_webhook)\n")
+    assert result.stderr == "note: nothing says which labels namespace shop has; give --namespace-labels\n"
+    assert explain(folder, "--namespace-labels", "a=b").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("pod", "flags", "reason"),
+    [
+        (make_pod(hostNetwork=True), (), "host_network"),
+        (make_pod(), ("-n", "kube-system"), "ignored_namespace"),
+        (make_pod(labels={"sidecar.istio.io/inject": "false"}), (), "label"),
+        (make_pod(annotations={"sidecar.istio.io/inject": "false"}), (), "annotation"),
+    ],
+)
+def test_a_pod_left_alone_ends_with_0_and_the_rule(
+    folder: Path, pod: dict[str, Any], flags: tuple[str, ...], reason: str
+) -> None:
+    result = explain(folder, "-r", "1-30", "-o", "json", *flags, documents=[pod])
+
+    (found,) = data_of(result)
+    assert (result.exit_code, found["outcome"], found["reason"]) == (0, "skipped", reason)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "path", "reason"),
+    [
+        ({"sidecar.istio.io/proxyCPU": "odd!"}, "/inject/1-30", "validation"),
+        ({"inject.istio.io/templates": "nope"}, "/inject/1-30", "templates"),
+        ({}, "/inject/1-99", "revision"),
+    ],
+)
+def test_a_pod_that_would_be_refused_ends_with_65_and_its_trace(
+    folder: Path, annotations: dict[str, str], path: str, reason: str
+) -> None:
+    documents = [make_pod("good"), make_pod("bad", annotations=annotations)]
+
+    result = explain(folder, "--path", path, "-o", "json", documents=documents)
+
+    found = data_of(result)[-1]
+    assert (result.exit_code, found["outcome"], found["reason"]) == (65, "refused", reason)
+    assert found["steps"][-1]["step"] == "result"
+
+
+def test_no_detail_has_a_value_of_the_users_variables(folder: Path) -> None:
+    pod = make_pod(
+        annotations={"sidecar.istio.io/proxyCPU": "hunter2-hunter2"},
+        containers=[make_container(env=[{"name": "TOKEN", "value": "hunter2-hunter2"}])],
+    )
+
+    result = explain(folder, "-r", "1-30", documents=[pod])
+
+    assert "invalid value '<hidden>'" in result.stdout
+    assert "hunter2" not in result.output
+
+
+def test_every_workload_is_explained(folder: Path) -> None:
+    documents = [make_pod("a"), make_pod("b")]
+
+    assert explain(folder, "-r", "1-30", documents=documents).stdout.count(": injected by 1-30") == 2
+
+
+def test_the_embedded_revisions_explain_without_a_directory(folder: Path) -> None:
+    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels={"istio.io/rev": "canary"})))
+
+    result = CliRunner().invoke(main, ["explain", "-f", str(folder / "m.yaml")])
+
+    assert result.stdout.startswith("Pod default/hello: injected by canary (policy_enabled)\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path both say which revision"),
+        (["-r", "nope"], 64, "there is no revision or tag 'nope'"),
+        (["--path", "/mutate"], 64, "--path: '/mutate' is no path of the webhook"),
+        (["--path", "/inject/No"], 65, "'No' cannot be the name of a revision or tag"),
+        (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is no label; write istio-injection=enabled"),
+        (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
+    ],
+)
+def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
+    result = explain(folder, *arguments)
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr
