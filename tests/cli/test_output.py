@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.cli.output import Processed, rendered, write
+from injector.cli.output import Processed, data_text, rendered, write
 from injector.errors import InjectorError
 
 if TYPE_CHECKING:
@@ -99,3 +99,8 @@ def test_a_place_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Pa
 
     assert caught.value.exit_code == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("output", "text"), [("json", '{\n  "a": "\u00e9"\n}\n'), ("yaml", "a: \u00e9\n")])
+def test_data_for_programs_is_json_or_yaml(output: str, text: str) -> None:
+    assert data_text({"a": "\u00e9"}, output) == text
