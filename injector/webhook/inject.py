@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -29,6 +30,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
 from injector.metrics import Answered, Outcome
+from injector.revisions.weights import workload_key
 from injector.webhook.path import parse_path
 from injector.webhook.stopwatch import Stopwatch
 
@@ -126,7 +128,8 @@ class InjectHandler:
         resolved: Resolved | None = None
         try:
             path = parse_path(raw_path)
-            resolved = self._registry.snapshot.resolve(path.name)
+            workload = partial(workload_key, review.object, review.namespace)
+            resolved = self._registry.snapshot.resolve(path.name, workload)
             facts = RequestFacts(review.namespace, path.envs, resolved.revision.namespaces.get(review.namespace))
             result = inject_pod(resolved.revision, review.object, facts)
             watch.lap("inject")

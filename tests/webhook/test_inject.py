@@ -20,14 +20,19 @@ from injector.errors import (
     UnknownRevisionError,
 )
 from injector.injection.result import Injected, Skipped
+from injector.revisions.registry import snapshot_of
+from injector.revisions.tags import parse_tags
 from injector.webhook.app import MAX_BODY
 from injector.webhook.inject import reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from tests.factories import UID, make_pod, make_review
+from tests.revisions.fakes import fake_revision
 from tests.webhook.conftest import PATCH, REQUESTS, Client, Core
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from injector.revisions.registry import Registry
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
@@ -83,6 +88,24 @@ async def test_the_path_chooses_the_revision_and_adds_to_the_proxys_environment(
     ((name, pod, facts),) = core.asked
     assert (name, pod["metadata"]["name"]) == (revision, "hello")
     assert (facts.namespace, dict(facts.proxy_envs), facts.namespace_meta) == ("shop", envs, None)
+
+
+async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
+    client: Client, core: Core, registry: Registry
+) -> None:
+    revisions = [fake_revision("1-24"), fake_revision("1-30")]
+    registry.swap(snapshot_of(revisions, parse_tags("prod: {1-24: 50, 1-30: 50}")))
+
+    for name in ("web", "cart", "pay", "mail"):
+        for pod_hash in ("5d9f", "7c4b"):
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-{pod_hash}", "controller": True}
+            pod = make_pod(labels={"pod-template-hash": pod_hash})
+            pod["metadata"] |= {"generateName": f"{name}-{pod_hash}-", "ownerReferences": [owner]}
+            await answer_of(client, "/inject/prod", make_review(pod, namespace="shop"))
+
+    chosen = [revision for revision, _, _ in core.asked]
+    assert chosen[::2] == chosen[1::2]
+    assert set(chosen) == {"1-24", "1-30"}
 
 
 @pytest.mark.parametrize(
