@@ -7,18 +7,20 @@ reads and writes. ``DirectoryTags`` keeps them in ``tags.yaml`` of a directory o
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
 from injector.istio.webhooks import REVISION_LABEL
+from injector.kube.serial import dump_yaml, load_yaml
 from injector.kube.yamledit import with_entry, without_entry
-from injector.kube.yamlwrite import dump_yaml
 from injector.revisions.directory import TAGS_FILE, DirectorySource, read_text
 from injector.revisions.files import replace_file
+from injector.revisions.source import is_label
 from injector.revisions.tags import DEFAULT_TAG, Tag, parse_tags
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.revisions.source import RawRevision
+
+T = TypeVar("T")
 
 _NAMES_IN_MESSAGE: Final = 20
 # istioctl's words for what stands for a revision or a tag, kept for whoever looks for its texts.
@@ -168,7 +172,7 @@ class DirectoryTags:
         Raises:
             ConfigError: ``tags.yaml`` cannot be read or written.
         """
-        self._change(lambda text: with_entry(text, tag.name, _entry(tag)), lambda tags: {**tags, tag.name: tag})
+        self._change(lambda text: with_entry(text, tag.name, _entry(tag)), tag.name, tag)
 
     def remove(self, name: str) -> None:
         """Remove one tag, if it is there.
@@ -176,23 +180,20 @@ class DirectoryTags:
         Raises:
             ConfigError: ``tags.yaml`` cannot be read or written.
         """
-        self._change(
-            lambda text: without_entry(text, name),
-            lambda tags: {other: tag for other, tag in tags.items() if other != name},
-        )
+        self._change(lambda text: without_entry(text, name), name, None)
 
-    def _change(
-        self, edit: Callable[[str], str | None], change: Callable[[Mapping[str, Tag]], Mapping[str, Tag]]
-    ) -> None:
+    def _change(self, edit: Callable[[str], str | None], name: str, tag: Tag | None) -> None:
         # A link stays one: the file that it leads to is replaced.
         path = (self.path / TAGS_FILE).resolve()
         try:
             with _alone(self.path):
                 text = read_text(path) or ""
                 before = parse_tags(text, where=str(path))
-                after = change(before)
+                after = _with(before, name, tag)
                 if after != before:
-                    replace_file(path, _checked(text, edit(text), after))
+                    edited = edit(text)
+                    kept = edited if edited is not None and _meaning(edited) == list(after.values()) else None
+                    replace_file(path, _anew(text, name, tag) if kept is None else kept)
         except OSError as error:
             raise ConfigError(
                 f"cannot be written: {error.strerror}",
@@ -212,12 +213,21 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _checked(text: str, edited: str | None, tags: Mapping[str, Tag]) -> str:
-    """Return the edited text if it means ``tags``, else nothing but them below the comment that ``text`` begins with."""
-    if edited is not None and _meaning(edited) == list(tags.values()):
-        return edited
+def _with(entries: Mapping[str, T], name: str, entry: T | None) -> dict[str, T]:
+    if entry is not None:
+        return {**entries, name: entry}
+    return {other: kept for other, kept in entries.items() if other != name}
+
+
+def _anew(text: str, name: str, tag: Tag | None) -> str:
+    """Return ``text`` with one entry changed and its layout lost, but for the comment that it begins with.
+
+    The others are written from what ``text`` holds, not from what was understood of it, so that none loses a key.
+    """
     head = "".join(takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
-    return head + "".join(f"{_scalar(tag.name)}: {_entry(tag)}\n" for tag in tags.values())
+    others = {other: _flow(value) for other, value in (load_yaml(text) or {}).items()}
+    entries = _with(others, name, None if tag is None else _entry(tag))
+    return head + "".join(f"{_flow(key)}: {entry}\n" for key, entry in entries.items())
 
 
 def _meaning(text: str) -> list[Tag] | None:
@@ -229,12 +239,19 @@ def _meaning(text: str) -> list[Tag] | None:
 
 def _entry(tag: Tag) -> str:
     if len(tag.weights) == 1 and tag.weights[0][1] == 1:
-        return _scalar(tag.revision)
-    return f"{{{', '.join(f'{_scalar(name)}: {weight}' for name, weight in tag.weights)}}}"
+        return _flow(tag.revision)
+    return _flow(dict(tag.weights))
 
 
-def _scalar(name: str) -> str:
-    return dump_yaml(name).rstrip("\n")
+def _flow(value: Any) -> str:
+    """Return JSON data as YAML of one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_flow(key)}: {_flow(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, str) and not is_label(value):
+        return json.dumps(value, ensure_ascii=False)
+    return dump_yaml(value).rstrip("\n")
 
 
 def _known(kind: str, names: Iterable[str]) -> str:

@@ -200,6 +200,18 @@ def test_the_comment_at_the_head_of_such_a_layout_is_kept(directory: Path) -> No
     assert (directory / "tags.yaml").read_text() == "# ours\n# not yours\nprod: 1-24\n"
 
 
+def test_a_file_written_anew_keeps_what_is_not_a_tags_own(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"prod": PROD, "blue": PROD}
+    monkeypatch.setattr(tagstore, "parse_tags", lambda *_, **__: known)
+    (directory / "tags.yaml").write_text("{prod: 1-24, blue: {revision: 1-24, salt: 'a, b: {', more: [1, yes, ~]}}\n")
+
+    DirectoryTags(directory).set(Tag("prod", (("1-30", 1),)))
+
+    assert (directory / "tags.yaml").read_text() == (
+        'prod: 1-30\nblue: {revision: 1-24, salt: "a, b: {", more: [1, true, null]}\n'
+    )
+
+
 def test_names_that_read_as_numbers_stay_names(directory: Path) -> None:
     tag = Tag("1", (("2", 3), ("on", 1)))
 
