@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -67,13 +67,21 @@ class TagStore(Protocol):
 
 
 def set_tag(store: TagStore, tag: Tag, *, overwrite: bool = False) -> None:
-    """Write ``tag`` to the store.
+    """Write ``tag`` to the store; moved, it keeps its salt and its shadow, but one that now gets everything.
 
     Raises:
         TagError: ``check_tag`` refuses it.
     """
-    check_tag(store.list(), tag, overwrite=overwrite)
-    store.set(tag)
+    state = store.list()
+    check_tag(state, tag, overwrite=overwrite)
+    store.set(_moved(state.tags.get(tag.name, tag), tag))
+
+
+def _moved(before: Tag, tag: Tag) -> Tag:
+    shadow = tag.shadow or before.shadow
+    if shadow is not None and tag.sole and shadow.revision == tag.revision:
+        shadow = None
+    return replace(tag, salt=tag.salt or before.salt, shadow=shadow)
 
 
 def check_tag(state: TagState, tag: Tag, *, overwrite: bool = False) -> None:
@@ -238,9 +246,15 @@ def _meaning(text: str) -> list[Tag] | None:
 
 
 def _entry(tag: Tag) -> str:
-    if len(tag.weights) == 1 and tag.weights[0][1] == 1:
-        return _flow(tag.revision)
-    return _flow(dict(tag.weights))
+    plain = len(tag.weights) == 1 and tag.weights[0][1] == 1
+    if not tag.salt and tag.shadow is None:
+        return _flow(tag.revision if plain else dict(tag.weights))
+    entry: dict[str, Any] = {"revision": tag.revision} if plain else {"weights": dict(tag.weights)}
+    if tag.salt:
+        entry["salt"] = tag.salt
+    if tag.shadow is not None:
+        entry["shadow"] = {"revision": tag.shadow.revision, "sample": tag.shadow.sample}
+    return _flow(entry)
 
 
 def _flow(value: Any) -> str:

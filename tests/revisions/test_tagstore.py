@@ -8,7 +8,7 @@ import pytest
 
 from injector.errors import ConfigError, TagError
 from injector.revisions import tagstore
-from injector.revisions.tags import Tag, parse_tags
+from injector.revisions.tags import Shadow, Tag, parse_tags
 from injector.revisions.tagstore import (
     DirectoryTags,
     TagState,
@@ -259,3 +259,21 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(directory: Path, monkey
 
     with pytest.raises(ConfigError, match=r"tags\.yaml: cannot be written: Read-only file system; run it where"):
         DirectoryTags(directory).set(CANARY)
+
+
+def test_a_tag_that_moves_keeps_its_salt_and_its_shadow(directory: Path) -> None:
+    store = DirectoryTags(directory)
+    (directory / "tags.yaml").write_text("prod: {revision: 1-24, salt: spring, shadow: {revision: 1-30, sample: 25}}\n")
+
+    set_tag(store, Tag("prod", (("1-24", 90), ("1-30", 10))), overwrite=True)
+
+    assert store.list().tags["prod"] == Tag("prod", (("1-24", 90), ("1-30", 10)), "spring", Shadow("1-30", 25))
+
+
+def test_a_shadow_ends_where_its_candidate_gets_everything(directory: Path) -> None:
+    store = DirectoryTags(directory)
+    (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
+
+    set_tag(store, Tag("prod", (("1-30", 1),)), overwrite=True)
+
+    assert (directory / "tags.yaml").read_text() == "prod: 1-30\n"
