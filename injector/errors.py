@@ -4,6 +4,7 @@
 
     InjectorError                    something the user can act on; never a traceback without -v
     ├── UsageError                   a wrong flag or argument            exit 64
+    ├── TagError                     a tag that cannot be made, moved or removed as things are
     └── DataError                    bad input: where, what, what to do  exit 65
         ├── ManifestError            a manifest or a pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh or revision.yaml
@@ -39,6 +40,10 @@ class UsageError(InjectorError):
     """A wrong flag or argument (BSD sysexits EX_USAGE)."""
 
     exit_code = 64
+
+
+class TagError(InjectorError):
+    """A tag that cannot be made, moved or removed as things are; the texts are istioctl's, and so is the exit code."""
 
 
 class DataError(InjectorError):

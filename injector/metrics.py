@@ -15,7 +15,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from prometheus_client import CollectorRegistry
 
@@ -42,6 +42,19 @@ STAGES: Final[_Series] = (
     "How long requests took, by stage; stage `total` is all of it.",
     ("stage", *_ASKED),
 )
+SHADOWS: Final[tuple[_Series, ...]] = (
+    (
+        "injector_shadow_requests_total",
+        "Admissions that a tag's shadow tried its candidate on, by outcome: same, different or error.",
+        ("tag", "revision", "outcome"),
+    ),
+    (
+        "injector_shadow_differences_total",
+        "Admissions whose pod the candidate makes otherwise, by kind of difference.",
+        ("tag", "revision", "kind"),
+    ),
+    ("injector_shadow_dropped_total", "Admissions of a shadow's sample that came while too many waited.", ()),
+)
 GAUGES: Final[tuple[_Series, ...]] = (
     (
         "injector_revision_config_valid",
@@ -58,7 +71,7 @@ GAUGES: Final[tuple[_Series, ...]] = (
         "1 for each revision that is served, with the Istio it is of and the fingerprint of its configuration.",
         ("revision", "istio_version", "fingerprint"),
     ),
-    ("injector_tags_valid", "1 where every tag leads to a revision.", ()),
+    ("injector_tags_valid", "1 where every tag and every shadow leads to a revision.", ()),
     ("injector_build_info", "1, with the version.", ("version",)),
 )
 
@@ -90,6 +103,7 @@ class Metrics:
         self._requests, success, failure, skip = (Counter(*each, registry=registry) for each in COUNTERS)
         self._outcomes = {Outcome.SUCCESS: success, Outcome.FAILURE: failure, Outcome.SKIP: skip}
         self._seconds = Histogram(*STAGES, buckets=BUCKETS, registry=registry)
+        self._shadowed, self._differences, self._dropped = (Counter(*each, registry=registry) for each in SHADOWS)
         self._valid, self._loaded, self._info, self._tags_valid, build = (
             Gauge(*each, registry=registry) for each in GAUGES
         )
@@ -104,6 +118,16 @@ class Metrics:
         self._outcomes[request.outcome].labels(*asked, *reason).inc()
         for stage, seconds in request.seconds.items():
             self._seconds.labels(stage, *asked).observe(seconds)
+
+    def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
+        """Count one admission that the candidate ``revision`` of ``tag`` was tried on, and each kind of difference."""
+        self._shadowed.labels(tag, revision, outcome).inc()
+        for kind in kinds:
+            self._differences.labels(tag, revision, kind).inc()
+
+    def shadow_dropped(self) -> None:
+        """Count one admission that no candidate was tried on, since too many waited."""
+        self._dropped.inc()
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
         """Show how the revisions stand; series of those that are gone end."""

@@ -120,3 +120,25 @@ def test_two_injectors_count_apart() -> None:
 def test_the_build_is_named(registry: CollectorRegistry, metrics: Metrics) -> None:
     assert metrics.exposition()
     assert registry.get_sample_value("injector_build_info", {"version": "1.2.3"}) == 1
+
+
+def test_a_shadows_admission_is_counted_with_each_kind_of_difference(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    asked = {"tag": "prod", "revision": "1-30"}
+
+    metrics.shadowed("prod", "1-30", "different", {"env", "image"})
+    metrics.shadowed("prod", "1-30", "same", ())
+
+    for outcome in ("different", "same"):
+        assert registry.get_sample_value("injector_shadow_requests_total", {**asked, "outcome": outcome}) == 1
+    for kind in ("env", "image"):
+        assert registry.get_sample_value("injector_shadow_differences_total", {**asked, "kind": kind}) == 1
+
+
+def test_what_a_shadow_dropped_is_counted_from_nought(metrics: Metrics, registry: CollectorRegistry) -> None:
+    before = registry.get_sample_value("injector_shadow_dropped_total")
+
+    metrics.shadow_dropped()
+
+    assert (before, registry.get_sample_value("injector_shadow_dropped_total")) == (0, 1)

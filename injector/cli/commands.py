@@ -42,6 +42,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     ),
     "revision": Entry("injector.cli.revision", "revision", "List and verify revisions."),
     "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook on AdmissionReviews of pods."),
+    "tag": Entry("injector.cli.tag", "tag", "Set, list and remove tags, or print the webhooks of one."),
     "uninject": Entry(
         "injector.cli.uninject",
         "uninject",
@@ -49,6 +50,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     ),
     "version": Entry(
         "injector.cli.version", "version", "Print the version of the injector and the Istio versions it knows."
+    ),
+    "webhook": Entry(
+        "injector.cli.webhook", "webhook", "Write the MutatingWebhookConfigurations of revisions and tags."
     ),
 }
 

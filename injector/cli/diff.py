@@ -125,7 +125,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
 def _compared(workload: Created, old: Revision, new: Revision, wanted: frozenset[str]) -> Compared:
     answers = _answer(old, workload), _answer(new, workload)
-    found = changes(*answers, workload.pod)
+    found = changes(*answers, workload.pod, (old.written, new.written))
     return Compared(workload, *answers, tuple(change for change in found if change.kind in wanted))
 
 

@@ -21,6 +21,7 @@ from injector.injection.trace import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
+from injector.revisions.weights import workload_key
 from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class _Explainer:
         meta = workload.pod["metadata"]
         # The API server gives every namespace the label of its name.
         of_namespace = {**namespace_labels, _NAME_LABEL: workload.namespace}
-        labels = Labels(of_namespace, meta.get("labels") or {}, meta.get("annotations") or {})
+        key = workload_key(workload.pod, workload.namespace)
+        labels = Labels(of_namespace, meta.get("labels") or {}, meta.get("annotations") or {}, key)
         routed = route(self._state, self._asked, labels, where=self._where)
         if isinstance(routed, Trace):
             return Explained(workload, routed, None, None)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import InjectorError
 from injector.kube.jsonpatch import create_patch
 from injector.kube.serial import dump_yaml
+from injector.revisions.files import replace_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORMATS: Final = ("yaml", "json", "patch")
 SEPARATOR: Final = "---\n"
@@ -98,22 +98,4 @@ def _replace(path: Path, text: str) -> None:
     if path.exists() and not (path.is_file() and not path.is_symlink()):
         path.write_text(text, encoding="utf-8")
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(_mode(path))
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _mode(path: Path) -> int:
-    """The mode of the file that is replaced, else what the process gives a new file."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    replace_file(path, text)

@@ -14,9 +14,11 @@ from injector.injection.trace import PASSED, SKIP, SKIPPED, Step, Trace, ended, 
 from injector.istio.webhookselectors import INJECT, called, passed_over, webhooks_of, why_none
 from injector.revisions.directory import TAGS_FILE
 from injector.revisions.registry import DEFAULT_REVISION, default_name
+from injector.revisions.tags import usable_tags
+from injector.revisions.weights import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from injector.istio.webhookselectors import Webhook
     from injector.revisions.source import RawRevision, SourceState
@@ -43,11 +45,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What tells where a pod goes; ``declared`` are its annotations, which no selector sees."""
+    """What tells where a pod goes.
+
+    ``declared`` are its annotations, which no selector sees; ``workload`` is what a tag with weights chooses by.
+    """
 
     namespace: Mapping[str, str]
     pod: Mapping[str, str]
     declared: Mapping[str, str] = field(default_factory=dict)
+    workload: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +83,14 @@ def route(state: SourceState, asked: Asked, labels: Labels, *, where: str) -> Ro
     if name == DEFAULT_REVISION and name not in {*names, *state.tags}:
         name = ""  # no revision or tag is called so: the webhook's path is the one without a name
     wanted = name or default or ""
-    steps = (webhook, _tag_step(state, wanted, where, by_default=not name))
+    usable, faults = usable_tags({key: tag for key, tag in state.tags.items() if key == wanted}, names)
+    if wanted in state.tags and wanted not in usable:
+        return refused(TAG, str(faults[0]), f"{where}/{TAGS_FILE}").after(webhook)
+    target, said = _target(state.tags.get(wanted), wanted, labels.workload)
+    lead = "" if name else f"no name asks for the default, {wanted or 'which nothing is'}; "
+    steps = (webhook, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), f"{where}/{TAGS_FILE}"))
     try:
-        raw = picked(state, name, where=where)
+        raw = picked(state, target, where=where)
     except UsageError as error:
         if asked.flag == REVISION_FLAG:
             raise
@@ -94,12 +105,11 @@ def _served(names: set[str], state: SourceState, default: str | None) -> list[st
 
 def _webhook(served: list[str], asked: Asked, labels: Labels) -> tuple[Step, str | None]:
     """Return the step, and the name that the webhook is of; None where none is called."""
-    default = DEFAULT_REVISION if DEFAULT_REVISION in served else None
-    found = called(served, default, labels.namespace, labels.pod)
     if asked.name is not None:
-        return _given(asked, default, labels), asked.name
+        return _given(asked, labels), asked.name
+    found = called(served, labels.namespace, labels.pod)
     if not found:
-        detail = why_none(labels.namespace, labels.pod, served, default)
+        detail = why_none(labels.namespace, labels.pod, served)
         return Step(WEBHOOK, SKIP, f"none is called: {detail}{_unseen(labels)}", _SELECTORS), None
     detail = "; ".join((_call(found[0].webhook, found[0].name, labels), *passed_over(labels.namespace, labels.pod)))
     return Step(WEBHOOK, PASSED, detail, _SELECTORS), found[0].name
@@ -109,12 +119,10 @@ def _call(webhook: Webhook, name: str, labels: Labels) -> str:
     return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
 
 
-def _given(asked: Asked, default: str | None, labels: Labels) -> Step:
+def _given(asked: Asked, labels: Labels) -> Step:
     """Return the step where a flag says which webhook called; the labels say whether Istio's own would have."""
     name = asked.name or DEFAULT_REVISION
-    unmet = [
-        (webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name, default=name == default)
-    ]
+    unmet = [(webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name)]
     nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
     if not missing:
         return Step(WEBHOOK, PASSED, _call(nearest, name, labels), _SELECTORS)
@@ -128,17 +136,12 @@ def _unseen(labels: Labels) -> str:
     return ""
 
 
-def _tag_step(state: SourceState, name: str, where: str, *, by_default: bool) -> Step:
-    lead = f"no name asks for the default, {name or 'which nothing is'}; " if by_default else ""
-    return Step(
-        TAG, PASSED, f"{lead}{_tag_text(state.tags.get(name), name)}".removesuffix("; "), f"{where}/{TAGS_FILE}"
-    )
-
-
-def _tag_text(tag: Tag | None, name: str) -> str:
+def _target(tag: Tag | None, name: str, workload: Sequence[str]) -> tuple[str, str]:
+    """Return the revision that a name means for a workload, as the registry resolves it, and that in words."""
     if tag is None:
-        return f"{name} is no tag" if name else ""
-    if len(tag.weights) == 1:
-        return f"{name} is a tag of {tag.revision}"
-    weights = ", ".join(f"{target}: {weight}" for target, weight in tag.weights)
-    return f"{name} is a tag of {weights}; the largest weight is taken, {tag.revision}"
+        return name, f"{name} is no tag" if name else ""
+    if tag.sole:
+        return tag.revision, f"{name} is a tag of {tag.revision}"
+    target = chosen(tag.weights, tag.salt or tag.name, workload)
+    weights = ", ".join(f"{revision}: {weight}" for revision, weight in tag.weights)
+    return target, f"{name} is a tag of {weights}; {'/'.join(workload)} gets {target}"

@@ -68,6 +68,13 @@ _OF_SPEC: Final[Mapping[str, str]] = {
     "overhead": "resources",
     "readinessGates": "probes",
 }
+_NAMED: Final = frozenset(
+    {
+        "metadata.labels[istio.io/rev]",
+        "metadata.annotations[istio.io/rev]",
+        "metadata.annotations[sidecar.istio.io/status].revision",
+    }
+)
 _OTHER: Final = "other"
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -83,11 +90,15 @@ class Change:
 
 
 def changes(
-    old: Injected | Skipped | DataError, new: Injected | Skipped | DataError, given: Mapping[str, Any]
+    old: Injected | Skipped | DataError,
+    new: Injected | Skipped | DataError,
+    given: Mapping[str, Any],
+    names: tuple[str, str] = ("", ""),
 ) -> tuple[Change, ...]:
     """Return what differs between two answers to the pod ``given``, a DataError being a refusal.
 
-    Where they decide differently that is the one change, since all else follows from it.
+    ``names`` are what the two revisions write into pods: that each pod carries its own is no difference. Where they decide
+    differently that is the one change, since all else follows from it.
     """
     hiding = hiding_of(given)
     decisions = tuple(decision_of(answer) for answer in (old, new))
@@ -95,7 +106,8 @@ def changes(
         texts = [_decision_text(answer, hiding) for answer in (old, new)]
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
-        return pod_changes(old.pod, new.pod, given)
+        found = pod_changes(old.pod, new.pod, given)
+        return tuple(each for each in found if each.path not in _NAMED or (each.old, each.new) != names)
     return ()
 
 

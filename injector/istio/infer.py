@@ -1,7 +1,7 @@
 """Which Istio a ConfigMap is of, where nobody says so.
 
-The image tag of the values names the release in all but test builds; else the shape of the config gives a range, of which the newest
-minor counts.
+The image tag of the values names the release in all but test builds; else the shape of the config, and what its templates use that
+later minors have not, give a range, of which the newest minor counts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 _RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)
 _LAST_SQUARE: Final[Minor] = (1, 1)
 _LAST_SINGLE_TEMPLATE: Final[Minor] = (1, 8)
+_GONE: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
+    (re.compile(r"(?:gt|lt|ge|le) \.ProxyConfig\.Concurrency\b(?!\.)"), (1, 6), "compare .ProxyConfig.Concurrency"),
+    (re.compile(r"\{\{-?\s*render\s"), (1, 13), "call render"),
+    (re.compile(r"(?<![\w)])\.EstimatedConcurrency\b"), (1, 17), "read .EstimatedConcurrency"),
+)
+"""What templates did, the last minor that let them, and how to say it: the first that fits counts."""
 
 
 def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
@@ -32,6 +38,12 @@ def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
 
 
 def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:
+    texts = "\n".join(config.templates.values())
+    ends = [(last, f"templates that {told}") for pattern, last, told in _GONE if pattern.search(texts)]
+    return min([_shape(config), *ends])
+
+
+def _shape(config: InjectConfig) -> tuple[Minor, str]:
     if not config.appends:
         return NEWEST, "a map of templates"
     if config.delimiters[0] == "[[":

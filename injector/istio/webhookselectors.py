@@ -1,25 +1,28 @@
 """The selectors of Istio's own webhooks: which of them calls an injector for a pod, judged by labels alone.
 
-Follows mutatingwebhook.yaml and revision-tags-mwc.yaml in manifests/charts/istio-control/istio-discovery/templates (1.30.3). Each
-revision and each tag has the two webhooks ``rev.*``; the default one has ``namespace.`` and ``object.`` too.
+The selectors are read from the configurations that ``istio.webhooks`` writes: each revision and each tag has the two webhooks
+``rev.*``; the one called ``default`` has ``namespace.`` and ``object.`` too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from injector.kube.selectors import Requirement, Selector
+from injector.istio.webhooks import DEFAULT_NAME, WebhookOptions, revision_webhook
+from injector.kube.selectors import Selector
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from injector.kube.selectors import Requirement
 
     Labels = Mapping[str, str]
 
 REV: Final = "istio.io/rev"
 INJECTION: Final = "istio-injection"
 INJECT: Final = "sidecar.istio.io/inject"
-SUFFIX: Final = "sidecar-injector.istio.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +66,21 @@ class Called:
     webhook: Webhook
 
 
-def webhooks_of(name: str, *, default: bool) -> tuple[Webhook, ...]:
-    """Return the webhooks of a revision or tag; ``default`` says whether it is the one that ``istio-injection`` means."""
-    not_declined = Requirement(INJECT, "NotIn", frozenset({"false"}))
-    its_own = Requirement(REV, "In", frozenset({name}))
-    no_injection, no_rev = Requirement(INJECTION, "DoesNotExist"), Requirement(REV, "DoesNotExist")
-    found = (
-        _webhook("rev.namespace", (its_own, no_injection), (not_declined,)),
-        _webhook("rev.object", (no_rev, no_injection), (not_declined, its_own)),
-    )
-    if not default:
-        return found
-    enabled = Requirement(INJECTION, "In", frozenset({"enabled"}))
-    asked = Requirement(INJECT, "In", frozenset({"true"}))
-    return (
-        *found,
-        _webhook("namespace", (enabled,), (not_declined,)),
-        _webhook("object", (no_injection, no_rev), (asked, no_rev)),
+@cache
+def webhooks_of(name: str) -> tuple[Webhook, ...]:
+    """Return the webhooks of a revision or tag; those of ``default`` are also called for ``istio-injection``."""
+    return tuple(
+        Webhook(raw["name"], Selector.compile(raw["namespaceSelector"]), Selector.compile(raw["objectSelector"]))
+        for raw in revision_webhook(name, WebhookOptions())["webhooks"]
     )
 
 
-def _webhook(prefix: str, namespace: tuple[Requirement, ...], pod: tuple[Requirement, ...]) -> Webhook:
-    return Webhook(f"{prefix}.{SUFFIX}", Selector(namespace), Selector(pod))
-
-
-def called(names: Iterable[str], default: str | None, namespace_labels: Labels, labels: Labels) -> tuple[Called, ...]:
+def called(names: Iterable[str], namespace_labels: Labels, labels: Labels) -> tuple[Called, ...]:
     """Return the webhooks of ``names``, revisions and tags, that the API server calls for a pod with these labels."""
     return tuple(
         Called(name, webhook)
         for name in names
-        for webhook in webhooks_of(name, default=name == default)
+        for webhook in webhooks_of(name)
         if not webhook.unmet(namespace_labels, labels)
     )
 
@@ -108,7 +96,7 @@ def passed_over(namespace_labels: Labels, labels: Labels) -> tuple[str, ...]:
     return tuple(found)
 
 
-def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str], default: str | None) -> str:
+def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -> str:
     """Return why no webhook of ``names`` is called for a pod with these labels."""
     injection, rev = namespace_labels.get(INJECTION), namespace_labels.get(REV)
     known = f"known are {', '.join(sorted(names)) or 'none'}"
@@ -123,7 +111,7 @@ def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str], d
     pods = labels.get(REV)
     if rev is None and pods is not None:
         return f"the pod's label {REV} names `{pods}`, which nobody serves; {known}"
-    if default is None and labels.get(INJECT) == "true":
+    if DEFAULT_NAME not in names and labels.get(INJECT) == "true":
         return f"the pod's label {INJECT} asks for the default revision, and there is none"
     return f"the namespace has neither {INJECTION} nor {REV}, and the pod neither {REV} nor {INJECT}=true"
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from injector.errors import UnknownRevisionError
 from injector.revisions.tags import DEFAULT_TAG
+from injector.revisions.weights import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag
@@ -24,11 +25,20 @@ _NAMES_IN_MESSAGE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """The revision that a tag's shadow tries, and the percentage of requests that it is tried on."""
+
+    revision: Revision
+    sample: float
+
+
+@dataclass(frozen=True, slots=True)
 class Resolved:
-    """The revision for one request, and the tag that led to it, if one did."""
+    """The revision for one request, the tag that led to it, if one did, and that tag's candidate, if it has one."""
 
     revision: Revision
     tag: str | None = None
+    candidate: Candidate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,11 @@ class Snapshot:
     tags: Mapping[str, Tag] = field(default_factory=lambda: MappingProxyType({}))
     default: str | None = None
 
-    def resolve(self, name: str) -> Resolved:
+    def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> Resolved:
         """Return the revision that serves requests for ``name``: a revision, a tag, or empty for the default.
+
+        ``workload`` returns what tells the workload from others, and is asked only where a tag has several revisions
+        to choose from. Without it such a tag stands for its heaviest revision.
 
         Raises:
             UnknownRevisionError: nothing is served under the name.
@@ -60,11 +73,17 @@ class Snapshot:
             )
         tag = self.tags.get(wanted)
         if tag is not None:
-            return Resolved(self.revisions[tag.revision], tag.name)
+            return self._tagged(tag, workload)
         revision = self.revisions.get(wanted)
         if revision is None:
             raise UnknownRevisionError(f"no revision or tag {wanted!r} is served here", hint=self._known())
         return Resolved(revision)
+
+    def _tagged(self, tag: Tag, workload: Callable[[], Sequence[str]] | None) -> Resolved:
+        name = tag.revision if workload is None or tag.sole else chosen(tag.weights, tag.salt or tag.name, workload())
+        shadow = tag.shadow
+        candidate = None if shadow is None else Candidate(self.revisions[shadow.revision], shadow.sample)
+        return Resolved(self.revisions[name], tag.name, candidate)
 
     def _known(self) -> str:
         names = [*sorted(self.revisions), *sorted(self.tags)]

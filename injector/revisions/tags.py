@@ -4,11 +4,17 @@
 
     prod: 1-24
     canary: {1-24: 90, 1-30: 10}
+    next:
+      weights: {1-24: 90, 1-30: 10}            # or `revision: 1-24`
+      salt: spring                             # what the choice depends on beside the workload; the tag's name
+      shadow: {revision: 1-30, sample: 25}     # in percent; all requests without it
+
+A mapping of numbers is weights; one that holds anything else is the long form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
@@ -16,9 +22,22 @@ from injector.kube.serial import load_yaml
 from injector.revisions.source import checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 DEFAULT_TAG: Final = "default"
+_KEYS: Final = ("revision", "weights", "salt", "shadow")
+_SHADOW_KEYS: Final = ("revision", "sample")
+_ALL: Final = 100
+# Weights are shares, in percent or per mille; beyond this a number is a slip of the hand.
+_MAX_WEIGHT: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A candidate that is rendered beside what a tag serves, for ``sample`` percent of its requests, and never sent."""
+
+    revision: str
+    sample: float = _ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +45,23 @@ class Tag:
     """A name for one revision, or for several by weight.
 
     ``weights`` keeps the order of the file; a weight of 0 is kept too, since it says that a revision is meant to get
-    no share.
+    no share. An empty ``salt`` means the tag's name.
     """
 
     name: str
     weights: tuple[tuple[str, int], ...]
+    salt: str = ""
+    shadow: Shadow | None = None
 
     @property
     def revision(self) -> str:
         """The revision with the largest weight, the first of equals."""
         return max(self.weights, key=lambda pair: pair[1])[0]
+
+    @property
+    def sole(self) -> bool:
+        """Whether one revision gets everything."""
+        return len(self.weights) == 1 or sum(weight > 0 for _, weight in self.weights) == 1
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -61,50 +87,104 @@ def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[di
     """Return those of ``tags`` that lead somewhere, and what is wrong with the others.
 
     A tag may not hide a revision of its name: requests for that one could not reach it. ``default`` may, since that
-    is the very way to say which revision is the default.
+    is the very way to say which revision is the default. A tag whose shadow is not served goes on without it.
     """
-    faults = {name: fault for name, tag in tags.items() if (fault := _fault(tag, revisions)) is not None}
-    return {name: tag for name, tag in tags.items() if name not in faults}, tuple(faults.values())
+    usable: dict[str, Tag] = {}
+    faults: list[ConfigError] = []
+    for name, tag in tags.items():
+        fault = _fault(tag, revisions)
+        if fault is None and tag.shadow is not None and tag.shadow.revision not in revisions:
+            faults.append(_not_served((tag.shadow.revision,), f"tag `{name}`: shadow", "drop the shadow"))
+            usable[name] = replace(tag, shadow=None)
+        elif fault is None:
+            usable[name] = tag
+        else:
+            faults.append(fault)
+    return usable, tuple(faults)
 
 
 def _fault(tag: Tag, revisions: Collection[str]) -> ConfigError | None:
     missing = [name for name in tag.targets if name not in revisions]
     if missing:
-        return ConfigError(
-            f"it names `{'`, `'.join(missing)}`, which is not served",
-            where=f"tag `{tag.name}`",
-            hint="add the revision, or move the tag",
-        )
+        return _not_served(missing, f"tag `{tag.name}`", "move the tag")
     if tag.name in revisions and tag.name != DEFAULT_TAG:
         return ConfigError("a revision has the same name", where=f"tag `{tag.name}`", hint="rename the tag")
     return None
 
 
-def _tag(name: str, target: Any, where: str) -> Tag:
-    if isinstance(target, str):
-        return Tag(name, ((checked_name(target, where=f"{where}: {name}"), 1),))
-    if not isinstance(target, dict) or not target:
-        raise ConfigError(
-            f"tag `{name}` names no revision",
-            where=where,
-            hint=f"write `{name}: REVISION` or `{name}: {{REVISION: WEIGHT}}`; quote a name that reads as a number",
-        )
-    return Tag(
-        name, tuple(_weighted(name, revision, weight, where) for revision, weight in _some_weight(target, where))
+def _not_served(names: Iterable[str], where: str, remedy: str) -> ConfigError:
+    return ConfigError(
+        f"it names `{'`, `'.join(names)}`, which is not served", where=where, hint=f"add the revision, or {remedy}"
     )
 
 
+def _tag(name: str, target: Any, where: str) -> Tag:
+    if isinstance(target, str):
+        return Tag(name, _one(target, f"{where}: {name}"))
+    if not isinstance(target, dict) or not target:
+        raise _no_revision(name, where)
+    if any(isinstance(value, str | dict) for value in target.values()):
+        return _long(name, target, where)
+    return Tag(name, _weights(name, target, where))
+
+
+def _no_revision(name: str, where: str) -> ConfigError:
+    return ConfigError(
+        f"tag `{name}` names no revision",
+        where=where,
+        hint=f"write `{name}: REVISION` or `{name}: {{REVISION: WEIGHT}}`; quote a name that reads as a number",
+    )
+
+
+def _long(name: str, target: Mapping[str, Any], where: str) -> Tag:
+    at = f"{where}: {name}"
+    _check_keys(target, _KEYS, at)
+    revision, weights, salt = (target.get(key) for key in ("revision", "weights", "salt"))
+    if revision is not None and weights is not None:
+        raise ConfigError("it has both `revision` and `weights`", where=at, hint="keep one of the two")
+    if salt is not None and (not isinstance(salt, str) or not salt):
+        raise ConfigError(f"`salt` is {salt!r}", where=at, hint="make it a text; quote what reads as a number")
+    if isinstance(revision, str):
+        found = _one(revision, at)
+    elif isinstance(weights, dict) and weights:
+        found = _weights(name, weights, where)
+    else:
+        raise _no_revision(name, where)
+    shadow = target.get("shadow")
+    return Tag(name, found, salt or "", None if shadow is None else _shadow(shadow, f"{at}: shadow"))
+
+
+def _shadow(target: Any, at: str) -> Shadow:
+    if not isinstance(target, dict) or not isinstance(target.get("revision"), str):
+        raise ConfigError("it names no revision", where=at, hint="write `shadow: {revision: REVISION, sample: 25}`")
+    _check_keys(target, _SHADOW_KEYS, at)
+    sample = target.get("sample", _ALL)
+    if isinstance(sample, bool) or not isinstance(sample, int | float) or not 0 <= sample <= _ALL:
+        raise ConfigError(f"`sample` is {sample!r}", where=at, hint=f"make it a percentage from 0 to {_ALL}")
+    return Shadow(checked_name(target["revision"], where=at), sample)
+
+
+def _check_keys(target: Mapping[str, Any], known: tuple[str, ...], at: str) -> None:
+    unknown = sorted(set(target) - set(known))
+    if unknown:
+        raise ConfigError(f"unknown key `{unknown[0]}`", where=at, hint=f"known are {', '.join(known)}")
+
+
+def _one(revision: str, where: str) -> tuple[tuple[str, int], ...]:
+    return ((checked_name(revision, where=where), 1),)
+
+
+def _weights(tag: str, target: Mapping[str, Any], where: str) -> tuple[tuple[str, int], ...]:
+    if all(weight == 0 for weight in target.values()):
+        raise ConfigError("every weight of a tag is 0", where=where, hint="give one revision a weight")
+    return tuple(_weighted(tag, revision, weight, where) for revision, weight in target.items())
+
+
 def _weighted(tag: str, revision: str, weight: Any, where: str) -> tuple[str, int]:
-    if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
+    if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= _MAX_WEIGHT:
         raise ConfigError(
             f"the weight of `{revision}` in tag `{tag}` is {weight!r}",
             where=where,
-            hint="make it a whole number from 0",
+            hint=f"make it a whole number from 0 to {_MAX_WEIGHT}",
         )
     return checked_name(revision, where=f"{where}: {tag}"), weight
-
-
-def _some_weight(target: Mapping[str, Any], where: str) -> list[tuple[str, Any]]:
-    if all(weight == 0 for weight in target.values()):
-        raise ConfigError("every weight of a tag is 0", where=where, hint="give one revision a weight")
-    return list(target.items())

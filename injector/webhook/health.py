@@ -11,6 +11,7 @@ from aiohttp import web
 
 from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Phase
+from injector.webhook.shadow import Shadows
 from injector.webhook.status import status
 
 if TYPE_CHECKING:
@@ -24,13 +25,21 @@ class Operations:
     """The handlers of the operations port."""
 
     def __init__(
-        self, *, registry: Registry, loader: Loader, metrics: Metrics, lifecycle: Lifecycle, version: str
+        self,
+        *,
+        registry: Registry,
+        loader: Loader,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        version: str,
+        shadows: Shadows | None = None,
     ) -> None:
         self._registry = registry
         self._loader = loader
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._version = version
+        self._shadows = shadows or Shadows(metrics)
 
     async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer ``ok``: whoever answers, lives."""
@@ -47,7 +56,9 @@ class Operations:
 
     async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer what is served, and what is wrong."""
-        found = status(self._registry.snapshot, self._loader.report, self._lifecycle.phase, version=self._version)
+        found = status(
+            self._registry.snapshot, self._loader.report, self._lifecycle.phase, self._shadows, version=self._version
+        )
         return web.json_response(found, headers={"Cache-Control": "no-store"})
 
     def _unready(self) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -29,16 +31,20 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
 from injector.metrics import Answered, Outcome
+from injector.revisions.weights import sampled, workload_key
 from injector.webhook.path import parse_path
+from injector.webhook.shadow import Admission
 from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from injector.injection.difference import Outcome as Injection
     from injector.injection.result import Skipped
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry, Resolved
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.shadow import Shadows
 
 _log = logging.getLogger(__name__)
 
@@ -73,12 +79,13 @@ class Refusal(Exception):  # noqa: N818 -- not an error of the injector: an answ
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back, and what is counted."""
+    """What goes back, what is counted, and what a shadow is to look at afterwards."""
 
     body: bytes
     outcome: Outcome
     reason: str = ""
     resolved: Resolved | None = None
+    shadowed: Admission | None = None
 
 
 class InjectHandler:
@@ -90,11 +97,13 @@ class InjectHandler:
         metrics: Metrics,
         lifecycle: Lifecycle,
         *,
+        shadows: Shadows | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._lifecycle = lifecycle
+        self._shadows = shadows
         self._clock = clock
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -108,7 +117,11 @@ class InjectHandler:
             self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
             return self._closing(_refused(refusal))
         self._metrics.answered(_counted(answer, watch))
-        return self._closing(web.Response(body=answer.body, content_type=JSON))
+        response = self._closing(web.Response(body=answer.body, content_type=JSON))
+        if answer.shadowed is not None and self._shadows is not None:
+            await _sent(response, request)
+            self._shadows.offer(answer.shadowed)
+        return response
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
         """Return the answer to the review in ``body``.
@@ -124,17 +137,22 @@ class InjectHandler:
             return _failed(error.broken, error, None)
         watch.lap("decode")
         resolved: Resolved | None = None
+        envs: Mapping[str, str] = {}
         try:
             path = parse_path(raw_path)
-            resolved = self._registry.snapshot.resolve(path.name)
-            facts = RequestFacts(review.namespace, path.envs, resolved.revision.namespaces.get(review.namespace))
+            envs = path.envs
+            workload = partial(workload_key, review.object, review.namespace)
+            resolved = self._registry.snapshot.resolve(path.name, workload)
+            facts = RequestFacts(review.namespace, envs, resolved.revision.namespaces.get(review.namespace))
             result = inject_pod(resolved.revision, review.object, facts)
             watch.lap("inject")
             answer = _answered(review, result, resolved)
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
-            return _failed(review, error, resolved)
-        return answer
+            failed = _failed(review, error, resolved)
+            return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
+        shadowed = _shadowed(review, envs, resolved, result, len(body))
+        return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
     async def _read(self, request: web.Request) -> bytes:
         """Return the body of a request that can be a review.
@@ -172,6 +190,27 @@ def _answered(review: admission.Request, result: Injected | Skipped, resolved: R
         return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
     response = admission.allowed(review, warnings=result.warnings)
     return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
+
+
+def _shadowed(
+    review: admission.Request, envs: Mapping[str, str], resolved: Resolved | None, outcome: Injection, size: int
+) -> Admission | None:
+    """Return what the shadow of the tag that was asked for is to try, if it has one and this request is of its sample."""
+    if resolved is None or resolved.candidate is None or resolved.tag is None:
+        return None
+    candidate = resolved.candidate.revision
+    if candidate is resolved.revision or not sampled(review.uid, resolved.candidate.sample):
+        return None
+    facts = RequestFacts(review.namespace, envs, candidate.namespaces.get(review.namespace))
+    return Admission(resolved.tag, resolved.revision, candidate, review.object, facts, outcome, size)
+
+
+async def _sent(response: web.Response, request: web.Request) -> None:
+    """Send a response now, not when the handler returns."""
+    # Whose connection is gone: aiohttp finds out again, and ends it, when it gets the response.
+    with suppress(ConnectionError):
+        await response.prepare(request)
+        await response.write_eof()
 
 
 def _failed(review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None) -> Answer:

@@ -20,6 +20,7 @@ from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.shadow import Shadows
 
 if TYPE_CHECKING:
     import ssl
@@ -71,21 +72,24 @@ async def serve(listeners: Listeners, services: Services, *, started: Callable[[
     """
     lifecycle = Lifecycle()
     stop = _stop_signals()
+    shadows = Shadows(services.metrics)
     operations = Operations(
         registry=services.registry,
         loader=services.loader,
         metrics=services.metrics,
         lifecycle=lifecycle,
         version=services.version,
+        shadows=shadows,
     )
-    webhook = _runner(webhook_app(InjectHandler(services.registry, services.metrics, lifecycle)))
+    webhook = _runner(webhook_app(InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows)))
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
         port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
         lifecycle.enter(Phase.SERVING)
         started(port, ops_port)
-        await stop.get()
+        async with shadows.working():
+            await stop.get()
         await _drain(lifecycle, stop, listeners.shutdown_delay)
     finally:
         lifecycle.enter(Phase.CLOSING)

@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from injector.revisions.reload import LoadReport, RevisionState
     from injector.revisions.tags import Tag
     from injector.webhook.lifecycle import Phase
+    from injector.webhook.shadow import Shadows
 
 
-def status(snapshot: Snapshot, report: LoadReport, phase: Phase, *, version: str) -> dict[str, Any]:
+def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadows, *, version: str) -> dict[str, Any]:
     """Return the state of the injector as JSON data."""
     return {
         "version": version,
         "phase": phase.value,
         "default": snapshot.default,
         "revisions": [_revision(state) for state in report.revisions.values()],
-        "tags": [_tag(tag) for _, tag in sorted(snapshot.tags.items())],
+        "tags": [_tag(tag) | {"shadow": _shadow(tag, snapshot, shadows)} for _, tag in sorted(snapshot.tags.items())],
+        "shadowDropped": shadows.dropped,
         "tagErrors": [str(error) for error in report.tag_errors],
     }
 
@@ -48,7 +50,14 @@ def _revision(state: RevisionState) -> dict[str, Any]:
 
 
 def _tag(tag: Tag) -> dict[str, Any]:
-    return {"name": tag.name, "revision": tag.revision, "weights": dict(tag.weights)}
+    return {"name": tag.name, "revision": tag.revision, "weights": dict(tag.weights), "salt": tag.salt or tag.name}
+
+
+def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | None:
+    if tag.shadow is None:
+        return None
+    tally = shadows.tally(tag.name, snapshot.revisions[tag.shadow.revision])
+    return {"revision": tag.shadow.revision, "sample": tag.shadow.sample, **tally.shown()}
 
 
 def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     """Three revisions, a tag, and two workloads, one of which asks for the label's strict reading."""
     for name, version, config in (
         ("1-24", "1.24.6", CONFIG),
-        ("1-30", "1.30.1", CONFIG),
+        ("1-30", "1.30.1", f"injectedAnnotations: {{a: b}}\n{CONFIG}"),
         ("off", "1.30.1", CONFIG.replace("enabled", "disabled")),
     ):
         (tmp_path / "revisions" / name).mkdir(parents=True)
@@ -69,6 +69,14 @@ def test_it_shows_what_differs_and_ends_with_1(folder: Path) -> None:
         "\n"
         "2 of 2 workloads differ between prod (revision 1-24, Istio 1.24) and 1-30 (Istio 1.30)\n"
     )
+
+
+def test_revisions_that_differ_in_their_names_alone_do_not_differ(folder: Path) -> None:
+    for name in ("1-24", "1-30"):
+        (folder / "revisions" / name / "config").write_text(CONFIG)
+        (folder / "revisions" / name / "values").write_text(VALUES)
+
+    assert diff(folder, "1-24", "1-30", "-o", "unified").stdout == ""
 
 
 def test_without_a_difference_it_ends_with_0(folder: Path) -> None:

@@ -7,12 +7,13 @@ from injector.errors import ConfigError, UsageError
 from injector.injection.trace import Trace
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
+from injector.revisions.weights import chosen
 from tests.revisions.fakes import make_raw
 
 STATE = SourceState(
     (make_raw("1-24"), make_raw("1-30")),
     {"broken": ConfigError("it has no `config`")},
-    parse_tags("default: 1-24\nprod: {1-24: 90, 1-30: 10}\ngone: 1-99"),
+    parse_tags("default: 1-24\nprod: {1-24: 0, 1-30: 10}\nhalf: {1-24: 50, 1-30: 50}\ngone: 1-99"),
 )
 NO_TAGS = SourceState((make_raw("stable"), make_raw("canary")), default="stable")
 INJECT = "sidecar.istio.io/inject"
@@ -39,7 +40,7 @@ def ends(asked: Asked, given: Labels, state: SourceState = STATE) -> Trace:
     ("namespace", "pod", "revision", "tag"),
     [
         ({REV: "1-30"}, {}, "1-30", None),
-        ({REV: "prod"}, {}, "1-24", "prod"),
+        ({REV: "prod"}, {}, "1-30", "prod"),
         ({"istio-injection": "enabled"}, {}, "1-24", "default"),
         ({}, {REV: "1-30"}, "1-30", None),
         ({}, {INJECT: "true"}, "1-24", "default"),
@@ -61,8 +62,28 @@ def test_the_webhook_is_named_with_the_labels_that_ask_for_it_and_those_that_do_
         "rev.namespace.sidecar-injector.istio.io of prod is called for the namespace's istio.io/rev=prod;"
         " the pod's istio.io/rev=1-30 does not count: the namespace's label decides"
     )
-    assert tag.detail == "prod is a tag of 1-24: 90, 1-30: 10; the largest weight is taken, 1-24"
+    assert tag.detail == "prod is a tag of 1-30"
     assert tag.source == "dir/tags.yaml"
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d", "e", "f"])
+def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -> None:
+    workload = ("shop", "Deployment", name)
+    tag = STATE.tags["half"]
+
+    found = routed(Asked(), Labels({REV: "half"}, {}, {}, workload))
+
+    assert found.raw.name == chosen(tag.weights, "half", workload)
+    assert found.steps[1].detail == (
+        f"half is a tag of 1-24: 50, 1-30: 50; shop/Deployment/{name} gets {found.raw.name}"
+    )
+
+
+def test_a_tag_that_names_what_is_not_there_is_refused() -> None:
+    trace = ends(Asked(), labels({REV: "gone"}))
+
+    assert (trace.outcome, trace.reason) == ("refused", "tag")
+    assert trace.steps[1].detail.startswith("tag `gone`: it names `1-99`, which is not served")
 
 
 def test_where_a_revision_is_the_default_by_no_name_it_still_gets_those_who_ask_for_it() -> None:
@@ -100,9 +121,8 @@ def test_a_path_without_a_name_is_the_default(state: SourceState, revision: str)
     assert routed(Asked("", "--path"), labels(), state).raw.name == revision
 
 
-@pytest.mark.parametrize("name", ["nope", "gone"])
-def test_a_path_to_nothing_is_refused(name: str) -> None:
-    trace = ends(Asked(name, "--path"), labels())
+def test_a_path_to_nothing_is_refused() -> None:
+    trace = ends(Asked("nope", "--path"), labels())
 
     assert (trace.outcome, trace.reason) == ("refused", "revision")
     assert [step.step for step in trace.steps] == ["webhook", "tag", "revision", "result"]

@@ -139,7 +139,8 @@ def _told(name: str) -> str:
     if all(isinstance(row.value, bool) for row in rows):
         having = [_minors(row) for row in rows if row.value]
         return ", ".join(having) or "none"
-    return "; ".join(f"{_minors(row)}: {_value(row.value)}" for row in rows)
+    before = [None, *(row.value for row in rows)]
+    return "; ".join(f"{_minors(row)}: {_value(row.value, old)}" for row, old in zip(rows, before, strict=False))
 
 
 def _minors(row: Row) -> str:
@@ -152,13 +153,17 @@ def _minors(row: Row) -> str:
     return f"{format_minor(row.first)} to {format_minor(row.last)}"
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, frozenset):
-        return ", ".join(f"`{each}`" for each in sorted(value)) or "none"
+def _value(value: Any, old: Any) -> str:
+    """A value by itself, or by what it adds to the one before and leaves out of it."""
     if isinstance(value, str):
         return f"`{value}`" if value else "nothing"
-    told = ((each.name, getattr(value, each.name)) for each in fields(value))
-    return ", ".join(f"{name} {one if not isinstance(one, bool) else str(one).lower()}" for name, one in told)
+    if isinstance(value, frozenset):
+        gone = "".join(f" less `{each}`" for each in sorted((old or frozenset()) - value))
+        more = ", ".join(f"`{each}`" for each in sorted(value - (old or frozenset())))
+        return f"{'and ' if old and more else ''}{more}{gone}".strip() or "none"
+    told = {each.name: getattr(value, each.name) for each in fields(value)}
+    new = {name: one for name, one in told.items() if old is None or getattr(old, name) != one}
+    return ", ".join(f"`{name}` {str(one).lower() if isinstance(one, bool) else one}" for name, one in new.items())
 
 
 def counted(passes: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:

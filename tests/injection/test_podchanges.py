@@ -215,5 +215,22 @@ def test_two_injections_are_compared() -> None:
     assert [change.kind for change in changes(INJECTED, other, GIVEN)] == ["image"]
 
 
+def test_that_each_pod_carries_the_name_of_its_revision_is_no_change() -> None:
+    old, new = (
+        Injected(
+            make_pod(
+                labels={"istio.io/rev": rev, "own": rev},
+                annotations={"istio.io/rev": rev, "sidecar.istio.io/status": json.dumps({"revision": rev})},
+            ),
+            [],
+            ("sidecar",),
+        )
+        for rev in ("1-24", "1-30")
+    )
+
+    assert changes(old, new, GIVEN, ("1-24", "1-30")) == (Change("metadata", "metadata.labels.own", "1-24", "1-30"),)
+    assert len(changes(old, new, GIVEN, ("1-24", "other"))) == 4
+
+
 def test_an_answer_in_a_word() -> None:
     assert [decision_of(each) for each in (INJECTED, SKIPPED, ERROR)] == ["injected", "skipped", "refused"]

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from injector.istio.behaviours import behaviours_of
 from injector.istio.config import parse_inject_config
 from injector.istio.infer import infer_minor
+from injector.istio.template import go_functions
 from injector.istio.values import parse_values
 
 SQUARE = "template: '[[ .Spec ]]'"
@@ -72,3 +74,35 @@ def test_a_tag_written_as_a_number_counts() -> None:
 
 def test_no_values_at_all_leave_it_to_the_shape() -> None:
     assert infer_minor(parse_inject_config(SQUARE), parse_values(None))[0] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected", "why"),
+    [
+        ("templates: {a: '', b: '{{ if .EstimatedConcurrency }}{{ end }}'}", (1, 17), "read .EstimatedConcurrency"),
+        ("templates: {a: '{{ .Values.EstimatedConcurrency }}'}", (1, 30), ""),
+        ("templates: {a: '{{- render .Values.x }}'}", (1, 13), "call render"),
+        ("template: '{{ render .Values.x }}'", (1, 8), "a single template"),
+        ("templates: {a: '{{ if gt .ProxyConfig.Concurrency.GetValue 0 }}{{ end }}'}", (1, 30), ""),
+        ("template: '{{ if gt .ProxyConfig.Concurrency 0 }}{{ end }}'", (1, 6), "compare .ProxyConfig.Concurrency"),
+        ("template: '[[ if gt .ProxyConfig.Concurrency 0 ]][[ end ]]'", (1, 1), ""),
+    ],
+)
+def test_what_later_minors_have_not_gives_an_end(config: str, expected: tuple[int, int], why: str) -> None:
+    minor, told = _infer(config, "")
+
+    assert minor == expected
+    assert why in told
+
+
+def test_a_tag_beyond_that_end_is_not_believed() -> None:
+    config = "templates: {a: '{{ .EstimatedConcurrency }}'}"
+
+    assert (_infer(config, "1.14.6")[0], _infer(config, "1.20.8")[0]) == ((1, 14), (1, 17))
+
+
+def test_the_ends_are_those_of_the_behaviours_and_functions() -> None:
+    assert "EstimatedConcurrency" in behaviours_of((1, 17)).template_fields
+    assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
+    assert "render" in go_functions((1, 13), {}, with_sprig=False)
+    assert "render" not in go_functions((1, 14), {}, with_sprig=False)

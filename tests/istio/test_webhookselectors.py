@@ -16,10 +16,10 @@ AUTO = "istio-injection"
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
 
 
-def by_prefix(name: str, *, default: bool) -> dict[str, tuple[set[Requirement], set[Requirement]]]:
+def by_prefix(name: str) -> dict[str, tuple[set[Requirement], set[Requirement]]]:
     return {
         webhook.name: (set(webhook.namespace.requirements), set(webhook.object.requirements))
-        for webhook in webhooks_of(name, default=default)
+        for webhook in webhooks_of(name)
     }
 
 
@@ -28,18 +28,18 @@ def requirements(raw: dict[str, Any]) -> set[Requirement]:
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "default"),
+    ("file", "name"),
     [
-        ("revision-1-24.yaml", "1-24", False),
-        ("revision-1-30.yaml", "1-30", False),
-        ("revision-default.yaml", "default", True),
-        ("tag-prod.yaml", "prod", False),
-        ("tag-canary.yaml", "canary", False),
-        ("tag-default.yaml", "default", True),
+        ("revision-1-24.yaml", "1-24"),
+        ("revision-1-30.yaml", "1-30"),
+        ("revision-default.yaml", "default"),
+        ("tag-prod.yaml", "prod"),
+        ("tag-canary.yaml", "canary"),
+        ("tag-default.yaml", "default"),
     ],
 )
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not beside the project")
-def test_the_selectors_are_those_that_istio_generates(file: str, name: str, default: bool) -> None:
+def test_the_selectors_are_those_that_istio_generates(file: str, name: str) -> None:
     documents = yaml.safe_load_all((CORPUS / file).read_text())
     # A tag's file also switches off the webhooks that it takes the place of.
     first = next(document for document in documents if document and document["kind"] == "MutatingWebhookConfiguration")
@@ -48,7 +48,7 @@ def test_the_selectors_are_those_that_istio_generates(file: str, name: str, defa
         for each in first["webhooks"]
     }
 
-    assert by_prefix(name, default=default) == generated
+    assert by_prefix(name) == generated
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_selectors_are_those_that_istio_generates(file: str, name: str, defa
     ],
 )
 def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], prefix: str, name: str) -> None:
-    found = called(NAMES, "default", namespace, pod)
+    found = called(NAMES, namespace, pod)
 
     assert [(each.name, each.webhook.name) for each in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
 
@@ -85,14 +85,14 @@ def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], p
     ],
 )
 def test_no_webhook_is_called_and_the_reason_is_said(namespace: dict[str, str], pod: dict[str, str], says: str) -> None:
-    assert called(NAMES, "default", namespace, pod) == ()
-    assert says in why_none(namespace, pod, NAMES, "default")
+    assert called(NAMES, namespace, pod) == ()
+    assert says in why_none(namespace, pod, NAMES)
 
 
 @pytest.mark.parametrize(("namespace", "pod"), [({AUTO: "enabled"}, {}), ({}, {INJECT: "true"})])
 def test_without_a_default_nobody_answers_those_who_ask_for_it(namespace: dict[str, str], pod: dict[str, str]) -> None:
-    assert called(("1-24",), None, namespace, pod) == ()
-    assert "asks for the default revision, and there is none" in why_none(namespace, pod, ("1-24",), None)
+    assert called(("1-24",), namespace, pod) == ()
+    assert "asks for the default revision, and there is none" in why_none(namespace, pod, ("1-24",))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_labels_that_others_take_the_place_of_are_named(
 
 
 def test_what_a_webhook_wants_is_said_as_text() -> None:
-    webhook = webhooks_of("default", default=True)[3]
+    webhook = webhooks_of("default")[3]
 
     assert webhook.unmet({AUTO: "x", REV: "y"}, {REV: "z"}) == (
         "namespace: istio-injection does not exist",
@@ -124,10 +124,8 @@ def test_what_a_webhook_wants_is_said_as_text() -> None:
         "pod: sidecar.istio.io/inject in (true)",
         "pod: istio.io/rev does not exist",
     )
-    assert webhooks_of("a", default=False)[0].unmet({REV: "a"}, {INJECT: "false"}) == (
-        "pod: sidecar.istio.io/inject not in (false)",
-    )
+    assert webhooks_of("a")[0].unmet({REV: "a"}, {INJECT: "false"}) == ("pod: sidecar.istio.io/inject not in (false)",)
 
 
 def test_the_labels_that_ask_for_a_webhook_are_named() -> None:
-    assert webhooks_of("a", default=False)[1].asked_by({}, {REV: "a"}) == ("the pod's istio.io/rev=a",)
+    assert webhooks_of("a")[1].asked_by({}, {REV: "a"}) == ("the pod's istio.io/rev=a",)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from injector.errors import UnknownRevisionError
@@ -10,6 +12,12 @@ from tests.revisions.fakes import fake_revision
 
 def snapshot(*names: str, tags: str = "", default: str | None = None) -> Snapshot:
     return snapshot_of([fake_revision(name) for name in names], parse_tags(tags), default=default)
+
+
+def chosen(found: Snapshot, tag: str) -> list[str]:
+    """The revisions that a tag leads forty workloads to."""
+    workloads = [("shop", "Deployment", f"web-{number}") for number in range(40)]
+    return [found.resolve(tag, partial(tuple, workload)).revision.name for workload in workloads]
 
 
 def test_a_revision_is_found_by_its_name() -> None:
@@ -24,7 +32,40 @@ def test_a_tag_leads_to_its_revision_and_is_named() -> None:
     assert (resolved.revision.name, resolved.tag) == ("a", "prod")
 
 
-def test_a_weighted_tag_leads_to_its_heaviest_revision() -> None:
+def test_a_weighted_tag_leads_each_workload_to_one_of_its_revisions() -> None:
+    found = snapshot("a", "b", tags="canary: {a: 50, b: 50}")
+
+    assert set(chosen(found, "canary")) == {"a", "b"}
+    assert chosen(found, "canary") == chosen(snapshot("b", "a", tags="canary: {b: 50, a: 50}"), "canary")
+
+
+def test_the_salt_is_the_tags_name_unless_it_is_said() -> None:
+    tags = "one: {a: 1, b: 1}\ntwo: {weights: {a: 1, b: 1}, salt: one}\nthree: {a: 1, b: 1}"
+    found = snapshot("a", "b", tags=tags)
+
+    assert chosen(found, "one") == chosen(found, "two")
+    assert chosen(found, "one") != chosen(found, "three")
+
+
+@pytest.mark.parametrize("tags", ["prod: a", "prod: {a: 9, b: 0}"])
+def test_nobody_asks_for_the_workload_where_there_is_nothing_to_choose(tags: str) -> None:
+    def never() -> tuple[str, ...]:
+        raise AssertionError
+
+    assert snapshot("a", "b", tags=tags).resolve("prod", never).revision.name == "a"
+    assert snapshot("a", "b", tags=tags).resolve("a", never).revision.name == "a"
+
+
+def test_a_tag_with_a_shadow_names_the_candidate() -> None:
+    found = snapshot("a", "b", tags="prod: {revision: a, shadow: {revision: b, sample: 25}}")
+
+    candidate = found.resolve("prod").candidate
+    assert candidate is not None
+    assert (candidate.revision.name, candidate.sample) == ("b", 25)
+    assert found.resolve("a").candidate is None
+
+
+def test_a_weighted_tag_without_a_workload_leads_to_its_heaviest_revision() -> None:
     assert snapshot("a", "b", tags="canary: {a: 90, b: 10}").resolve("canary").revision.name == "a"
 
 

@@ -4,9 +4,10 @@ import base64
 import io
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from aiohttp import ClientError, web
 
 from injector.errors import (
     AnnotationError,
@@ -19,15 +20,24 @@ from injector.errors import (
     TemplateRenderError,
     UnknownRevisionError,
 )
-from injector.injection.result import Injected, Skipped
-from injector.webhook.app import MAX_BODY
-from injector.webhook.inject import reason_of
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.revisions.registry import snapshot_of
+from injector.revisions.tags import parse_tags
+from injector.revisions.weights import sampled
+from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.inject import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.shadow import Admission
 from tests.factories import UID, make_pod, make_review
-from tests.webhook.conftest import PATCH, REQUESTS, Client, Core
+from tests.revisions.fakes import fake_revision
+from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
+    from injector.webhook.shadow import Shadows
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
@@ -83,6 +93,24 @@ async def test_the_path_chooses_the_revision_and_adds_to_the_proxys_environment(
     ((name, pod, facts),) = core.asked
     assert (name, pod["metadata"]["name"]) == (revision, "hello")
     assert (facts.namespace, dict(facts.proxy_envs), facts.namespace_meta) == ("shop", envs, None)
+
+
+async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
+    client: Client, core: Core, registry: Registry
+) -> None:
+    revisions = [fake_revision("1-24"), fake_revision("1-30")]
+    registry.swap(snapshot_of(revisions, parse_tags("prod: {1-24: 50, 1-30: 50}")))
+
+    for name in ("web", "cart", "pay", "mail"):
+        for pod_hash in ("5d9f", "7c4b"):
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-{pod_hash}", "controller": True}
+            pod = make_pod(labels={"pod-template-hash": pod_hash})
+            pod["metadata"] |= {"generateName": f"{name}-{pod_hash}-", "ownerReferences": [owner]}
+            await answer_of(client, "/inject/prod", make_review(pod, namespace="shop"))
+
+    chosen = [revision for revision, _, _ in core.asked]
+    assert chosen[::2] == chosen[1::2]
+    assert set(chosen) == {"1-24", "1-30"}
 
 
 @pytest.mark.parametrize(
@@ -298,3 +326,106 @@ async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplo
 )
 def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> None:
     assert reason_of(error) == reason
+
+
+class Taken(list[Admission]):
+    """Stands in for the shadows: keeps what it is offered."""
+
+    offer = list.append
+
+
+@pytest.fixture
+def taken() -> Taken:
+    """What the shadows were offered."""
+    return Taken()
+
+
+@pytest.fixture
+async def shadowed(
+    aiohttp_client: ClientFactory,
+    core: Core,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    taken: Taken,
+) -> Client:
+    """A client of an injector whose tags have shadows."""
+    del core
+    tags = (
+        "prod: {revision: 1-24, shadow: {revision: 1-30}}\n"
+        "none: {revision: 1-24, shadow: {revision: 1-30, sample: 0}}\n"
+        "half: {revision: 1-24, shadow: {revision: 1-30, sample: 50}}\n"
+        "done: {revision: 1-30, shadow: {revision: 1-30}}"
+    )
+    registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], parse_tags(tags)))
+    shadows = cast("Shadows", taken)
+    return await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, shadows=shadows)))
+
+
+async def test_what_a_tag_answers_is_offered_to_its_shadow(shadowed: Client, core: Core, taken: Taken) -> None:
+    review = make_review(namespace="shop")
+
+    await answer_of(shadowed, "/inject/prod/net/n1", review)
+
+    (found,) = taken
+    assert (found.tag, found.served.name, found.candidate.name) == ("prod", "1-24", "1-30")
+    assert (found.pod, found.outcome) == (review["request"]["object"], core.answer)
+    assert found.facts == RequestFacts("shop", {"ISTIO_META_NETWORK": "n1"}, None)
+    assert found.size == len(json.dumps(review).encode())
+
+
+async def test_what_a_tag_denies_is_offered_too(shadowed: Client, core: Core, taken: Taken) -> None:
+    core.answer = TemplateRenderError("nil pointer")
+
+    await answer_of(shadowed, "/inject/prod")
+
+    assert [found.outcome for found in taken] == [core.answer]
+
+
+@pytest.mark.parametrize("path", ["/inject/1-24", "/inject/none", "/inject/done", "/inject/nope"])
+async def test_what_has_no_other_candidate_is_not_offered(shadowed: Client, taken: Taken, path: str) -> None:
+    await answer_of(shadowed, path)
+
+    assert taken == []
+
+
+async def test_a_sample_is_chosen_by_the_uid_of_the_request(shadowed: Client, taken: Taken) -> None:
+    for _ in range(2):
+        for number in range(20):
+            await answer_of(shadowed, "/inject/half", make_review(uid=f"uid-{number}"))
+
+    assert 2 * 4 <= len(taken) <= 2 * 16
+    assert len(taken) == 2 * sum(sampled(f"uid-{number}", 50) for number in range(20))
+
+
+async def test_the_shadow_is_offered_an_admission_only_once_its_answer_is_sent(
+    shadowed: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    sending = web.Response.write_eof
+
+    async def sent(self: web.Response, data: bytes = b"") -> None:
+        await sending(self, data)
+        steps.append("sent")
+
+    monkeypatch.setattr(web.Response, "write_eof", sent)
+    monkeypatch.setattr(Taken, "offer", lambda *_: steps.append("offered"))
+
+    await answer_of(shadowed, "/inject/prod")
+
+    assert steps[:2] == ["sent", "offered"]
+
+
+async def test_a_caller_that_is_gone_costs_no_error(
+    shadowed: Client, taken: Taken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(self: web.Response, request: web.Request) -> None:
+        del self, request
+        raise ConnectionResetError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(web.Response, "prepare", gone)
+        with pytest.raises(ClientError):
+            await shadowed.post("/inject/prod", json=make_review())
+
+    assert len(taken) == 1

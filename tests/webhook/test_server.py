@@ -14,10 +14,14 @@ import aiohttp
 import pytest
 
 from injector.errors import InjectorError
+from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport
+from injector.revisions.tags import parse_tags
+from injector.webhook import shadow
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls import server_context
 from tests.factories import UID, make_review
+from tests.revisions.fakes import fake_revision
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
@@ -114,6 +118,27 @@ async def test_while_it_drains_it_is_unready_and_still_injects(services: Service
             assert (status, answer.status, answer.headers["Connection"]) == (503, 200, "close")
         # A second signal cuts the delay short.
         await server.end()
+
+
+async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
+    services: Services, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "inject_pod", core)
+    tags = parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}")
+    services.registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], tags))
+
+    async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
+        async with session.post(server.url("/inject/prod"), json=make_review()) as answer:
+            assert answer.status == 200
+        requests: dict[str, int] = {}
+        async with asyncio.timeout(LIMIT):
+            while not requests:
+                async with session.get(server.ops("/status.json")) as found:
+                    requests = (await found.json())["tags"][0]["shadow"]["requests"]
+        await server.end()
+
+    assert (requests, [revision for revision, _, _ in core.asked]) == ({"same": 1}, ["1-24", "1-30"])
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "shadow"] == []
 
 
 async def test_a_compressed_body_is_refused_and_never_inflated(services: Services) -> None:

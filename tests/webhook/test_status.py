@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from injector.errors import ConfigError
+from injector.injection.difference import Difference
+from injector.injection.result import RequestFacts, Skipped
 from injector.metrics import RevisionRow
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
+from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status import revision_rows, status
 from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from injector.metrics import Metrics
 
 GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
 KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
@@ -17,10 +24,10 @@ BROKEN = RevisionState("c", None, ConfigError("is missing"))
 REPORT = LoadReport({"a": GOOD, "b": KEPT, "c": BROKEN}, (ConfigError("leads nowhere", where="tag `x`"),))
 
 
-def test_the_status_says_what_is_served_and_what_is_wrong() -> None:
+def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> None:
     snapshot = snapshot_of([fake_revision("a"), fake_revision("b")], parse_tags("prod: {a: 9, b: 1}\ndefault: b"))
 
-    found = status(snapshot, REPORT, Phase.SERVING, version="1.2.3")
+    found = status(snapshot, REPORT, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
     assert json.loads(json.dumps(found)) == found
     assert (found["version"], found["phase"], found["default"]) == ("1.2.3", "serving", "default")
@@ -44,10 +51,39 @@ def test_the_status_says_what_is_served_and_what_is_wrong() -> None:
         "loadedAt": 12.5,
     }
     assert found["tags"] == [
-        {"name": "default", "revision": "b", "weights": {"b": 1}},
-        {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}},
+        {"name": "default", "revision": "b", "weights": {"b": 1}, "salt": "default", "shadow": None},
+        {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}, "salt": "prod", "shadow": None},
     ]
     assert found["tagErrors"] == ["tag `x`: leads nowhere"]
+
+
+def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
+    tags = parse_tags("prod: {weights: {a: 9, b: 1}, salt: x, shadow: {revision: b, sample: 25}}")
+    shadows = Shadows(metrics)
+    admission = Admission("prod", fake_revision("a"), fake_revision("b"), {}, RequestFacts(), Skipped("x", "x"), 1)
+    shadows._count(admission, [Difference("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
+
+    found = status(
+        snapshot_of([fake_revision("a"), fake_revision("b")], tags), REPORT, Phase.SERVING, shadows, version="1.2.3"
+    )
+
+    assert found["tags"] == [
+        {
+            "name": "prod",
+            "revision": "a",
+            "weights": {"a": 9, "b": 1},
+            "salt": "x",
+            "shadow": {
+                "revision": "b",
+                "sample": 25,
+                "requests": {"different": 1},
+                "differences": {"env": 1},
+                "last": [{"kind": "env", "path": "spec.containers[app].env[A].value"}],
+            },
+        }
+    ]
+    assert found["shadowDropped"] == 0
+    assert "s3cr3t" not in json.dumps(found)
 
 
 def test_the_metrics_get_the_same_revisions() -> None:

@@ -1,0 +1,210 @@
+"""MutatingWebhookConfigurations as Istio installs them, sent to the injector's own Service.
+
+Follows Istio 1.30.3: manifests/charts/istio-control/istio-discovery/templates/mutatingwebhook.yaml and revision-tags-mwc.yaml, and
+istioctl/pkg/tag/generate.go. Labels and selectors are Istio's to the letter, so that istioctl finds and lists what is written here;
+the path is ``/inject/<revision or tag>``, which is how one process serves them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_NAME: Final = "default"
+"""The revision, and the tag, that also serves ``istio-injection=enabled``."""
+ISTIO_NAMESPACE: Final = "istio-system"
+REVISION_LABEL: Final = "istio.io/rev"
+TAG_LABEL: Final = "istio.io/tag"
+FAILURE_POLICIES: Final = ("Fail", "Ignore")
+REINVOCATION_POLICIES: Final = ("Never", "IfNeeded")
+TIMEOUTS: Final = range(1, 31)
+"""The seconds that the API server takes as a webhook's timeout (k8s.io/kubernetes, admissionregistration/validation)."""
+
+_SUFFIX: Final = "sidecar-injector.istio.io"
+_OWN: Final = "{name}"
+_ENABLEMENT: Final = "istio-injection"
+_INJECT: Final = "sidecar.istio.io/inject"
+_NO_ENABLEMENT: Final = (_ENABLEMENT, "DoesNotExist", ())
+_NO_REVISION: Final = (REVISION_LABEL, "DoesNotExist", ())
+_OWN_REVISION: Final = (REVISION_LABEL, "In", (_OWN,))
+_NOT_REFUSED: Final = (_INJECT, "NotIn", ("false",))
+_SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "local-path-storage")
+# What matches nothing (istioctl/pkg/util/common.go, NeverMatch).
+_NEVER: Final = {"matchLabels": {"istio.io/deactivated": "never-match"}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One webhook of a configuration: which namespaces and which pods it is for."""
+
+    prefix: str
+    namespaces: tuple[tuple[str, str, tuple[str, ...]], ...]
+    pods: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+
+_EVERY: Final = (
+    _Case("rev.namespace.", (_OWN_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED,)),
+    _Case("rev.object.", (_NO_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED, _OWN_REVISION)),
+)
+_DEFAULT: Final = (
+    _Case("namespace.", ((_ENABLEMENT, "In", ("enabled",)),), (_NOT_REFUSED,)),
+    _Case("object.", (_NO_ENABLEMENT, _NO_REVISION), ((_INJECT, "In", ("true",)), _NO_REVISION)),
+)
+_AUTO: Final = (
+    _Case(
+        "auto.",
+        (_NO_ENABLEMENT, _NO_REVISION, ("kubernetes.io/metadata.name", "NotIn", _SYSTEM_NAMESPACES)),
+        ((_INJECT, "DoesNotExist", ()), _NO_REVISION),
+    ),
+)
+
+# The labels of the chart as istioctl and the operator render it: of every configuration, and of a revision's alone.
+_LABELS: Final = {
+    "app": "sidecar-injector",
+    "app.kubernetes.io/instance": "istio",
+    "app.kubernetes.io/managed-by": "Helm",
+    "app.kubernetes.io/name": "istiod",
+    "app.kubernetes.io/part-of": "istio",
+    "app.kubernetes.io/version": "1.0.0",
+    "helm.sh/chart": "istiod-1.0.0",
+    "release": "istio",
+}
+_INSTALLED: Final = {"install.operator.istio.io/owning-resource": "unknown", "operator.istio.io/component": "Pilot"}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server reaches the injector: a Service, or a URL where there is one.
+
+    ``url`` may end before the path, after ``/inject``, or after ``/inject/<name>``: a request for ``name`` always goes to
+    ``/inject/<name>`` below it.
+    """
+
+    service: str = "injector"
+    namespace: str = "injector-system"
+    port: int = 443
+    url: str | None = None
+
+    def client_config(self, name: str) -> dict[str, Any]:
+        """Return the ``clientConfig`` of the webhooks of a revision or tag, without the caBundle."""
+        if self.url is not None:
+            return {"url": _with_path(self.url, name)}
+        service = {"name": self.service, "namespace": self.namespace, "path": f"/inject/{name}", "port": self.port}
+        return {"service": service}
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """What configurations have in common; the defaults are Istio's.
+
+    Args:
+        endpoint: where the API server reaches the injector.
+        ca_bundle: the certificates that it trusts, PEM in base64; None where another fills them in.
+        failure_policy: ``Fail`` or ``Ignore``.
+        timeout: in seconds; None leaves it to the API server, which waits 10.
+        reinvocation_policy: ``Never`` or ``IfNeeded``.
+        istio_namespace: Istio's own; one other than ``istio-system`` becomes a part of the names.
+        auto_inject: whether the default also injects namespaces and pods that carry no label at all.
+    """
+
+    endpoint: Endpoint = field(default_factory=Endpoint)
+    ca_bundle: str | None = None
+    failure_policy: str = "Fail"
+    timeout: int | None = None
+    reinvocation_policy: str = "Never"
+    istio_namespace: str = ISTIO_NAMESPACE
+    auto_inject: bool = False
+
+
+def revision_webhook(revision: str, options: WebhookOptions) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration of a revision; ``default`` also serves ``istio-injection``."""
+    name = "istio-sidecar-injector" if revision == DEFAULT_NAME else f"istio-sidecar-injector-{revision}"
+    labels = {**_LABELS, **_INSTALLED, REVISION_LABEL: revision}
+    return _configuration({"name": _in_namespace(name, options), "labels": labels}, revision, options)
+
+
+def tag_webhook(
+    tag: str,
+    revision: str,
+    options: WebhookOptions,
+    *,
+    webhook_name: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration of a tag; ``default`` also serves ``istio-injection``.
+
+    Args:
+        tag: the tag.
+        revision: the revision that it leads to, for the label ``istio.io/rev``.
+        options: the rest.
+        webhook_name: the object's name, where it is not Istio's own.
+        annotations: those of the revision's configuration in the cluster, which istioctl copies.
+    """
+    name = webhook_name or _in_namespace(f"istio-revision-tag-{tag}", options)
+    metadata: dict[str, Any] = {"name": name, "labels": {**_LABELS, REVISION_LABEL: revision, TAG_LABEL: tag}}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return _configuration(metadata, tag, options)
+
+
+def deactivated(configuration: dict[str, Any]) -> dict[str, Any]:
+    """Return it with selectors that match nothing.
+
+    Istio does so to the revision ``default`` when a tag takes over that name: both would inject the same pods.
+    """
+    never = {"namespaceSelector": _NEVER, "objectSelector": _NEVER}
+    return {**configuration, "webhooks": [{**webhook, **never} for webhook in configuration["webhooks"]]}
+
+
+def _configuration(metadata: dict[str, Any], name: str, options: WebhookOptions) -> dict[str, Any]:
+    cases: tuple[_Case, ...] = _EVERY
+    if name == DEFAULT_NAME:
+        cases += _DEFAULT + (_AUTO if options.auto_inject else ())
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": metadata,
+        "webhooks": [_webhook(case, name, options) for case in cases],
+    }
+
+
+def _webhook(case: _Case, name: str, options: WebhookOptions) -> dict[str, Any]:
+    client = options.endpoint.client_config(name)
+    if options.ca_bundle is not None:
+        client["caBundle"] = options.ca_bundle
+    webhook = {
+        "name": case.prefix + _SUFFIX,
+        "clientConfig": client,
+        "sideEffects": "None",
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        "failurePolicy": options.failure_policy,
+        "reinvocationPolicy": options.reinvocation_policy,
+        "admissionReviewVersions": ["v1"],
+        "namespaceSelector": _selector(case.namespaces, name),
+        "objectSelector": _selector(case.pods, name),
+    }
+    return webhook if options.timeout is None else {**webhook, "timeoutSeconds": options.timeout}
+
+
+def _selector(expressions: tuple[tuple[str, str, tuple[str, ...]], ...], name: str) -> dict[str, Any]:
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": operator}
+            | ({"values": [name if value is _OWN else value for value in values]} if values else {})
+            for key, operator, values in expressions
+        ]
+    }
+
+
+def _in_namespace(name: str, options: WebhookOptions) -> str:
+    return name if options.istio_namespace == ISTIO_NAMESPACE else f"{name}-{options.istio_namespace}"
+
+
+def _with_path(url: str, name: str) -> str:
+    parts = urlsplit(url)
+    below = parts.path.rstrip("/").removesuffix(f"/inject/{name}").removesuffix("/inject")
+    return urlunsplit(parts._replace(path=f"{below}/inject/{name}"))

@@ -1,0 +1,290 @@
+"""Tags where they are kept: read, checked, written.
+
+The checks and their texts are istioctl's (istioctl/pkg/tag, 1.30.3) and the same wherever the tags are kept: a ``TagStore`` only
+reads and writes. ``DirectoryTags`` keeps them in ``tags.yaml`` of a directory of revisions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from injector.errors import ConfigError, DataError, TagError
+from injector.istio.webhooks import REVISION_LABEL
+from injector.kube.serial import dump_yaml, load_yaml
+from injector.kube.yamledit import with_entry, without_entry
+from injector.revisions.directory import TAGS_FILE, DirectorySource, read_text
+from injector.revisions.files import replace_file
+from injector.revisions.source import is_label
+from injector.revisions.tags import DEFAULT_TAG, Tag, parse_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from injector.revisions.source import RawRevision
+
+T = TypeVar("T")
+
+_NAMES_IN_MESSAGE: Final = 20
+# istioctl's words for what stands for a revision or a tag, kept for whoever looks for its texts.
+_OBJECTS: Final = "MutatingWebhookConfiguration or Service"
+
+
+@dataclass(frozen=True, slots=True)
+class TagState:
+    """What a store holds at one moment.
+
+    Args:
+        tags: by name, in the store's order.
+        revisions: the revisions that a tag may name.
+        broken: by name, revisions that are there and cannot be used, and why.
+        namespaces: by the value of their label ``istio.io/rev``, the namespaces that are known to carry it.
+    """
+
+    tags: Mapping[str, Tag]
+    revisions: tuple[str, ...]
+    broken: Mapping[str, DataError] = field(default_factory=dict)
+    namespaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class TagStore(Protocol):
+    """Where tags are kept. It checks nothing: ``set_tag`` and ``remove_tag`` do, on what ``list`` says."""
+
+    def list(self) -> TagState:
+        """Return the tags, and what must be known to change them; raise an InjectorError where that fails."""
+
+    def set(self, tag: Tag) -> None:
+        """Write one tag, new or in place of the one of its name; raise an InjectorError where that fails."""
+
+    def remove(self, name: str) -> None:
+        """Remove one tag, if it is there; raise an InjectorError where that fails."""
+
+
+def set_tag(store: TagStore, tag: Tag, *, overwrite: bool = False) -> None:
+    """Write ``tag`` to the store; moved, it keeps its salt and its shadow, but one that now gets everything.
+
+    Raises:
+        TagError: ``check_tag`` refuses it.
+    """
+    state = store.list()
+    check_tag(state, tag, overwrite=overwrite)
+    store.set(_moved(state.tags.get(tag.name, tag), tag))
+
+
+def _moved(before: Tag, tag: Tag) -> Tag:
+    shadow = tag.shadow or before.shadow
+    if shadow is not None and tag.sole and shadow.revision == tag.revision:
+        shadow = None
+    return replace(tag, salt=tag.salt or before.salt, shadow=shadow)
+
+
+def check_tag(state: TagState, tag: Tag, *, overwrite: bool = False) -> None:
+    """Check that ``tag`` can be made, in istioctl's order.
+
+    Raises:
+        TagError: it would hide a revision of its name, leads to a revision that is not there, or is there already and
+            ``overwrite`` is false.
+    """
+    if tag.name != DEFAULT_TAG and (tag.name in state.revisions or tag.name in state.broken):
+        raise TagError(
+            f'cannot create revision tag "{tag.name}": found existing control plane revision with same name',
+            hint="choose another name: requests for that revision could not reach it",
+        )
+    for name in tag.targets:
+        find_revision(state, name, doing="cannot modify tag")
+    if tag.name in state.tags and not overwrite:
+        now = shown_target(state.tags[tag.name])
+        raise TagError(
+            f'revision tag "{tag.name}" already exists, and --overwrite is false',
+            hint=f"it leads to {now}; add --overwrite to move it",
+        )
+
+
+def remove_tag(store: TagStore, name: str) -> None:
+    """Remove a tag from the store.
+
+    Raises:
+        TagError: there is none of that name.
+    """
+    find_tag(store.list(), name, doing=f'cannot remove tag "{name}"')
+    store.remove(name)
+
+
+def find_tag(state: TagState, name: str, *, doing: str = "") -> Tag:
+    """Return the tag of that name; ``doing`` begins the text of the error.
+
+    Raises:
+        TagError: there is none; with the tags that there are.
+    """
+    if name not in state.tags:
+        shown = f"{doing}: cannot find {_OBJECTS} for tag" if doing else f'cannot find {_OBJECTS} for tag "{name}"'
+        raise TagError(
+            shown,
+            hint=_known("tags", state.tags),
+        )
+    return state.tags[name]
+
+
+def find_revision(state: TagState, name: str, *, doing: str = "") -> None:
+    """Check that a revision can be used; ``doing`` begins the text of the error.
+
+    Raises:
+        TagError: there is none of that name, with those that there are, or it cannot be read, with the reason.
+    """
+    what = f"{doing}: " if doing else ""
+    if name in state.broken:
+        raise TagError(f'{what}revision "{name}" cannot be read', hint=str(state.broken[name]))
+    if name not in state.revisions:
+        raise TagError(
+            f'{what}cannot find {_OBJECTS} with revision "{name}"',
+            hint=_known("revisions", state.revisions),
+        )
+
+
+def shown_target(tag: Tag) -> str:
+    """Return where a tag leads as one word: ``1-24``, or ``1-24=90,1-30=10``."""
+    return tag.revision if len(tag.weights) == 1 else ",".join(f"{name}={weight}" for name, weight in tag.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryTags:
+    """The tags of a directory of revisions, kept in its ``tags.yaml``.
+
+    Each change is one atomic rename and leaves the other entries as they stand: order, comments, layout. Changes by
+    several processes wait for each other.
+    """
+
+    path: Path
+
+    def list(self) -> TagState:
+        """Return the tags and the revisions.
+
+        Raises:
+            DataError: the directory or ``tags.yaml`` cannot be read.
+        """
+        found = DirectorySource(self.path).read()
+        if found.tags_error is not None:
+            raise found.tags_error
+        names = tuple(raw.name for raw in found.revisions)
+        return TagState(found.tags, names, found.failures, _namespaces(found.revisions))
+
+    def set(self, tag: Tag) -> None:
+        """Write one tag.
+
+        Raises:
+            ConfigError: ``tags.yaml`` cannot be read or written.
+        """
+        self._change(lambda text: with_entry(text, tag.name, _entry(tag)), tag.name, tag)
+
+    def remove(self, name: str) -> None:
+        """Remove one tag, if it is there.
+
+        Raises:
+            ConfigError: ``tags.yaml`` cannot be read or written.
+        """
+        self._change(lambda text: without_entry(text, name), name, None)
+
+    def _change(self, edit: Callable[[str], str | None], name: str, tag: Tag | None) -> None:
+        # A link stays one: the file that it leads to is replaced.
+        path = (self.path / TAGS_FILE).resolve()
+        try:
+            with _alone(self.path):
+                text = read_text(path) or ""
+                before = parse_tags(text, where=str(path))
+                after = _with(before, name, tag)
+                if after != before:
+                    edited = edit(text)
+                    kept = edited if edited is not None and _meaning(edited) == list(after.values()) else None
+                    replace_file(path, _anew(text, name, tag) if kept is None else kept)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot be written: {error.strerror}",
+                where=str(path),
+                hint="run it where the folder can be written; a mounted ConfigMap is changed in the cluster",
+            ) from error
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system gives back with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _with(entries: Mapping[str, T], name: str, entry: T | None) -> dict[str, T]:
+    if entry is not None:
+        return {**entries, name: entry}
+    return {other: kept for other, kept in entries.items() if other != name}
+
+
+def _anew(text: str, name: str, tag: Tag | None) -> str:
+    """Return ``text`` with one entry changed and its layout lost, but for the comment that it begins with.
+
+    The others are written from what ``text`` holds, not from what was understood of it, so that none loses a key.
+    """
+    head = "".join(takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
+    others = {other: _flow(value) for other, value in (load_yaml(text) or {}).items()}
+    entries = _with(others, name, None if tag is None else _entry(tag))
+    return head + "".join(f"{_flow(key)}: {entry}\n" for key, entry in entries.items())
+
+
+def _meaning(text: str) -> list[Tag] | None:
+    try:
+        return list(parse_tags(text).values())
+    except DataError:
+        return None
+
+
+def _entry(tag: Tag) -> str:
+    plain = len(tag.weights) == 1 and tag.weights[0][1] == 1
+    if not tag.salt and tag.shadow is None:
+        return _flow(tag.revision if plain else dict(tag.weights))
+    entry: dict[str, Any] = {"revision": tag.revision} if plain else {"weights": dict(tag.weights)}
+    if tag.salt:
+        entry["salt"] = tag.salt
+    if tag.shadow is not None:
+        entry["shadow"] = {"revision": tag.shadow.revision, "sample": tag.shadow.sample}
+    return _flow(entry)
+
+
+def _flow(value: Any) -> str:
+    """Return JSON data as YAML of one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_flow(key)}: {_flow(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, str) and not is_label(value):
+        return json.dumps(value, ensure_ascii=False)
+    return dump_yaml(value).rstrip("\n")
+
+
+def _known(kind: str, names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - _NAMES_IN_MESSAGE} more" if len(known) > _NAMES_IN_MESSAGE else ""
+    return f"known {kind} are {', '.join(known[:_NAMES_IN_MESSAGE])}{more}" if known else f"there are no {kind}"
+
+
+def _namespaces(revisions: Iterable[RawRevision]) -> dict[str, tuple[str, ...]]:
+    """Return the namespaces that ``revision.yaml`` of any revision labels, by the revision or tag that they name."""
+    found: dict[str, set[str]] = {}
+    for raw in revisions:
+        for namespace, facts in _mapping(raw.settings.get("namespaces")).items():
+            label = _mapping(_mapping(facts).get("labels")).get(REVISION_LABEL)
+            if isinstance(label, str):
+                found.setdefault(label, set()).add(namespace)
+    return {label: tuple(sorted(names)) for label, names in found.items()}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping: whether it should have been one is for ``revision verify`` to say."""
+    return value if isinstance(value, dict) else {}

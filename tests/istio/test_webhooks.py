@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.kube.serial import dump_json
+
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+REVISIONS = ("default", "1-24", "1-30")
+TAGS = {
+    "tag-prod": ("prod", "1-24", {}, {}),
+    "tag-canary": ("canary", "1-30", {}, {}),
+    "tag-default": ("default", "1-24", {}, {}),
+    "tag-default-auto": ("default", "1-30", {"auto_inject": True}, {}),
+    "tag-odd-webhook-name": ("odd", "1-24", {}, {"webhook_name": "my-hook"}),
+}
+"""File, tag, revision, options, and the further arguments: what istioctl was told, as the corpus's README has it."""
+
+
+def golden(name: str) -> dict[str, Any]:
+    """The MutatingWebhookConfiguration of a file of the corpus; a tag's other objects are istiod's own."""
+    if not CORPUS.is_dir():
+        pytest.skip("../shared/corpus is not beside the project")
+    documents = [document for document in yaml.safe_load_all((CORPUS / f"{name}.yaml").read_text()) if document]
+    found: dict[str, Any] = next(item for item in documents if item["kind"] == "MutatingWebhookConfiguration")
+    return found
+
+
+def at_istiod(revision: str, **options: Any) -> WebhookOptions:
+    """Options with the Service that Istio's own webhooks name."""
+    service = "istiod" if revision == "default" else f"istiod-{revision}"
+    return WebhookOptions(endpoint=Endpoint(service, "istio-system"), **options)
+
+
+def on_istios_path(configuration: dict[str, Any], name: str) -> dict[str, Any]:
+    """The configuration with the one thing changed that is ours: ``/inject/<name>`` is ``/inject``."""
+    for webhook in configuration["webhooks"]:
+        assert webhook["clientConfig"]["service"]["path"] == f"/inject/{name}"
+        webhook["clientConfig"]["service"]["path"] = "/inject"
+    return configuration
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_revision_has_istios_webhooks(revision: str) -> None:
+    expected = golden(f"revision-{revision}")
+
+    assert on_istios_path(revision_webhook(revision, at_istiod(revision)), revision) == expected
+
+
+@pytest.mark.parametrize("file", TAGS)
+def test_a_tag_has_istios_webhooks(file: str) -> None:
+    tag, revision, options, arguments = TAGS[file]
+    expected = golden(file)
+    applied = golden(f"revision-{revision}")
+    applied["metadata"]["annotations"] = {}
+    # istioctl copies the annotations of the revision's configuration, which kubectl had applied when this was recorded.
+    annotations = {LAST_APPLIED: f"{json.dumps(applied, separators=(',', ':'), sort_keys=True)}\n"}
+
+    built = tag_webhook(tag, revision, at_istiod(revision, **options), annotations=annotations, **arguments)
+
+    assert on_istios_path(built, tag) == expected
+
+
+def test_a_tag_of_a_revision_without_annotations_has_none() -> None:
+    assert "annotations" not in tag_webhook("prod", "1-24", WebhookOptions())["metadata"]
+
+
+def test_what_is_said_of_a_webhook_is_in_each_of_them() -> None:
+    options = WebhookOptions(
+        endpoint=Endpoint("our", "ours", 8443),
+        ca_bundle="Q0E=",
+        failure_policy="Ignore",
+        timeout=5,
+        reinvocation_policy="IfNeeded",
+        auto_inject=True,
+    )
+
+    webhooks = revision_webhook("default", options)["webhooks"]
+
+    assert [webhook["name"].split(".sidecar")[0] for webhook in webhooks] == [
+        "rev.namespace", "rev.object", "namespace", "object", "auto",
+    ]  # fmt: skip
+    for webhook in webhooks:
+        assert webhook["clientConfig"] == {
+            "service": {"name": "our", "namespace": "ours", "path": "/inject/default", "port": 8443},
+            "caBundle": "Q0E=",
+        }
+        assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["reinvocationPolicy"]) == (
+            "Ignore", 5, "IfNeeded",
+        )  # fmt: skip
+
+
+def test_only_the_default_takes_namespaces_without_labels() -> None:
+    options = WebhookOptions(auto_inject=True)
+
+    assert len(revision_webhook("1-24", options)["webhooks"]) == 2
+    assert len(tag_webhook("prod", "1-24", options)["webhooks"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://injector.example", "https://injector.example/inject/prod"),
+        ("https://injector.example:9443/", "https://injector.example:9443/inject/prod"),
+        ("https://injector.example/inject", "https://injector.example/inject/prod"),
+        ("https://injector.example/inject/", "https://injector.example/inject/prod"),
+        ("https://injector.example/inject/prod", "https://injector.example/inject/prod"),
+        ("https://injector.example/behind/a/proxy", "https://injector.example/behind/a/proxy/inject/prod"),
+    ],
+)
+def test_a_url_ends_in_the_path_of_the_name(url: str, expected: str) -> None:
+    assert Endpoint(url=url).client_config("prod") == {"url": expected}
+
+
+def test_another_istio_namespace_is_a_part_of_the_names() -> None:
+    options = WebhookOptions(istio_namespace="mesh")
+
+    assert [
+        configuration["metadata"]["name"]
+        for configuration in (
+            revision_webhook("default", options),
+            revision_webhook("1-24", options),
+            tag_webhook("prod", "1-24", options),
+            tag_webhook("prod", "1-24", options, webhook_name="my-hook"),
+        )
+    ] == ["istio-sidecar-injector-mesh", "istio-sidecar-injector-1-24-mesh", "istio-revision-tag-prod-mesh", "my-hook"]
+
+
+def test_what_is_deactivated_matches_nothing_and_keeps_the_rest() -> None:
+    configuration = revision_webhook("default", WebhookOptions())
+    before = dump_json(configuration)
+
+    webhooks = deactivated(configuration)["webhooks"]
+
+    never = {"matchLabels": {"istio.io/deactivated": "never-match"}}
+    assert all(webhook["namespaceSelector"] == webhook["objectSelector"] == never for webhook in webhooks)
+    assert [webhook["name"] for webhook in webhooks] == [webhook["name"] for webhook in configuration["webhooks"]]
+    assert dump_json(configuration) == before

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from injector.errors import ConfigError, TagError
+from injector.revisions import tagstore
+from injector.revisions.tags import Shadow, Tag, parse_tags
+from injector.revisions.tagstore import (
+    DirectoryTags,
+    TagState,
+    TagStore,
+    check_tag,
+    find_revision,
+    find_tag,
+    remove_tag,
+    set_tag,
+    shown_target,
+)
+from tests.revisions.fakes import CONFIG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROD = Tag("prod", (("1-24", 1),))
+CANARY = Tag("canary", (("1-24", 90), ("1-30", 10)))
+STATE = TagState({"prod": PROD}, ("1-24", "1-30"), {"bad": ConfigError("no config", where="bad")})
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two revisions, a folder that is none, and a tag with a comment."""
+    for name in ("1-24", "1-30"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config").write_text(CONFIG)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "tags.yaml").write_text("prod: 1-24  # ours\n")
+    return tmp_path
+
+
+class Memory:
+    """A store that is no directory: what checks tags must not care."""
+
+    def __init__(self, state: TagState) -> None:
+        self.state = state
+        self.written: list[Tag | str] = []
+
+    def list(self) -> TagState:
+        return self.state
+
+    def set(self, tag: Tag) -> None:
+        self.written.append(tag)
+
+    def remove(self, name: str) -> None:
+        self.written.append(name)
+
+
+def test_any_store_will_do() -> None:
+    memory = Memory(STATE)
+    store: TagStore = memory
+
+    set_tag(store, CANARY)
+    set_tag(store, PROD, overwrite=True)
+    remove_tag(store, "prod")
+
+    assert memory.written == [CANARY, PROD, "prod"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "overwrite", "says"),
+    [
+        (PROD, False, 'revision tag "prod" already exists, and --overwrite is false; it leads to 1-24'),
+        (
+            Tag("new", (("nope", 1),)),
+            True,
+            'cannot find MutatingWebhookConfiguration or Service with revision "nope"; known revisions are 1-24, 1-30',
+        ),
+        (Tag("new", (("1-24", 1), ("nope", 0))), False, 'with revision "nope"'),
+        (Tag("new", (("bad", 1),)), True, 'revision "bad" cannot be read; bad: no config'),
+        (
+            Tag("1-24", (("1-30", 1),)),
+            True,
+            'cannot create revision tag "1-24": found existing control plane revision with same name',
+        ),
+        (Tag("bad", (("1-30", 1),)), True, 'cannot create revision tag "bad"'),
+    ],
+)
+def test_what_istioctl_refuses_is_refused_in_its_words(tag: Tag, overwrite: bool, says: str) -> None:
+    memory = Memory(STATE)
+
+    with pytest.raises(TagError) as caught:
+        set_tag(memory, tag, overwrite=overwrite)
+
+    assert says in str(caught.value)
+    assert memory.written == []
+
+
+def test_the_default_tag_may_have_the_name_of_a_revision() -> None:
+    check_tag(TagState({}, ("default", "1-24")), Tag("default", (("1-24", 1),)))
+
+
+def test_a_tag_that_is_not_there_is_not_removed() -> None:
+    memory = Memory(STATE)
+
+    with pytest.raises(TagError, match=r'^cannot remove tag "x": cannot find .* for tag; known tags are prod$'):
+        remove_tag(memory, "x")
+
+    assert memory.written == []
+
+
+def test_what_is_looked_for_is_found_or_the_rest_is_named() -> None:
+    assert find_tag(STATE, "prod") == PROD
+    find_revision(STATE, "1-24")
+
+    with pytest.raises(TagError, match=r'for tag "x"; known tags are prod$'):
+        find_tag(STATE, "x")
+    with pytest.raises(TagError, match=r'with revision "x"; there are no revisions$'):
+        find_revision(TagState({}, ()), "x")
+    with pytest.raises(TagError, match=r"r-19 and 5 more$"):
+        find_revision(TagState({}, tuple(f"r-{number:02}" for number in range(25))), "x")
+
+
+def test_where_a_tag_leads_is_one_word() -> None:
+    assert (shown_target(PROD), shown_target(CANARY)) == ("1-24", "1-24=90,1-30=10")
+
+
+def test_a_directory_says_what_is_in_it(directory: Path) -> None:
+    (directory / "1-24" / "revision.yaml").write_text(
+        "namespaces: {shop: {labels: {istio.io/rev: prod}}, bank: {labels: {istio.io/rev: prod}}, odd: 1, none: {}}\n"
+    )
+    (directory / "1-30" / "revision.yaml").write_text("namespaces: [wrong]\n")
+
+    state = DirectoryTags(directory).list()
+
+    assert state.tags == {"prod": PROD}
+    assert state.revisions == ("1-24", "1-30")
+    assert list(state.broken) == ["bad"]
+    assert state.namespaces == {"prod": ("bank", "shop")}
+
+
+def test_a_directory_whose_tags_cannot_be_read_says_so_and_is_left_alone(directory: Path) -> None:
+    (directory / "tags.yaml").write_text("prod: [\n")
+    store = DirectoryTags(directory)
+
+    for change in (store.list, lambda: store.set(CANARY), lambda: store.remove("prod")):
+        with pytest.raises(Exception, match=r"tags\.yaml"):
+            change()
+    assert (directory / "tags.yaml").read_text() == "prod: [\n"
+
+
+def test_a_tag_is_set_and_removed_beside_the_others(directory: Path) -> None:
+    store, file = DirectoryTags(directory), directory / "tags.yaml"
+
+    store.set(CANARY)
+    assert file.read_text() == "prod: 1-24  # ours\ncanary: {1-24: 90, 1-30: 10}\n"
+    store.set(Tag("prod", (("1-30", 1),)))
+    assert file.read_text() == "prod: 1-30  # ours\ncanary: {1-24: 90, 1-30: 10}\n"
+    store.remove("prod")
+    assert file.read_text() == "canary: {1-24: 90, 1-30: 10}\n"
+    store.remove("canary")
+    assert (file.read_text(), store.list().tags) == ("", {})
+
+
+def test_the_first_tag_makes_the_file(directory: Path) -> None:
+    (directory / "tags.yaml").unlink()
+
+    DirectoryTags(directory).set(PROD)
+
+    assert (directory / "tags.yaml").read_text() == "prod: 1-24\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{prod: 1-24, blue: {1-24: 1, 1-30: 2}}\n",
+        "prod: &both {1-24: 1, 1-30: 2}\nblue: *both\n",
+        "prod: 1-24\nprod: 1-30\nblue: 1-24\n...\n",
+        '{"prod": "1-24", "blue": "1-30"}',
+    ],
+)
+def test_a_layout_that_cannot_be_kept_costs_the_layout_and_no_tag(directory: Path, text: str) -> None:
+    file, store = directory / "tags.yaml", DirectoryTags(directory)
+    file.write_text(text)
+    blue = parse_tags(text)["blue"]
+
+    store.set(Tag("prod", (("1-30", 3), ("1-24", 4))))
+    assert parse_tags(file.read_text()) == {"prod": Tag("prod", (("1-30", 3), ("1-24", 4))), "blue": blue}
+    store.remove("prod")
+    assert parse_tags(file.read_text()) == {"blue": blue}
+
+
+def test_the_comment_at_the_head_of_such_a_layout_is_kept(directory: Path) -> None:
+    (directory / "tags.yaml").write_text("# ours\n# not yours\n{prod: 1-24, blue: 1-24}\n")
+
+    DirectoryTags(directory).remove("blue")
+
+    assert (directory / "tags.yaml").read_text() == "# ours\n# not yours\nprod: 1-24\n"
+
+
+def test_a_file_written_anew_keeps_what_is_not_a_tags_own(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"prod": PROD, "blue": PROD}
+    monkeypatch.setattr(tagstore, "parse_tags", lambda *_, **__: known)
+    (directory / "tags.yaml").write_text("{prod: 1-24, blue: {revision: 1-24, salt: 'a, b: {', more: [1, yes, ~]}}\n")
+
+    DirectoryTags(directory).set(Tag("prod", (("1-30", 1),)))
+
+    assert (directory / "tags.yaml").read_text() == (
+        'prod: 1-30\nblue: {revision: 1-24, salt: "a, b: {", more: [1, true, null]}\n'
+    )
+
+
+def test_names_that_read_as_numbers_stay_names(directory: Path) -> None:
+    tag = Tag("1", (("2", 3), ("on", 1)))
+
+    DirectoryTags(directory).set(tag)
+    DirectoryTags(directory).set(Tag("on", (("1e3", 1),)))
+
+    assert parse_tags((directory / "tags.yaml").read_text()) == {
+        "prod": PROD,
+        "1": tag,
+        "on": Tag("on", (("1e3", 1),)),
+    }
+
+
+def test_what_changes_nothing_writes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tagstore, "replace_file", lambda *_: pytest.fail("it was written"))
+
+    DirectoryTags(directory).set(PROD)
+    DirectoryTags(directory).remove("nope")
+
+
+def test_a_link_stays_one(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    target = tmp_path_factory.mktemp("elsewhere") / "tags.yaml"
+    (directory / "tags.yaml").rename(target)
+    (directory / "tags.yaml").symlink_to(target)
+
+    DirectoryTags(directory).set(CANARY)
+
+    assert (directory / "tags.yaml").is_symlink()
+    assert parse_tags(target.read_text()) == {"prod": PROD, "canary": CANARY}
+
+
+def test_changes_at_once_all_last(directory: Path) -> None:
+    tags = [Tag(f"t-{number}", (("1-24", 1),)) for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(DirectoryTags(directory).set, tags))
+
+    assert set(DirectoryTags(directory).list().tags) == {"prod", *(tag.name for tag in tags)}
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(30, os.strerror(30))
+
+    monkeypatch.setattr(tagstore, "replace_file", fails)
+
+    with pytest.raises(ConfigError, match=r"tags\.yaml: cannot be written: Read-only file system; run it where"):
+        DirectoryTags(directory).set(CANARY)
+
+
+def test_a_tag_that_moves_keeps_its_salt_and_its_shadow(directory: Path) -> None:
+    store = DirectoryTags(directory)
+    (directory / "tags.yaml").write_text("prod: {revision: 1-24, salt: spring, shadow: {revision: 1-30, sample: 25}}\n")
+
+    set_tag(store, Tag("prod", (("1-24", 90), ("1-30", 10))), overwrite=True)
+
+    assert store.list().tags["prod"] == Tag("prod", (("1-24", 90), ("1-30", 10)), "spring", Shadow("1-30", 25))
+
+
+def test_a_shadow_ends_where_its_candidate_gets_everything(directory: Path) -> None:
+    store = DirectoryTags(directory)
+    (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
+
+    set_tag(store, Tag("prod", (("1-30", 1),)), overwrite=True)
+
+    assert (directory / "tags.yaml").read_text() == "prod: 1-30\n"

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import TemplateRenderError
+from injector.injection.difference import KINDS, Difference
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.webhook import shadow
+from injector.webhook.shadow import (
+    KEPT_PLACES,
+    MAX_WAITING,
+    MAX_WAITING_BYTES,
+    REST,
+    Admission,
+    Shadows,
+    Tally,
+    differences_of,
+)
+from tests.factories import make_container, make_pod
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import CollectorRegistry
+
+    from injector.injection.difference import Outcome
+    from injector.metrics import Metrics
+    from tests.webhook.conftest import Core
+
+SECRET = "s3cr3t-value"  # noqa: S105 -- what must not be shown
+LIMIT = 20.0
+SERVED = Injected(make_pod(), [], ())
+CANDIDATE = fake_revision("1-30")
+
+
+def admission(outcome: Outcome = SERVED, *, tag: str = "prod", size: int = 1, **candidate: Any) -> Admission:
+    """One admission through a tag whose shadow tries 1-30."""
+    tried = fake_revision("1-30", **candidate)
+    return Admission(tag, fake_revision("1-24"), tried, make_pod(), RequestFacts("shop"), outcome, size)
+
+
+def injected(**fields: Any) -> Injected:
+    """What a candidate makes of the pod, where it sets these fields of the container."""
+    return Injected(make_pod(containers=[make_container(**fields)]), [], ())
+
+
+@dataclass
+class Clock:
+    """Time that passes when it is read, and pauses that end when a test says so."""
+
+    rests: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.5
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        self.rests.put_nowait(seconds)
+        await self.go_on.wait()
+
+    async def worked(self, times: int = 1) -> list[float]:
+        """Wait until so many admissions were looked at, and return the rests after each."""
+        async with asyncio.timeout(LIMIT):
+            return [await self.rests.get() for _ in range(times)]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock whose pauses end at once."""
+    clock = Clock()
+    clock.go_on.set()
+    return clock
+
+
+@pytest.fixture
+def shadows(metrics: Metrics, clock: Clock) -> Shadows:
+    """Shadows that never really sleep."""
+    return Shadows(metrics, clock=clock, pause=clock.pause)
+
+
+@pytest.fixture
+def core(core: Core, monkeypatch: pytest.MonkeyPatch) -> Core:
+    """The core that candidates inject with."""
+    monkeypatch.setattr(shadow, "inject_pod", core)
+    core.answer = SERVED
+    return core
+
+
+def counted(collector: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return collector.get_sample_value(f"injector_shadow_{name}_total", labels)
+
+
+@pytest.mark.parametrize(
+    ("served", "tried", "outcome", "kinds"),
+    [
+        (SERVED, SERVED, "same", []),
+        (SERVED, injected(image="a:2", env=[{"name": "A"}, {"name": "B"}]), "different", ["env", "image"]),
+        (SERVED, Skipped("policy", "no"), "different", ["decision"]),
+        (SERVED, TemplateRenderError("nil", where="sidecar:3"), "error", ["error"]),
+        (SERVED, KeyError(SECRET), "error", ["error"]),
+        (TemplateRenderError("nil"), SERVED, "error", ["error"]),
+        (Skipped("label", "no"), Skipped("policy", "no"), "same", []),
+    ],
+)
+async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
+    core: Core,
+    shadows: Shadows,
+    clock: Clock,
+    collector: CollectorRegistry,
+    served: Outcome,
+    tried: Injected | Skipped | Exception,
+    outcome: str,
+    kinds: list[str],
+) -> None:
+    core.answer = tried
+
+    async with shadows.working():
+        shadows.offer(admission(served))
+        await clock.worked()
+
+    asked = {"tag": "prod", "revision": "1-30"}
+    assert counted(collector, "requests", **asked, outcome=outcome) == 1
+    seen = [kind for kind in KINDS if counted(collector, "differences", **asked, kind=kind)]
+    assert sorted(seen) == kinds
+    assert shadows.tally("prod", CANDIDATE).outcomes == Counter({outcome: 1})
+
+
+async def test_the_candidate_gets_the_pod_and_the_facts_of_the_request(
+    core: Core, shadows: Shadows, clock: Clock
+) -> None:
+    async with shadows.working():
+        shadows.offer(admission())
+        await clock.worked()
+
+    assert core.asked == [("1-30", make_pod(), RequestFacts("shop"))]
+
+
+async def test_it_rests_in_proportion_to_its_work(core: Core, shadows: Shadows, clock: Clock) -> None:
+    del core
+    async with shadows.working():
+        shadows.offer(admission())
+        shadows.offer(admission())
+
+        assert await clock.worked(2) == [0.5 * REST, 0.5 * REST]
+
+
+async def test_what_comes_while_too_many_wait_is_dropped_and_counted(
+    core: Core, shadows: Shadows, clock: Clock, collector: CollectorRegistry
+) -> None:
+    del core
+    clock.go_on.clear()
+    async with shadows.working():
+        shadows.offer(admission())
+        await clock.worked()
+        for _ in range(MAX_WAITING + 2):
+            shadows.offer(admission())
+
+        assert (shadows.dropped, counted(collector, "dropped")) == (2, 2)
+        clock.go_on.set()
+        await clock.worked(MAX_WAITING)
+
+    assert shadows.tally("prod", CANDIDATE).outcomes["same"] == MAX_WAITING + 1
+
+
+async def test_what_waits_may_only_hold_so_many_bytes(core: Core, shadows: Shadows, clock: Clock) -> None:
+    del core
+    clock.go_on.clear()
+    async with shadows.working():
+        shadows.offer(admission())
+        await clock.worked()
+        shadows.offer(admission(size=MAX_WAITING_BYTES + 1))
+        shadows.offer(admission())
+        assert shadows.dropped == 1
+
+        clock.go_on.set()
+        await clock.worked()
+        shadows.offer(admission(size=MAX_WAITING_BYTES))
+        await clock.worked()
+
+    assert shadows.dropped == 1
+
+
+async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, shadows: Shadows) -> None:
+    shadows.offer(admission())
+    async with shadows.working():
+        pass
+    shadows.offer(admission())
+
+    assert (core.asked, shadows.dropped, shadows._waiting.qsize()) == ([], 0, 0)
+
+
+async def test_the_worker_ends_with_its_block(shadows: Shadows) -> None:
+    async with shadows.working():
+        assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "shadow"] == ["shadow"]
+
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "shadow"] == []
+
+
+async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_at(
+    core: Core,
+    shadows: Shadows,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    del core
+    with monkeypatch.context() as patched:
+        patched.setattr(shadow, "outcome_differences", broken())
+        async with shadows.working():
+            shadows.offer(admission())
+            shadows.offer(admission())
+            await clock.worked(2)
+
+    assert shadows.tally("prod", CANDIDATE).outcomes == Counter({"error": 1, "same": 1})
+    assert "shadow: cannot compare: tag=prod error=RecursionError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def broken() -> Any:
+    """A comparison that fails once."""
+    answers: Iterator[Exception | list[Difference]] = iter([RecursionError(SECRET), []])
+
+    def compare(*_: Any) -> list[Difference]:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return compare
+
+
+async def test_a_candidate_that_was_loaded_anew_starts_from_nothing(core: Core, shadows: Shadows, clock: Clock) -> None:
+    del core
+    async with shadows.working():
+        shadows.offer(admission(fingerprint="old"))
+        shadows.offer(admission(fingerprint="new"))
+        await clock.worked(2)
+
+    assert shadows.tally("prod", fake_revision("1-30", fingerprint="new")).outcomes == Counter({"same": 1})
+    assert shadows.tally("prod", fake_revision("1-30", fingerprint="old")).outcomes == Counter()
+    assert shadows.tally("other", fake_revision("1-30", fingerprint="new")).outcomes == Counter()
+
+
+def test_a_tally_shows_kinds_and_places_and_no_value_of_a_pod() -> None:
+    tally = Tally("1-30", "f00d")
+
+    tally.add([Difference("env", "spec.containers[app].env[A].value", SECRET, "b" + SECRET)])
+    tally.add([Difference("decision", "", "injected", "skipped: policy")])
+    tally.add([])
+
+    shown = tally.shown()
+    assert shown == {
+        "requests": {"different": 2, "same": 1},
+        "differences": {"decision": 1, "env": 1},
+        "last": [
+            {"kind": "decision", "path": "", "before": "injected", "after": "skipped: policy"},
+            {"kind": "env", "path": "spec.containers[app].env[A].value"},
+        ],
+    }
+    assert SECRET not in json.dumps(shown)
+    assert SECRET not in repr(tally)
+
+
+def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
+    tally = Tally("1-30", "f00d")
+
+    tally.add([Difference("security", "spec.hostNetwork", None, True)])
+    tally.add([Difference("env", f"env[{number}]" + "x" * 500) for number in range(9)])
+    tally.add([Difference("env", "env[7]" + "x" * 500)])
+
+    last = tally.shown()["last"]
+    assert [(each["kind"], each["path"][:6]) for each in last] == [
+        ("env", "env[7]"),
+        ("env", "env[8]"),
+        ("env", "env[6]"),
+        ("security", "spec.h"),
+    ]
+    assert len(last[:-1]) == KEPT_PLACES
+    assert max(len(each["path"]) for each in last) == 200
+
+
+def test_the_name_of_each_revision_is_no_difference(core: Core) -> None:
+    core.answer = Injected(make_pod(labels={"istio.io/rev": "1-30"}), [], ())
+    served = Injected(make_pod(labels={"istio.io/rev": "1-24"}), [], ())
+
+    assert differences_of(admission(served)) == []
