@@ -4,6 +4,7 @@ import pytest
 
 from injector.errors import (
     AnnotationError,
+    ClusterError,
     ConfigError,
     DataError,
     InjectorError,
@@ -71,3 +72,11 @@ def test_a_wrong_flag_is_no_bad_data() -> None:
 
 def test_a_revision_that_is_not_known_is_a_fault_of_the_review() -> None:
     assert issubclass(UnknownRevisionError, ReviewError)
+
+
+def test_an_api_server_that_is_away_is_neither_bad_data_nor_a_wrong_flag() -> None:
+    error = ClusterError("is away", where="https://a", hint="wait", reason="unreachable", status=503, retry_after=2.0)
+
+    assert not isinstance(error, DataError | UsageError)
+    assert (error.exit_code, str(error)) == (69, "https://a: is away; wait")
+    assert (error.reason, error.status, error.retry_after) == ("unreachable", 503, 2.0)

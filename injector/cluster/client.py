@@ -1,0 +1,308 @@
+"""The API server's client, on plain dicts; the only module that imports ``kubernetes_asyncio``.
+
+Of that library it takes what is tedious to get right, credentials and TLS, and none of its models or watches. A
+refused credential is read anew before the next request, so tokens and certificates that are renewed are picked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+from kubernetes_asyncio.client import ApiClient, Configuration
+from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+
+from injector.cluster.lines import LineCutter, LineTooLongError
+from injector.errors import ClusterError, ConfigError, DataError
+from injector.kube.serial import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from pathlib import Path
+
+    from injector.cluster.resources import Resource, Scope
+
+USER_AGENT: Final = "revision-injector"
+# The API server's own advice for large lists: pages keep memory and each answer small.
+PAGE_SIZE: Final = 500
+CONNECT_TIMEOUT: Final = 4.0
+REQUEST_TIMEOUT: Final = 30.0
+# The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch
+# that says nothing for longer than two of them has died without a word.
+IDLE_TIMEOUT: Final = 150.0
+# How much longer than asked for a watch may last before it counts as dead.
+WATCH_GRACE: Final = 30.0
+_MAX_MESSAGE: Final = 300
+_MAX_ERROR_BODY: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list; ``token`` asks for the next one and is empty on the last."""
+
+    items: tuple[dict[str, Any], ...]
+    resource_version: str
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    reason: str
+    what: str
+    hint: str
+
+
+_STATUS: Final[dict[int, _Answer]] = {
+    401: _Answer("unauthorized", "does not know the credentials", "renew the token or certificate"),
+    403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions of deploy/from-cluster"),
+    404: _Answer("missing", "has no such object or resource", "check the name and the API server's version"),
+    409: _Answer("conflict", "says that another one manages these fields", "settle who does"),
+    410: _Answer("gone", "no longer has that version", "list again"),
+    429: _Answer("throttled", "asks to wait", "wait"),
+}
+_OTHER: Final = {
+    4: _Answer("refused", "refuses it", "correct the request"),
+    5: _Answer("server", "failed", "look at its log"),
+}
+
+REASONS: Final = (
+    *(answer.reason for answer in (*_STATUS.values(), *_OTHER.values())),
+    *("unreachable", "idle", "cut", "garbage", "credentials"),
+)
+"""Every ``reason`` of an error from here."""
+
+
+class KubeClient:
+    """One API server, reached with a kubeconfig, or from inside a pod by its service account."""
+
+    def __init__(self, kubeconfig: Path | None = None) -> None:
+        self._kubeconfig = kubeconfig
+        self._api: ApiClient | None = None
+
+    async def open(self) -> None:
+        """Read the credentials now rather than with the first request.
+
+        Raises:
+            ConfigError: there are none, or they cannot be used.
+        """
+        await self._connected()
+
+    async def page(self, scope: Scope, *, token: str = "") -> Page:
+        """Return one page of the objects of ``scope``; ``token`` is that of the page before.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses.
+        """
+        query = [*_selector(scope), ("limit", str(PAGE_SIZE)), *([("continue", token)] if token else [])]
+        found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query)
+        metadata = found.get("metadata")
+        items = found.get("items")
+        if not isinstance(metadata, dict) or not isinstance(items, list | None):
+            raise _garbage(f"the list of {scope}")
+        return Page(tuple(items or ()), str(metadata.get("resourceVersion", "")), str(metadata.get("continue") or ""))
+
+    async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+        """Give what happens to the objects of ``scope`` after ``resource_version``, one line of JSON at a time.
+
+        It ends when the API server ends it, after ``seconds`` at the latest by its own clock.
+
+        Raises:
+            ClusterError: the API server cannot be reached, refuses, cuts the connection, or says nothing for too long.
+        """
+        query = [
+            *_selector(scope),
+            ("watch", "true"),
+            ("resourceVersion", resource_version),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", str(seconds)),
+        ]
+        limits = aiohttp.ClientTimeout(
+            total=seconds + WATCH_GRACE,
+            sock_connect=CONNECT_TIMEOUT,
+            sock_read=min(IDLE_TIMEOUT, seconds + WATCH_GRACE),
+        )
+        path, cutter = scope.resource.path(namespace=scope.namespace), LineCutter()
+        async with self._requested("GET", path, query, timeout=limits) as response:
+            async for piece in response.content.iter_any():
+                try:
+                    lines = cutter.feed(piece)
+                except LineTooLongError as error:
+                    raise _garbage(f"the watch of {scope}") from error
+                for line in lines:
+                    yield line
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        """Return one object.
+
+        Raises:
+            ClusterError: there is none, or the API server cannot be reached, or refuses.
+        """
+        return await self._json("GET", resource.path(namespace=namespace, name=name), [])
+
+    async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Bring the fields of ``manifest`` to what it says, by server-side apply, and return the object.
+
+        ``manager`` is the name that the API server notes for these fields. Fields that another one manages are a
+        conflict; nothing is taken by force.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses.
+        """
+        metadata = manifest["metadata"]
+        path = resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        return await self._json("PATCH", path, [("fieldManager", manager)], body)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        api, self._api = self._api, None
+        if api is not None:
+            await api.close()
+
+    async def _json(
+        self, method: str, path: str, query: list[tuple[str, str]], body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
+        async with self._requested(method, path, query, body=body, timeout=limits) as response:
+            text = await response.read()
+        try:
+            found = load_json(text)
+        except DataError as error:
+            raise _garbage(path) from error
+        if not isinstance(found, dict):
+            raise _garbage(path)
+        return found
+
+    @asynccontextmanager
+    async def _requested(
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, str]],
+        *,
+        body: Mapping[str, Any] | None = None,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        api = await self._connected()
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = "application/apply-patch+yaml"
+        where = f"{api.configuration.host}{path}"
+        try:
+            response: aiohttp.ClientResponse = await api.call_api(
+                path,
+                method,
+                query_params=query,
+                header_params=headers,
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout,
+            )
+            async with response:
+                await self._checked(response, where)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _broken(error, where) from error
+
+    async def _checked(self, response: aiohttp.ClientResponse, where: str) -> None:
+        status = response.status
+        if status < 400:  # noqa: PLR2004 -- HTTP's own border
+            return
+        message = _message(await response.content.read(_MAX_ERROR_BODY))
+        if status == 401:  # noqa: PLR2004 -- Unauthorized
+            await self.close()
+        answer = _STATUS.get(status) or _OTHER.get(status // 100) or _OTHER[5]
+        # What the API server says names accounts, objects and fields; of who it does not know it must not be repeated.
+        said = f": {message}" if message and status not in (401, 410, 429) else ""
+        raise ClusterError(
+            f"the API server {answer.what} (HTTP {status}){said}",
+            where=where,
+            hint=answer.hint,
+            reason=answer.reason,
+            status=status,
+            retry_after=_seconds(response.headers.get("Retry-After", "")),
+        )
+
+    async def _connected(self) -> ApiClient:
+        if self._api is None:
+            configuration = await _configuration(self._kubeconfig)
+            try:
+                self._api = ApiClient(configuration)
+            except (OSError, ValueError) as error:
+                raise _unusable(self._kubeconfig, error) from error
+            self._api.user_agent = USER_AGENT
+        return self._api
+
+
+async def _configuration(kubeconfig: Path | None) -> Configuration:
+    """Read the credentials; what the library says of a fault is left out, since it quotes the file."""
+    configuration = Configuration()
+    if kubeconfig is None:
+        try:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except (ConfigException, OSError) as error:
+            raise ConfigError(
+                "this is no pod with a service account's token",
+                where="--from-cluster",
+                hint="give --kubeconfig, or set automountServiceAccountToken: true",
+            ) from error
+        return configuration
+    try:
+        await asyncio.to_thread(kubeconfig.read_bytes)
+        await load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be read: {error.strerror}", where=str(kubeconfig), hint="correct --kubeconfig"
+        ) from error
+    except Exception as error:
+        raise _unusable(kubeconfig, error) from error
+    return configuration
+
+
+def _unusable(kubeconfig: Path | None, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"its credentials cannot be used ({type(error).__name__})",
+        where="--from-cluster" if kubeconfig is None else str(kubeconfig),
+        hint="try it with `kubectl --kubeconfig`",
+    )
+
+
+def _selector(scope: Scope) -> list[tuple[str, str]]:
+    return [("labelSelector", scope.labels)] if scope.labels else []
+
+
+def _broken(error: Exception, where: str) -> ClusterError:
+    """Return what a connection that failed comes to."""
+    if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+        return ClusterError("the API server said nothing for too long", where=where, hint="wait", reason="idle")
+    if isinstance(error, aiohttp.ClientPayloadError | ConnectionResetError | aiohttp.ServerDisconnectedError):
+        return ClusterError("the API server cut the connection", where=where, hint="wait", reason="cut")
+    detail = getattr(error, "strerror", None) or type(error).__name__
+    return ClusterError(
+        f"the API server cannot be reached: {detail}", where=where, hint="check the network", reason="unreachable"
+    )
+
+
+def _garbage(where: str) -> ClusterError:
+    return ClusterError(
+        "the API server's answer cannot be read", where=where, hint="look what is in between", reason="garbage"
+    )
+
+
+def _message(body: bytes) -> str:
+    """Return what a Status says, on one line."""
+    try:
+        found = load_json(body)
+    except DataError:
+        return ""
+    message = found.get("message") if isinstance(found, dict) else None
+    return " ".join(message.split())[:_MAX_MESSAGE] if isinstance(message, str) else ""
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a Retry-After; 0 where it has none, or a date."""
+    return float(text) if text.isascii() and text.isdigit() else 0.0

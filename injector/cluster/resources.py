@@ -1,0 +1,44 @@
+"""What is asked of the API server: resources, and which of their objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource of the API: its path and kind as Kubernetes spells them."""
+
+    api_version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    def path(self, *, namespace: str = "", name: str = "") -> str:
+        """Return the path of one object, or of all of them in a namespace or the cluster."""
+        root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
+        within = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")
+
+
+CONFIG_MAPS: Final = Resource("v1", "configmaps", "ConfigMap", namespaced=True)
+NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
+PODS: Final = Resource("v1", "pods", "Pod", namespaced=True)
+NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
+WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects: those of one namespace or of all, with the labels of a selector or any."""
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+
+    def __str__(self) -> str:
+        """Say what they are, for messages."""
+        return f"{self.resource.plural} in {self.namespace}" if self.namespace else self.resource.plural

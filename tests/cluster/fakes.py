@@ -1,0 +1,139 @@
+"""An API server that does what a test says, and a clock that runs only while everything waits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import selectors
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from injector.cluster.client import Page
+from injector.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine
+
+    from injector.cluster.resources import Scope
+
+T = TypeVar("T")
+
+
+class _Skipping(selectors.DefaultSelector):
+    """Waits for nothing: what would be waited for is added to the clock."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        if not ready and timeout is not None:
+            self.now += max(timeout, 0.0)
+        return ready
+
+
+class FakeTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to the next timer."""
+
+    def __init__(self) -> None:
+        self._skipping = _Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now
+
+
+def in_fake_time(test: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns, run with a clock that costs no time."""
+    with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
+        return runner.run(test)
+
+
+def item(name: str, version: int, namespace: str = "", **fields: Any) -> dict[str, Any]:
+    """An object as the API server gives it."""
+    metadata = {"name": name, "resourceVersion": str(version), **({"namespace": namespace} if namespace else {})}
+    return {"metadata": metadata, **fields}
+
+
+def line(kind: str, subject: dict[str, Any]) -> bytes:
+    """One line of a watch."""
+    return json.dumps({"type": kind, "object": subject}).encode()
+
+
+def bookmark(version: int) -> bytes:
+    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def status(code: int) -> bytes:
+    """The event by which an API server ends a watch."""
+    return line("ERROR", {"kind": "Status", "code": code})
+
+
+def failure(reason: str, *, retry_after: float = 0.0) -> ClusterError:
+    return ClusterError("x", reason=reason, retry_after=retry_after)
+
+
+Answer: TypeAlias = "Page | Exception"
+Told: TypeAlias = "bytes | Exception | float"
+"""What a watch does next: it says a line, breaks, or is silent for so many seconds."""
+
+
+@dataclass
+class FakeClient:
+    """Answers lists and watches in the order of its scripts; the last of each is repeated."""
+
+    pages: list[Answer]
+    watches: list[list[Told]] = field(default_factory=lambda: [[3600.0]])
+    asked: list[tuple[float, str]] = field(default_factory=list)
+    opened: int = 0
+    closed: int = 0
+
+    async def open(self) -> None:
+        self.opened += 1
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    async def page(self, scope: Scope, *, token: str = "") -> Page:
+        self._note(f"list {scope.resource.plural}" + (f" {token}" if token else ""))
+        answer = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+        del seconds
+        self._note(f"watch {scope.resource.plural} {resource_version}")
+        for told in self.watches.pop(0) if len(self.watches) > 1 else self.watches[0]:
+            if isinstance(told, Exception):
+                raise told
+            if isinstance(told, bytes):
+                yield told
+            else:
+                await asyncio.sleep(told)
+
+    def _note(self, what: str) -> None:
+        self.asked.append((asyncio.get_running_loop().time(), what))
+
+
+@dataclass
+class Observed:
+    """Remembers what it was told."""
+
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    synced: dict[str, bool] = field(default_factory=dict)
+
+    def watch_fault(self, resource: str, reason: str) -> None:
+        self.faults.append((resource, reason))
+
+    def watch_synced(self, resource: str, *, synced: bool) -> None:
+        self.synced[resource] = synced
+
+
+def page(*items: dict[str, Any], version: int = 10, more: str = "") -> Page:
+    """A page of a list; ``more`` is the token of the next."""
+    return Page(items, "" if more else str(version), more)
+
+
+def no_chance() -> Callable[[], float]:
+    """Chance that is none."""
+    return lambda: 0.0

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from injector.cluster import client as module
+from injector.cluster.client import REASONS, KubeClient, Page
+from injector.cluster.lines import LineCutter
+from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS, Scope
+from injector.errors import ClusterError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+CANARY = "canary-of-a-token"
+SCOPE = Scope(CONFIG_MAPS, "istio-system", "istio.io/rev")
+
+
+@dataclass
+class Api:
+    """An API server of this process: answers with `handler`, and remembers what it was asked."""
+
+    kubeconfig: Path
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    asked: list[tuple[str, str, dict[str, str], dict[str, str], bytes]] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        self.asked.append((request.method, request.path, query, dict(request.headers), await request.read()))
+        return await self.handler(request)
+
+    def points_at(self, server: str, token: str = CANARY) -> None:
+        """Write the kubeconfig."""
+        config = {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+        self.kubeconfig.write_text(json.dumps(config))
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    made = Api(tmp_path / "kubeconfig", lambda _: _json({}))
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", made.answer)
+    async with TestServer(app) as server:
+        made.points_at(str(server.make_url("")).rstrip("/"))
+        yield made
+
+
+@asynccontextmanager
+async def opened(api: Api) -> AsyncIterator[KubeClient]:
+    client = KubeClient(api.kubeconfig)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def _json(data: object, status: int = 200, **headers: str) -> web.Response:
+    return web.json_response(data, status=status, headers=headers)
+
+
+def streaming(*pieces: bytes, cut: bool = False, then: float = 0.0) -> Callable[[web.Request], Awaitable[Any]]:
+    """A handler that sends pieces, one by one."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+            await asyncio.sleep(0)
+        if then:
+            await asyncio.sleep(then)
+        if cut and request.transport is not None:
+            request.transport.abort()
+        return response
+
+    return handler
+
+
+async def lines(client: KubeClient) -> list[bytes]:
+    return [line async for line in client.watch(SCOPE, resource_version="7", seconds=300)]
+
+
+async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_before(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9", "continue": "next"}, "items": [{"a": 1}]})
+
+    async with opened(api) as client:
+        page = await client.page(SCOPE, token="before")  # noqa: S106 -- a page's
+
+    assert page == Page(({"a": 1},), "9", "next")
+    method, path, query, headers, _ = api.asked[0]
+    assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
+    assert query == {"labelSelector": "istio.io/rev", "limit": "500", "continue": "before"}
+    assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
+
+
+@pytest.mark.parametrize("items", [[], None])
+async def test_an_empty_list_is_a_page(api: Api, items: list[Any] | None) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})
+
+    async with opened(api) as client:
+        assert await client.page(Scope(NODES)) == Page((), "9")
+
+
+async def test_a_watch_gives_lines_however_they_arrive(api: Api) -> None:
+    api.handler = streaming(b'{"a":', b'1}\n{"b":2}\n', b"\n", b'{"c"')
+
+    async with opened(api) as client:
+        assert await lines(client) == [b'{"a":1}', b'{"b":2}']
+
+    assert api.asked[0][2] == {
+        "labelSelector": "istio.io/rev",
+        "watch": "true",
+        "resourceVersion": "7",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "300",
+    }
+
+
+async def test_an_object_of_its_greatest_size_is_one_line(api: Api) -> None:
+    big = json.dumps({"a": "x" * 2_000_000}).encode()
+    api.handler = streaming(big + b"\n")
+
+    async with opened(api) as client:
+        assert await lines(client) == [big]
+
+
+async def test_one_object_is_got_by_name(api: Api) -> None:
+    api.handler = lambda _: _json({"kind": "ConfigMap"})
+
+    async with opened(api) as client:
+        assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {"kind": "ConfigMap"}
+
+    assert api.asked[0][1] == "/api/v1/namespaces/istio-system/configmaps/istio"
+
+
+async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api) -> None:
+    async with opened(api) as client:
+        await client.apply(WEBHOOKS, {"metadata": {"name": "w"}, "webhooks": []}, manager="injector")
+
+    method, path, query, headers, body = api.asked[0]
+    assert (method, path.rpartition("/")[2], query) == ("PATCH", "w", {"fieldManager": "injector"})
+    assert headers["Content-Type"] == "application/apply-patch+yaml"
+    assert json.loads(body) == {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "w"},
+        "webhooks": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "says"),
+    [
+        (401, "unauthorized", "the API server does not know the credentials (HTTP 401); renew"),
+        (403, "forbidden", "the API server forbids it (HTTP 403): told why; grant the injector's account"),
+        (404, "missing", "the API server has no such object or resource (HTTP 404): told why"),
+        (409, "conflict", "(HTTP 409): told why"),
+        (410, "gone", "the API server no longer has that version (HTTP 410); list again"),
+        (422, "refused", "the API server refuses it (HTTP 422): told why"),
+        (429, "throttled", "the API server asks to wait (HTTP 429); wait"),
+        (500, "server", "the API server failed (HTTP 500): told why; look at its log"),
+        (503, "server", "the API server failed (HTTP 503)"),
+    ],
+)
+async def test_a_refusal_says_where_what_and_what_to_do(api: Api, status: int, reason: str, says: str) -> None:
+    api.handler = lambda _: _json({"kind": "Status", "message": "told\nwhy"}, status, **{"Retry-After": "3"})
+
+    async with opened(api) as client:
+        with pytest.raises(ClusterError) as caught:
+            await client.page(SCOPE)
+
+    error = caught.value
+    assert (error.reason, error.status, error.retry_after) == (reason, status, 3.0)
+    assert says in str(error)
+    assert error.where.endswith("/api/v1/namespaces/istio-system/configmaps")
+    assert error.reason in REASONS
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"message": 1}', b"x" * 100_000])
+async def test_a_refusal_that_is_no_status_is_a_refusal(api: Api, body: bytes) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=body, status=502, headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"})
+
+    api.handler = handler
+    async with opened(api) as client:
+        with pytest.raises(ClusterError) as caught:
+            await lines(client)
+
+    assert (caught.value.reason, caught.value.retry_after) == ("server", 0.0)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": []}', b'{"metadata": {}, "items": 1}'])
+async def test_an_answer_that_is_no_list_is_garbage(api: Api, body: bytes) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    api.handler = handler
+    async with opened(api) as client:
+        with pytest.raises(ClusterError, match="cannot be read") as caught:
+            await client.page(SCOPE)
+
+    assert caught.value.reason == "garbage"
+
+
+async def test_a_connection_that_is_cut_gives_what_came_before(api: Api) -> None:
+    api.handler = streaming(b'{"a":1}\n{"b"', cut=True)
+
+    async with opened(api) as client:
+        told = client.watch(SCOPE, resource_version="7", seconds=300)
+        assert await anext(told) == b'{"a":1}'
+        with pytest.raises(ClusterError) as caught:
+            await anext(told)
+
+    assert caught.value.reason == "cut"
+
+
+async def test_a_watch_that_says_nothing_for_too_long_is_idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_TIMEOUT", 0.01)
+    api.handler = streaming(b'{"a":1}\n', then=30.0)
+
+    async with opened(api) as client:
+        with pytest.raises(ClusterError) as caught:
+            await lines(client)
+
+    assert caught.value.reason == "idle"
+
+
+async def test_a_line_without_end_is_garbage(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LineCutter", lambda: LineCutter(8))
+    api.handler = streaming(b"123456789")
+
+    async with opened(api) as client:
+        with pytest.raises(ClusterError) as caught:
+            await lines(client)
+
+    assert caught.value.reason == "garbage"
+
+
+async def test_nobody_there_is_unreachable(api: Api) -> None:
+    api.points_at("http://127.0.0.1:1")
+
+    async with opened(api) as client:
+        with pytest.raises(
+            ClusterError, match=r"http://127\.0\.0\.1:1/api/v1/nodes: the API server cannot be reached"
+        ) as caught:
+            await client.page(Scope(NODES))
+
+    assert caught.value.reason == "unreachable"
+
+
+async def test_credentials_that_were_refused_are_read_anew(api: Api) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != "Bearer renewed":
+            return await _json({}, 401)
+        return await _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    api.handler = handler
+    async with opened(api) as client:
+        with pytest.raises(ClusterError):
+            await client.page(SCOPE)
+        server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        api.points_at(server, "renewed")
+
+        assert await client.page(SCOPE) == Page((), "9")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"users: [token: {CANARY}",
+        json.dumps({"users": [{"name": "u", "user": {"token": CANARY}}]}),
+        json.dumps({"current-context": CANARY, "contexts": [{"name": "c", "token": CANARY}]}),
+        CANARY,
+        "",
+    ],
+)
+async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError) as caught:
+        await KubeClient(path).open()
+
+    assert str(caught.value).startswith(f"{path}: its credentials cannot be used (")
+    assert CANARY not in str(caught.value)
+    assert "kubectl --kubeconfig" in caught.value.hint
+
+
+async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
+        await KubeClient(tmp_path / "nope").open()
+
+
+async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    with pytest.raises(
+        ConfigError, match="--from-cluster: this is no pod with a service account's token; give --kubeconfig"
+    ):
+        await KubeClient().open()
+
+
+async def test_what_was_never_opened_can_be_closed() -> None:
+    await KubeClient().close()
+
+
+async def test_no_error_holds_the_token(api: Api) -> None:
+    api.handler = lambda _: _json({"message": f"token {CANARY} is not known"}, 401)
+
+    async with opened(api) as client:
+        with pytest.raises(ClusterError) as caught:
+            await client.page(SCOPE)
+
+    assert CANARY not in str(caught.value)
