@@ -74,6 +74,16 @@ GAUGES: Final[tuple[_Series, ...]] = (
     ("injector_tags_valid", "1 where every tag and every shadow leads to a revision.", ()),
     ("injector_build_info", "1, with the version.", ("version",)),
 )
+WATCH_FAULTS: Final[_Series] = (
+    "injector_watch_faults_total",
+    "Faults of what is watched in the cluster, by reason; each is followed by a wait and another try.",
+    ("resource", "reason"),
+)
+WATCH_SYNCED: Final[_Series] = (
+    "injector_watch_synced",
+    "1 where what is known of the cluster is up to date, 0 since the last fault.",
+    ("resource",),
+)
 
 
 class Outcome(Enum):
@@ -108,6 +118,8 @@ class Metrics:
             Gauge(*each, registry=registry) for each in GAUGES
         )
         build.labels(version).set(1)
+        self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
+        self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:
@@ -144,6 +156,14 @@ class Metrics:
                 self._info.labels(name, row.istio_version, row.fingerprint).set(1)
         self._tags_valid.set(tags_valid)
         self._shown = dict(rows)
+
+    def watch_fault(self, resource: str, reason: str) -> None:
+        """Count a fault of a watch; reasons are a closed list."""
+        self._watch_faults.labels(resource, reason).inc()
+
+    def watch_synced(self, resource: str, *, synced: bool) -> None:
+        """Show whether what is known of a resource is up to date."""
+        self._watch_synced.labels(resource).set(synced)
 
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""

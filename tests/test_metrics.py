@@ -142,3 +142,18 @@ def test_what_a_shadow_dropped_is_counted_from_nought(metrics: Metrics, registry
     metrics.shadow_dropped()
 
     assert (before, registry.get_sample_value("injector_shadow_dropped_total")) == (0, 1)
+
+
+def test_faults_of_a_watch_are_counted_and_whether_it_is_up_to_date_is_shown(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.watch_fault("configmaps", "gone")
+    metrics.watch_fault("configmaps", "gone")
+    metrics.watch_synced("configmaps", synced=True)
+    metrics.watch_synced("nodes", synced=False)
+
+    faults = registry.get_sample_value("injector_watch_faults_total", {"resource": "configmaps", "reason": "gone"})
+    synced = [
+        registry.get_sample_value("injector_watch_synced", {"resource": name}) for name in ("configmaps", "nodes")
+    ]
+    assert (faults, synced) == (2, [1, 0])

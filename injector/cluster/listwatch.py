@@ -1,0 +1,177 @@
+"""Runs a list/watch: asks the API server what ``watchstate`` says, and tells when what it knows has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from injector.cluster.watchstate import List, Seen, Wait, Watch, WatchState
+from injector.errors import ClusterError, InjectorError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+
+    from injector.cluster.client import Page
+    from injector.cluster.resources import Scope
+
+_log = logging.getLogger(__name__)
+
+# Long enough that the ConfigMaps of one `helm upgrade` are told together, short enough to be served within 1 s.
+DEBOUNCE: Final = 0.2
+# client-go's own: from 5 to 10 minutes, so that watches of many replicas do not end together.
+WATCH_SECONDS: Final = 300
+
+
+class Client(Protocol):
+    """What a list/watch needs of the API server's client."""
+
+    async def open(self) -> None:
+        """Read the credentials."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+    async def page(self, scope: Scope, *, token: str = "") -> Page:
+        """Return one page of a list."""
+
+    def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+        """Give the lines of a watch."""
+
+
+class Observer(Protocol):
+    """Who is told how a list/watch fares."""
+
+    def watch_fault(self, resource: str, reason: str) -> None:
+        """Count a fault."""
+
+    def watch_synced(self, resource: str, *, synced: bool) -> None:
+        """Note whether what is known is what the API server has, as far as one can tell."""
+
+
+class ListWatch:
+    """Keeps the objects of a scope by name, and calls back with all of them after each change.
+
+    Args:
+        client: the API server.
+        scope: which objects.
+        keep: what of an object is worth remembering; None leaves it out.
+        changed: is given everything that is known, shortly after the last of several changes at once.
+        observer: is told of faults.
+        chance: as of ``WatchState``.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        scope: Scope,
+        *,
+        keep: Callable[[Mapping[str, Any]], Any],
+        changed: Callable[[Mapping[str, Any]], None],
+        observer: Observer,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._scope = scope
+        self._changed = changed
+        self._observer = observer
+        self._chance = chance
+        self._pending: asyncio.TimerHandle | None = None
+        self._error: Exception | None = None
+        self._trouble = ""
+        self.state = WatchState(keep, chance)
+        self.synced = asyncio.Event()
+        """Set once everything was listed and told for the first time."""
+        self.answered = asyncio.Event()
+        """Set once it is, or once the API server does not permit it."""
+
+    async def run(self) -> None:
+        """List and watch until it is cancelled."""
+        try:
+            while True:
+                await self._step()
+        finally:
+            if self._pending is not None:
+                self._pending.cancel()
+
+    async def _step(self) -> None:
+        before = self.state.faults.total()
+        match self.state.next():
+            case Wait(seconds):
+                await asyncio.sleep(seconds)
+            case List(token):
+                await self._list(token)
+            case Watch(version):
+                await self._watch(version)
+        if self.state.faults.total() > before:
+            self._report()
+
+    async def _list(self, token: str) -> None:
+        try:
+            page = await self._client.page(self._scope, token=token)
+            self._saw(self.state.page(page))
+        except Exception as error:  # noqa: BLE001 -- the edge of a task that must not end; each is counted
+            self._failed(error, 0.0)
+
+    async def _watch(self, version: str) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        seconds = int(WATCH_SECONDS * (1 + self._chance()))
+        try:
+            async with aclosing(self._client.watch(self._scope, resource_version=version, seconds=seconds)) as lines:
+                async for line in lines:
+                    seen = self.state.line(line)
+                    self._saw(seen)
+                    if seen is Seen.STOP:
+                        break
+        except Exception as error:  # noqa: BLE001 -- the edge of a task that must not end; each is counted
+            self._failed(error, loop.time() - started)
+        else:
+            self.state.ended(loop.time() - started)
+
+    def _saw(self, seen: Seen) -> None:
+        if seen is Seen.STOP or not self.state.listed:
+            return
+        if self._trouble:
+            _log.info("%s: followed again", self._scope)
+        self._trouble = ""
+        self._observer.watch_synced(self._scope.resource.plural, synced=True)
+        if not self.synced.is_set():
+            self._tell()
+            self.synced.set()
+            self.answered.set()
+        elif seen is Seen.CHANGED and self._pending is None:
+            self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._tell)
+
+    def _tell(self) -> None:
+        self._pending = None
+        self._changed(dict(self.state.objects))
+
+    def _failed(self, error: Exception, lasted: float) -> None:
+        self._error = error
+        if isinstance(error, ClusterError):
+            self.state.failed(error.reason, lasted=lasted, retry_after=error.retry_after)
+        else:
+            self.state.failed("credentials" if isinstance(error, InjectorError) else "internal", lasted=lasted)
+
+    def _report(self) -> None:
+        """Count the fault; log the first in a row, since the others would only repeat it."""
+        error, self._error = self._error, None
+        self._observer.watch_fault(self._scope.resource.plural, self.state.last_fault)
+        self._observer.watch_synced(self._scope.resource.plural, synced=False)
+        if not self._trouble:
+            unforeseen = error if error is not None and not isinstance(error, InjectorError) else None
+            _log.warning("%s: %s", self._scope, error or _MEANING[self.state.last_fault], exc_info=unforeseen)
+        if self.state.last_fault == "forbidden":
+            self.answered.set()
+        self._trouble = self.state.last_fault
+
+
+_MEANING: Final = {
+    "gone": "the API server no longer has the version that was watched; everything is listed again",
+    "error": "the API server ended the watch with an error; everything is listed again",
+    "garbage": "a line of the watch cannot be read; everything is listed again",
+    "short": "the API server ended the watch at once; it is asked again",
+}

@@ -1,0 +1,195 @@
+"""What a list/watch does next, and what it has seen: a state machine without clock, chance or network.
+
+::
+
+    LIST --last page--> WATCH --ended, after a while--> WATCH
+    LIST --fault--> WAIT --> LIST                     (with the same page token, unless that is gone)
+    WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
+    WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
+
+Every fault is followed by a wait, so nothing here can be driven into a hot loop; every wait is short enough that an
+API server which is back is listed within 5 s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from injector.errors import DataError
+from injector.kube.serial import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from injector.cluster.client import Page
+
+# Up to four list/watches run at once (ConfigMaps, webhooks, namespaces, nodes): while the API server is down they come
+# to less than a request a second, and the longest wait stays below the 5 s in which it must be listed once it is back.
+WAITS: Final = (1.0, 2.0, 4.0)
+JITTER: Final = 0.125
+"""The part of a wait that chance adds, so that replicas do not return as one."""
+MAX_RETRY_AFTER: Final = 30.0
+# A watch that lasted this long was a good one: what went wrong before it no longer counts.
+STEADY: Final = 10.0
+# After an etcd that was restored, the versions that are known lie in the future and every watch from them fails.
+RESUMES: Final = 3
+
+_RELIST: Final = frozenset({"gone", "garbage", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """Ask for a page; ``token`` is empty for the first."""
+
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Watch from a version."""
+
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing for a while."""
+
+    seconds: float
+
+
+Action: TypeAlias = List | Watch | Wait
+
+
+class Seen(Enum):
+    """What came of a line or a page."""
+
+    CHANGED = "changed"
+    SAME = "same"
+    STOP = "stop"
+    """The watch is of no more use; end it."""
+
+
+class WatchState:
+    """One list/watch.
+
+    Args:
+        keep: what of an object is worth remembering; None leaves the object out.
+        chance: a number from 0 to 1, anew at each call.
+    """
+
+    def __init__(self, keep: Callable[[Mapping[str, Any]], Any], chance: Callable[[], float]) -> None:
+        self._keep = keep
+        self._chance = chance
+        self._version = ""
+        self._token = ""
+        self._pages: dict[str, Any] = {}
+        self._wait: float | None = None
+        self._in_a_row = 0
+        self.objects: dict[str, Any] = {}
+        self.listed = False
+        self.faults: Counter[str] = Counter()
+        self.last_fault = ""
+
+    def next(self) -> Action:
+        """Return what to do now."""
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            return Wait(wait)
+        return Watch(self._version) if self._version else List(self._token)
+
+    def page(self, page: Page) -> Seen:
+        """Take a page of the list; what was known is replaced once the last one is here."""
+        if not page.token and not page.resource_version:
+            return self._stop("garbage")
+        for item in page.items:
+            self._put(self._pages, item)
+        self._token = page.token
+        if page.token:
+            return Seen.SAME
+        before, self.objects, self._pages = self.objects, self._pages, {}
+        first, self.listed = not self.listed, True
+        self._version = page.resource_version
+        return Seen.CHANGED if first or before != self.objects else Seen.SAME
+
+    def line(self, line: bytes) -> Seen:
+        """Take one line of a watch."""
+        try:
+            event = load_json(line)
+            kind, item = event["type"], event["object"]
+            if kind == "ERROR":
+                return self._stop("gone" if item.get("code") == _GONE else "error")
+            version = item["metadata"]["resourceVersion"]
+            before = self._kept(item)
+            _EVENTS[kind](self, item)
+        except (DataError, KeyError, TypeError, AttributeError):
+            return self._stop("garbage")
+        if not isinstance(version, str) or not version:
+            return self._stop("garbage")
+        self._version = version
+        return Seen.SAME if self._kept(item) == before else Seen.CHANGED
+
+    def ended(self, lasted: float) -> None:
+        """Note that the API server ended the watch after so many seconds; that is a fault only if it came at once."""
+        if self._wait is None:
+            if lasted >= STEADY:
+                self._in_a_row = 0
+            else:
+                self.failed("short")
+
+    def failed(self, reason: str, *, lasted: float = 0.0, retry_after: float = 0.0) -> None:
+        """Note that a request failed, or a watch after so many seconds."""
+        if lasted >= STEADY:
+            self._in_a_row = 0
+        self.faults[reason] += 1
+        self.last_fault = reason
+        wait = WAITS[min(self._in_a_row, len(WAITS) - 1)] * (1 + JITTER * self._chance())
+        self._in_a_row += 1
+        if reason in _RELIST or self._in_a_row >= RESUMES:
+            self._version = ""
+        if reason in _RELIST:
+            self._token, self._pages = "", {}
+        self._wait = max(wait, min(retry_after, MAX_RETRY_AFTER))
+
+    def _stop(self, reason: str) -> Seen:
+        self.failed(reason)
+        return Seen.STOP
+
+    def _kept(self, item: Mapping[str, Any]) -> Any:
+        return self.objects.get(_key(item), _ABSENT)
+
+    def _put(self, objects: dict[str, Any], item: Mapping[str, Any]) -> None:
+        kept = self._keep(item)
+        if kept is None:
+            objects.pop(_key(item), None)
+        else:
+            objects[_key(item)] = kept
+
+    def _changed(self, item: Mapping[str, Any]) -> None:
+        self._put(self.objects, item)
+
+    def _deleted(self, item: Mapping[str, Any]) -> None:
+        self.objects.pop(_key(item), None)
+
+    def _bookmark(self, item: Mapping[str, Any]) -> None:
+        """A bookmark tells a version and nothing else."""
+
+
+_GONE: Final = 410
+_ABSENT: Final = object()
+_EVENTS: Final[dict[str, Callable[[WatchState, Mapping[str, Any]], None]]] = {
+    "ADDED": WatchState._changed,  # noqa: SLF001 -- its own table
+    "MODIFIED": WatchState._changed,  # noqa: SLF001
+    "DELETED": WatchState._deleted,  # noqa: SLF001
+    "BOOKMARK": WatchState._bookmark,  # noqa: SLF001
+}
+
+
+def _key(item: Mapping[str, Any]) -> str:
+    """Return the name of an object, with its namespace where it has one."""
+    metadata = item["metadata"]
+    name, namespace = metadata.get("name") or "", metadata.get("namespace")
+    return f"{namespace}/{name}" if namespace else name

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.cluster.listwatch import DEBOUNCE, ListWatch
+from injector.cluster.resources import CONFIG_MAPS, Scope
+from injector.errors import ConfigError
+from tests.cluster.fakes import (
+    FakeClient,
+    Observed,
+    bookmark,
+    failure,
+    in_fake_time,
+    item,
+    line,
+    no_chance,
+    page,
+    status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cluster.fakes import Told
+
+SCOPE = Scope(CONFIG_MAPS, "istio-system")
+SILENT: list[Told] = [3600.0]
+A, B = item("a", 5, x=1), item("b", 11, x=2)
+
+
+@dataclass
+class Ran:
+    """What a list/watch did in so many seconds."""
+
+    client: FakeClient
+    observed: Observed = field(default_factory=Observed)
+    told: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)
+
+    @property
+    def asked(self) -> list[str]:
+        return [what.replace(" configmaps", "") for _, what in self.client.asked]
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for _, reason in self.observed.faults]
+
+    def requests_after(self, second: float) -> list[float]:
+        return [at for at, _ in self.client.asked if at >= second]
+
+
+def ran(client: FakeClient, seconds: float) -> Ran:
+    """Run a list/watch for some seconds of a clock that costs none."""
+    found = Ran(client)
+
+    async def run() -> None:
+        now = asyncio.get_running_loop().time
+        watch = ListWatch(
+            client,
+            SCOPE,
+            keep=lambda each: each.get("x"),
+            changed=lambda objects: found.told.append((now(), objects)),
+            observer=found.observed,
+            chance=no_chance(),
+        )
+        task = asyncio.create_task(watch.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(run())
+    return found
+
+
+def test_what_is_listed_is_told_at_once_and_a_change_shortly_after() -> None:
+    found = ran(FakeClient([page(A)], [[5.0, line("ADDED", B), *SILENT]]), 10)
+
+    assert found.told == [(0.0, {"a": 1}), (5.0 + DEBOUNCE, {"a": 1, "b": 2})]
+    assert (found.asked, found.observed.synced) == (["list", "watch 10"], {"configmaps": True})
+
+
+def test_changes_that_come_together_are_told_together() -> None:
+    burst = [line("MODIFIED", item("a", 11 + number, x=number)) for number in range(50)]
+    found = ran(FakeClient([page(A)], [[5.0, *burst, *SILENT]]), 10)
+
+    assert found.told[1:] == [(5.0 + DEBOUNCE, {"a": 49})]
+
+
+def test_changes_without_an_end_are_told_all_the_same() -> None:
+    flood: list[Told] = []
+    for number in range(100):
+        flood += [0.05, line("MODIFIED", item("a", 11 + number, x=number))]
+    found = ran(FakeClient([page(A)], [[*flood, *SILENT]]), 10)
+
+    assert 15 <= len(found.told) <= 30
+    assert found.told[-1][1] == {"a": 99}
+
+
+def test_what_changes_nothing_is_not_told() -> None:
+    found = ran(FakeClient([page(A)], [[1.0, line("MODIFIED", item("a", 11, x=1)), bookmark(12), *SILENT]]), 10)
+
+    assert len(found.told) == 1
+
+
+def test_pages_are_asked_for_one_after_another() -> None:
+    found = ran(FakeClient([page(A, more="next"), page(B)]), 10)
+
+    assert (found.asked, found.told) == (["list", "list next", "watch 10"], [(0.0, {"a": 1, "b": 2})])
+
+
+def test_an_empty_list_is_told_too() -> None:
+    assert ran(FakeClient([page()]), 1).told == [(0.0, {})]
+
+
+@pytest.mark.parametrize(
+    ("watch", "reason", "asked"),
+    [
+        pytest.param([20.0, status(410)], "gone", ["list", "watch 10", "list", "watch 10"], id="410 as an event"),
+        pytest.param([failure("gone")], "gone", ["list", "watch 10", "list", "watch 10"], id="410 as a status"),
+        pytest.param([20.0, status(500)], "error", ["list", "watch 10", "list", "watch 10"], id="an ERROR event"),
+        pytest.param(
+            [bookmark(12), b"{no", SILENT[0]], "garbage", ["list", "watch 10", "list", "watch 10"], id="no JSON"
+        ),
+        pytest.param([bookmark(12), failure("cut")], "cut", ["list", "watch 10", "watch 12"], id="cut"),
+        pytest.param([150.0, failure("idle")], "idle", ["list", "watch 10", "watch 10"], id="silent for too long"),
+        pytest.param([failure("server")], "server", ["list", "watch 10", "watch 10"], id="500"),
+        pytest.param([failure("throttled")], "throttled", ["list", "watch 10", "watch 10"], id="429"),
+        pytest.param([failure("unauthorized")], "unauthorized", ["list", "watch 10", "watch 10"], id="401"),
+        pytest.param([bookmark(12)], "short", ["list", "watch 10", "watch 12"], id="ended at once"),
+        pytest.param([RuntimeError("x")], "internal", ["list", "watch 10", "watch 10"], id="a fault of ours"),
+    ],
+)
+def test_a_watch_that_fails_is_counted_and_resumed_or_listed_again(
+    watch: list[Told], reason: str, asked: list[str]
+) -> None:
+    found = ran(FakeClient([page(A)], [watch, SILENT]), 1000)
+
+    assert (found.reasons, found.asked) == ([reason], asked)
+    assert found.told == [(0.0, {"a": 1})]
+
+
+def test_a_watch_that_the_api_server_ends_in_its_time_goes_on_where_it_was() -> None:
+    found = ran(FakeClient([page(A)], [[300.0, bookmark(44)], SILENT]), 1000)
+
+    assert (found.asked, found.reasons) == (["list", "watch 10", "watch 44"], [])
+
+
+@pytest.mark.parametrize("reason", ["unreachable", "server", "throttled", "garbage", "gone", "forbidden"])
+def test_while_nothing_answers_it_asks_less_than_once_in_two_seconds_for_two_watches_to_come_to_one(
+    reason: str,
+) -> None:
+    found = ran(FakeClient([failure(reason)]), 300)
+
+    assert len(found.asked) <= 300 / 4 + 3
+    assert (found.told, set(found.reasons)) == ([], {reason})
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [[], [status(410)], [b"x"], [status(500)], [bookmark(12)], [failure("cut")], [line("ADDED", B), failure("cut")]],
+)
+def test_an_api_server_that_answers_and_breaks_every_watch_is_not_asked_in_a_hot_loop(watch: list[Told]) -> None:
+    found = ran(FakeClient([page(A)], [watch]), 300)
+
+    assert len(found.asked) <= 2 * (300 / 4 + 3)
+
+
+def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
+    down = 301.0
+    client = FakeClient([page(A), *[failure("unreachable")] * 1000], [[failure("cut")], [failure("unreachable")]])
+    found = Ran(client)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        watch = ListWatch(
+            client,
+            SCOPE,
+            keep=lambda each: each.get("x"),
+            changed=lambda objects: found.told.append((loop.time(), objects)),
+            observer=found.observed,
+            chance=lambda: 1.0,
+        )
+        task = asyncio.create_task(watch.run())
+        await asyncio.sleep(down)
+        client.pages, client.watches = [page(A, B)], [SILENT]
+        await asyncio.sleep(20)
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(run())
+
+    assert found.told[-1][1] == {"a": 1, "b": 2}
+    assert found.told[-1][0] - down < 5
+
+
+def test_it_waits_as_long_as_it_is_asked_to() -> None:
+    found = ran(FakeClient([failure("throttled", retry_after=17.0), page(A)]), 60)
+
+    assert [at for at, _ in found.client.asked] == [0.0, 17.0, 17.0]
+
+
+def test_what_is_known_stays_while_it_is_down_and_synced_says_so() -> None:
+    found = ran(FakeClient([page(A), failure("server")], [[status(410)], SILENT]), 60)
+
+    assert (found.told, found.observed.synced) == ([(0.0, {"a": 1})], {"configmaps": False})
+
+
+def test_credentials_that_cannot_be_read_are_a_fault_as_any_other() -> None:
+    found = ran(FakeClient([ConfigError("x"), page(A)]), 60)
+
+    assert (found.reasons, found.told) == (["credentials"], [(1.0, {"a": 1})])
+
+
+def test_the_log_has_the_first_fault_of_an_outage_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    ran(FakeClient([*[failure("unreachable")] * 5, page(A)]), 60)
+
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("injector")] == [
+        "configmaps in istio-system: x",
+        "configmaps in istio-system: followed again",
+    ]
+
+
+def test_a_watch_that_is_not_permitted_is_answered_though_not_synced() -> None:
+    async def run() -> tuple[bool, bool]:
+        watch = ListWatch(
+            FakeClient([failure("forbidden")]),
+            SCOPE,
+            keep=lambda each: each,
+            changed=lambda _: None,
+            observer=Observed(),
+            chance=no_chance(),
+        )
+        task = asyncio.create_task(watch.run())
+        await watch.answered.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        return watch.answered.is_set(), watch.synced.is_set()
+
+    assert in_fake_time(run()) == (True, False)

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from injector.cluster.client import Page
+from injector.cluster.watchstate import MAX_RETRY_AFTER, STEADY, WAITS, List, Seen, Wait, Watch, WatchState
+from tests.cluster.fakes import bookmark, item, line, page, status
+
+LONG = STEADY + 1
+
+
+def make_state(chance: float = 0.0) -> WatchState:
+    """A list/watch that remembers the field `x`, and objects that have one."""
+    return WatchState(lambda found: found.get("x"), lambda: chance)
+
+
+@pytest.fixture
+def state() -> WatchState:
+    """One that has listed `a` at version 10."""
+    made = make_state()
+    assert made.page(page(item("a", 5, x=1))) is Seen.CHANGED
+    return made
+
+
+def after_wait(state: WatchState) -> List | Watch:
+    """What comes after the wait that must come first."""
+    assert isinstance(state.next(), Wait)
+    action = state.next()
+    assert isinstance(action, List | Watch)
+    return action
+
+
+def test_it_lists_then_watches_from_the_version_of_the_list(state: WatchState) -> None:
+    assert make_state().next() == List()
+    assert (state.next(), state.objects, state.listed) == (Watch("10"), {"a": 1}, True)
+
+
+def test_pages_are_one_list_and_show_only_when_all_are_here() -> None:
+    state = make_state()
+
+    assert state.page(page(item("a", 1, x=1), more="more")) is Seen.SAME
+    assert (state.objects, state.listed, state.next()) == ({}, False, List("more"))
+    assert state.page(page(item("b", 1, x=2), version=11)) is Seen.CHANGED
+    assert (state.objects, state.next()) == ({"a": 1, "b": 2}, Watch("11"))
+
+
+@pytest.mark.parametrize(
+    ("told", "seen", "objects"),
+    [
+        (line("ADDED", item("b", 11, x=2)), Seen.CHANGED, {"a": 1, "b": 2}),
+        (line("MODIFIED", item("a", 11, x=3)), Seen.CHANGED, {"a": 3}),
+        (line("MODIFIED", item("a", 11, x=1)), Seen.SAME, {"a": 1}),
+        (line("MODIFIED", item("a", 11)), Seen.CHANGED, {}),
+        (line("DELETED", item("a", 11, x=1)), Seen.CHANGED, {}),
+        (line("DELETED", item("b", 11, x=1)), Seen.SAME, {"a": 1}),
+        (line("ADDED", item("b", 11, "ns", x=2)), Seen.CHANGED, {"a": 1, "ns/b": 2}),
+        (line("ADDED", item("b", 11)), Seen.SAME, {"a": 1}),
+        (bookmark(11), Seen.SAME, {"a": 1}),
+    ],
+)
+def test_an_event_changes_what_is_known_and_the_version(
+    state: WatchState, told: bytes, seen: Seen, objects: dict[str, Any]
+) -> None:
+    assert (state.line(told), state.objects, state.next()) == (seen, objects, Watch("11"))
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (status(410), "gone"),
+        (status(500), "error"),
+        (b"not json", "garbage"),
+        (b'{"type": "ADDED"', "garbage"),
+        (b"[]", "garbage"),
+        (b"null", "garbage"),
+        (b'{"type": "ADDED", "object": null}', "garbage"),
+        (b'{"type": "ERROR", "object": null}', "garbage"),
+        (b'{"type": "ADDED", "object": {"metadata": null}}', "garbage"),
+        (b'{"type": "ADDED", "object": {"metadata": {"name": "b"}}, "x": 1}', "garbage"),
+        (b'{"type": "NEW", "object": {"metadata": {"name": "b", "resourceVersion": "11"}}}', "garbage"),
+        (b'{"type": "ADDED", "object": {"metadata": {"name": "b", "resourceVersion": 11}}}', "garbage"),
+        (b'{"type": ["ADDED"], "object": {"metadata": {"name": "b", "resourceVersion": "11"}}}', "garbage"),
+    ],
+)
+def test_a_line_that_cannot_be_followed_is_counted_and_everything_is_listed_again(
+    state: WatchState, told: bytes, reason: str
+) -> None:
+    assert state.line(told) is Seen.STOP
+    assert (dict(state.faults), state.last_fault) == ({reason: 1}, reason)
+    assert after_wait(state) == List()
+
+
+@pytest.mark.parametrize("reason", ["cut", "idle", "unreachable", "server", "throttled", "forbidden", "unauthorized"])
+def test_a_watch_that_failed_goes_on_from_the_version_it_had(state: WatchState, reason: str) -> None:
+    state.line(bookmark(12))
+    state.failed(reason, lasted=LONG)
+
+    assert after_wait(state) == Watch("12")
+    assert state.objects == {"a": 1}
+
+
+def test_after_three_faults_in_a_row_it_lists_since_the_version_itself_may_be_the_fault(state: WatchState) -> None:
+    for expected in (Watch("10"), Watch("10"), List()):
+        state.failed("server")
+        assert after_wait(state) == expected
+
+
+def test_a_watch_that_ended_in_its_time_is_asked_again_at_once(state: WatchState) -> None:
+    state.ended(LONG)
+
+    assert (state.next(), dict(state.faults)) == (Watch("10"), {})
+
+
+def test_a_watch_that_ends_at_once_is_a_fault(state: WatchState) -> None:
+    state.ended(0.0)
+
+    assert (after_wait(state), dict(state.faults)) == (Watch("10"), {"short": 1})
+
+
+def test_a_page_that_fails_is_asked_for_again_and_a_list_that_is_gone_from_its_start() -> None:
+    state = make_state()
+    state.page(page(item("a", 1, x=1), more="more"))
+
+    state.failed("server")
+    assert after_wait(state) == List("more")
+    state.failed("gone")
+    assert after_wait(state) == List()
+    state.page(page(item("b", 1, x=1)))
+    assert state.objects == {"b": 1}
+
+
+def test_a_list_without_version_is_no_list() -> None:
+    state = make_state()
+
+    assert state.page(Page((), "")) is Seen.STOP
+    assert (state.listed, after_wait(state), state.last_fault) == (False, List(), "garbage")
+
+
+def test_the_waits_grow_to_a_bound_and_begin_anew_after_a_good_watch(state: WatchState) -> None:
+    waits = []
+    for _ in range(6):
+        state.failed("unreachable")
+        waits.append(state.next())
+    state.failed("cut", lasted=LONG)
+
+    assert waits == [Wait(seconds) for seconds in (*WAITS, *[WAITS[-1]] * 3)]
+    assert state.next() == Wait(WAITS[0])
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0.0, 1.0), (0.5, 1.0), (7.0, 7.0), (1e9, MAX_RETRY_AFTER)])
+def test_it_waits_as_long_as_the_api_server_asks_within_reason(
+    state: WatchState, asked: float, expected: float
+) -> None:
+    state.failed("throttled", retry_after=asked)
+
+    assert state.next() == Wait(expected)
+
+
+def test_a_relist_that_finds_the_same_is_no_change(state: WatchState) -> None:
+    state.line(status(410))
+    after_wait(state)
+
+    assert state.page(page(item("a", 5, x=1), version=20)) is Seen.SAME
+    assert state.next() == Watch("20")
+
+
+def test_a_relist_forgets_what_is_gone(state: WatchState) -> None:
+    state.line(status(410))
+    after_wait(state)
+
+    assert state.page(page(version=20)) is Seen.CHANGED
+    assert state.objects == {}
+
+
+EVENTS = st.sampled_from(["ADDED", "MODIFIED", "DELETED"])
+
+
+@given(st.lists(st.tuples(EVENTS, st.sampled_from("abc"), st.integers(0, 2)), max_size=20))
+def test_what_is_known_is_what_the_events_say(events: list[tuple[str, str, int]]) -> None:
+    expected: dict[str, int] = {}
+    state = make_state()
+    state.page(page())
+    for version, (kind, name, value) in enumerate(events, 11):
+        state.line(line(kind, item(name, version, x=value)))
+        if kind == "DELETED":
+            expected.pop(name, None)
+        else:
+            expected[name] = value
+
+    assert state.objects == expected
+
+
+FAULTS = st.one_of(
+    st.tuples(st.just("failed"), st.sampled_from(["cut", "server", "gone", "throttled"]), st.floats(0, 600)),
+    st.tuples(st.just("ended"), st.just(""), st.floats(0, 600)),
+    st.tuples(st.just("line"), st.sampled_from(["x", '{"type":"ERROR","object":{"code":410}}']), st.just(0.0)),
+    st.tuples(st.just("page"), st.just(""), st.just(0.0)),
+)
+
+
+@given(st.lists(FAULTS, max_size=60), st.floats(0, 1))
+def test_no_order_of_faults_makes_a_hot_loop(faults: list[tuple[str, str, float]], chance: float) -> None:
+    state = make_state(chance)
+    requests, seconds = 0, 0.0
+    for what, text, lasted in faults:
+        action = state.next()
+        if isinstance(action, Wait):
+            seconds += action.seconds
+            assert action.seconds <= max(WAITS) * 1.125
+            action = state.next()
+        requests += 1
+        if isinstance(action, List):
+            if what == "page":
+                state.page(page())
+            else:
+                state.failed(text if what == "failed" else "server")
+        elif what == "line":
+            state.line(text.encode())
+        elif what == "failed":
+            seconds += lasted
+            state.failed(text, lasted=lasted)
+        else:
+            seconds += lasted
+            state.ended(lasted)
+
+    # Each list may be followed by a watch at once, and the first two requests of all may be.
+    assert requests <= 2 * seconds + 3
+
+
+@given(
+    st.binary(max_size=40)
+    | st.recursive(
+        st.none() | st.text(max_size=4),
+        lambda sub: st.dictionaries(st.sampled_from(["type", "object", "metadata", "name"]), sub, max_size=3),
+        max_leaves=5,
+    ).map(lambda data: json.dumps(data).encode())
+)
+def test_no_line_breaks_it(told: bytes) -> None:
+    state = make_state()
+    state.page(page(item("a", 5, x=1)))
+
+    assert state.line(told) is Seen.STOP
+    assert state.objects == {"a": 1}
