@@ -13,7 +13,6 @@ from injector.istio.annotations import parse_bool
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
-FEATURE: Final = "ENABLE_NATIVE_SIDECARS"
 # Native sidecars are stable since Kubernetes 1.33 (KEP 753).
 _FIRST_MINOR: Final = 33
 _VERSION = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
@@ -24,9 +23,8 @@ def native_sidecar(revision: Revision) -> bool:
 
     With ``auto`` every node must be new enough; with no nodes known it is off, as in Istio without a cluster to ask.
     """
-    behaviours = revision.behaviours
-    mode = revision.env.get(FEATURE, behaviours.native_sidecars)
-    if not behaviours.native_sidecar_nodes:
+    mode = revision.native_sidecars
+    if not revision.behaviours.native_sidecar_nodes:
         return parse_bool(mode) is True
     if mode != "auto":
         return mode == "true"

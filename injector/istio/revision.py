@@ -22,6 +22,8 @@ from injector.istio.values import Values, parse_values
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NATIVE_SIDECARS: Final = "ENABLE_NATIVE_SIDECARS"
+
 _SPRIG_SINCE: Final[Minor] = (1, 8)
 
 
@@ -125,6 +127,16 @@ class Revision:
     def openshift(self) -> bool:
         """Whether istiod would run with ``PLATFORM=openshift``."""
         return self.env.get("PLATFORM", "").lower() == "openshift"
+
+    @property
+    def native_sidecars(self) -> str:
+        """What the feature variable ENABLE_NATIVE_SIDECARS says, or the minor where it is not set."""
+        return self.env.get(NATIVE_SIDECARS, self.behaviours.native_sidecars)
+
+    @property
+    def asks_nodes(self) -> bool:
+        """Whether what it injects depends on the versions of the cluster's nodes."""
+        return self.behaviours.native_sidecar_nodes and self.native_sidecars == "auto"
 
 
 def build_revision(

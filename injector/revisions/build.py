@@ -36,18 +36,32 @@ def build(raw: RawRevision) -> Revision:
         DataError: one of its texts cannot be used; ``where`` names it.
     """
     try:
-        return build_revision(
-            raw.name,
-            config=raw.config,
-            values=raw.values,
-            mesh=raw.mesh,
-            settings=RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: revision.yaml"),
-            origin=raw.origin,
+        settings = _settings(raw)
+        built = build_revision(
+            raw.name, config=raw.config, values=raw.values, mesh=raw.mesh, settings=settings, origin=raw.origin
         )
     except DataError as error:
         error.where = _place(error.where, raw)
         error.hint = error.hint or "correct it"
         raise
+    return with_facts(built, raw)
+
+
+def with_facts(revision: Revision, raw: RawRevision) -> Revision:
+    """Return ``revision``, which was built of ``raw`` or of what differs in nothing but facts, with the facts of ``raw``.
+
+    Nodes and namespaces come and go while texts stay: that must not compile a template again.
+    """
+    settings = _settings(raw)
+    return replace(
+        revision,
+        node_versions=settings.node_versions or raw.facts.node_versions,
+        namespaces={**raw.facts.namespaces, **settings.namespaces},
+    )
+
+
+def _settings(raw: RawRevision) -> RevisionSettings:
+    return RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: revision.yaml")
 
 
 def _place(where: str, raw: RawRevision) -> str:

@@ -6,11 +6,11 @@ the caller shows them (log, metrics, status page).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from injector.errors import InjectorError
-from injector.revisions.build import build
+from injector.revisions.build import build, with_facts
 from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import usable_tags
 from injector.revisions.verify import verify
@@ -86,7 +86,7 @@ class Loader:
         served = [built.state.served for built in self._built.values() if built.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served})
         self._registry.swap(snapshot_of(served, tags, default=state.default))
-        states = {name: built.state for name, built in self._built.items()}
+        states = {name: _noted(built.state, state.notes.get(name, ())) for name, built in self._built.items()}
         unread = {
             name: RevisionState(name, None, error) for name, error in state.failures.items() if name not in states
         }
@@ -95,7 +95,8 @@ class Loader:
 
     def _tags(self, state: SourceState, served: set[str]) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
         if state.tags_error is None:
-            return usable_tags(state.tags, served)
+            usable, faults = usable_tags(state.tags, served)
+            return usable, (*faults, *state.tag_faults)
         kept, _ = usable_tags(self._registry.snapshot.tags, served)
         return kept, (state.tags_error,)
 
@@ -103,6 +104,8 @@ class Loader:
         before = self._built.get(raw.name)
         if before is not None and before.raw == raw:
             return before
+        if before is not None and before.state.error is None and before.raw == replace(raw, facts=before.raw.facts):
+            return _Built(raw, _with_facts(before.state, raw))
         try:
             revision = build(raw)
             return _Built(raw, RevisionState(raw.name, revision, None, now, verify(revision)))
@@ -115,6 +118,14 @@ class Loader:
             for name, error in state.failures.items()
             if (before := self._built.get(name)) is not None
         }
+
+
+def _with_facts(state: RevisionState, raw: RawRevision) -> RevisionState:
+    return replace(state, served=None if state.served is None else with_facts(state.served, raw))
+
+
+def _noted(state: RevisionState, notes: tuple[str, ...]) -> RevisionState:
+    return replace(state, notes=(*state.notes, *notes)) if notes else state
 
 
 def _failed(name: str, before: _Built | None, error: InjectorError) -> RevisionState:

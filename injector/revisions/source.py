@@ -22,6 +22,14 @@ RESERVED_NAMES: Final = frozenset({"cluster", "net"})
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What a cluster says that ``revision.yaml`` says where there is none to ask; a revision's own word comes first."""
+
+    node_versions: tuple[str, ...] = ()
+    namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RawRevision:
     """One revision as text: the keys of Istio's two ConfigMaps, and what ``revision.yaml`` says.
 
@@ -36,6 +44,7 @@ class RawRevision:
     settings: Mapping[str, Any]
     origin: str
     files: Mapping[str, str] = field(default_factory=dict)
+    facts: ClusterFacts = ClusterFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,9 @@ class SourceState:
         tags: the tags, by name.
         tags_error: why the tags cannot be read; ``tags`` is empty then.
         default: the revision for requests that name none, where the source knows better than the rules.
+        notes: by name, what is worth knowing about a revision that can be read.
+        tag_faults: what is wrong with tags that are left out of ``tags``.
+        facts: what a cluster says of itself, where the source is one.
     """
 
     revisions: tuple[RawRevision, ...]
@@ -55,6 +67,9 @@ class SourceState:
     tags: Mapping[str, Tag] = field(default_factory=dict)
     tags_error: DataError | None = None
     default: str | None = None
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tag_faults: tuple[DataError, ...] = ()
+    facts: ClusterFacts = ClusterFacts()
 
 
 class RevisionSource(Protocol):

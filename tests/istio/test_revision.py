@@ -247,3 +247,18 @@ def test_the_revisions_that_the_project_ships_can_be_built(name: str, minor: tup
 
     assert (revision.engine, revision.values.tag, list(revision.templates)) == ("jinja2", tag, ["sidecar"])
     assert (revision.minor, revision.version_reason, revision.mesh.status_port) == (minor, "stated", 15020)
+
+
+@pytest.mark.parametrize(
+    ("version", "env", "expected"),
+    [
+        ("1.26", {"ENABLE_NATIVE_SIDECARS": "auto"}, False),
+        ("1.27", {}, True),
+        ("1.27", {"ENABLE_NATIVE_SIDECARS": "true"}, False),
+        ("1.30", {"ENABLE_NATIVE_SIDECARS": "auto"}, True),
+    ],
+)
+def test_the_nodes_matter_where_native_sidecars_depend_on_them(
+    version: str, env: dict[str, str], expected: bool
+) -> None:
+    assert _build(settings=RevisionSettings(istio_version=version, env=env)).asks_nodes is expected

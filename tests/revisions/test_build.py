@@ -4,6 +4,7 @@ import pytest
 
 from injector.errors import ConfigError, DataError
 from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.source import ClusterFacts
 from tests.revisions.fakes import make_raw
 
 
@@ -68,3 +69,17 @@ def test_flags_that_say_nothing_leave_the_files() -> None:
 def test_an_env_of_the_wrong_type_is_refused_with_flags_too() -> None:
     with pytest.raises(ConfigError, match="`env` has the wrong type"):
         build(overridden(make_raw(settings={"env": ["A=1"]}), Overrides(env={"A": "1"})))
+
+
+def test_what_a_revision_says_of_nodes_and_namespaces_comes_before_what_the_cluster_says() -> None:
+    facts = ClusterFacts(("v1.33.0",), {"a": {"annotations": {"x": "cluster"}}, "b": {}})
+    settings = {"nodeVersions": ["v1.30.0"], "namespaces": {"a": {"annotations": {"x": "own"}}}}
+
+    asked, told = build(make_raw(facts=facts)), build(make_raw(facts=facts, settings=settings))
+
+    assert (asked.node_versions, asked.namespaces) == (("v1.33.0",), facts.namespaces)
+    assert (told.node_versions, told.namespaces) == (("v1.30.0",), {"a": {"annotations": {"x": "own"}}, "b": {}})
+
+
+def test_facts_are_no_part_of_the_fingerprint() -> None:
+    assert build(make_raw(facts=ClusterFacts(("v1.33.0",)))).fingerprint == build(make_raw()).fingerprint

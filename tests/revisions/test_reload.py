@@ -7,7 +7,7 @@ import pytest
 from injector.errors import ConfigError
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
-from injector.revisions.source import RawRevision, SourceState
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import CONFIG, make_raw
 
@@ -163,3 +163,42 @@ def test_the_default_of_the_source_is_the_default_that_is_served(setup: Setup) -
     setup.loader.load(2.0)
 
     assert setup.registry.snapshot.resolve("").revision.name == "b"
+
+
+def test_nodes_and_namespaces_that_change_do_not_build_a_revision_again(setup: Setup) -> None:
+    before = setup.registry.snapshot.revisions["a"]
+    facts = ClusterFacts(("v1.33.0",), {"n": {"annotations": {"x": "y"}}})
+
+    setup.becomes(make_raw("a", facts=facts), make_raw("b"), now=9.0)
+
+    after = setup.registry.snapshot.revisions["a"]
+    assert (after.node_versions, after.namespaces) == (("v1.33.0",), {"n": {"annotations": {"x": "y"}}})
+    assert after.templates is before.templates
+    assert (after.fingerprint, setup.loader.report.revisions["a"].loaded_at) == (before.fingerprint, 1.0)
+
+
+def test_a_text_that_changes_with_the_facts_builds_it_again(setup: Setup) -> None:
+    setup.becomes(make_raw("a", values='{"global": {"tag": "1.30.1"}}', facts=ClusterFacts(("v1.33.0",))), now=9.0)
+
+    after = setup.registry.snapshot.revisions["a"]
+    assert (after.istio_version, after.node_versions) == ("1.30", ("v1.33.0",))
+
+
+def test_what_the_source_notes_of_a_revision_is_shown_with_it_once(setup: Setup) -> None:
+    assert isinstance(setup.source.state, SourceState)
+    for notes, expected in (({"a": ("it hides another",)}, ("it hides another",)), ({}, ())):
+        setup.source.state = replace(setup.source.state, notes=notes)
+        setup.loader.load(2.0)
+        setup.loader.load(3.0)
+
+        assert setup.loader.report.revisions["a"].notes == expected
+
+
+def test_what_is_wrong_with_one_tag_is_shown_and_leaves_the_others(setup: Setup) -> None:
+    assert isinstance(setup.source.state, SourceState)
+    setup.source.state = replace(setup.source.state, tag_faults=(ConfigError("two objects have it"),))
+
+    report = setup.loader.load(2.0)
+
+    assert list(setup.registry.snapshot.tags) == ["prod"]
+    assert [str(error) for error in report.tag_errors] == ["two objects have it"]
