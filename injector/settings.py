@@ -86,6 +86,23 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting("set_env", "setEnv", "texts", "A feature variable of istiod, for --injectConfig.", (), "NAME=VALUE"),
     Setting("node_version", "nodeVersion", "texts", "A kubelet version, for --injectConfig.", (), "VERSION"),
     Setting(
+        "from_cluster", "fromCluster", "flag", "Serve the revisions and tags that Istio installed too.", default=False
+    ),
+    Setting(
+        "istio_namespace",
+        "istioNamespace",
+        "text",
+        "The namespace of Istio's ConfigMaps, for --from-cluster.",
+        "istio-system",
+        "NAMESPACE",
+    ),
+    Setting(
+        "kubeconfig",
+        "kubeconfig",
+        "path",
+        "How to reach the API server, for --from-cluster; without it, as the pod's service account.",
+    ),
+    Setting(
         "shutdown_delay", "shutdownDelay", "duration", "How long to serve on, unready, after SIGTERM.", 5.0, "DURATION"
     ),
     Setting(
@@ -104,7 +121,6 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "The file that the old injector wrote while it lived.",
         unused="probe /livez and /readyz on the operations port instead",
     ),
-    Setting("kubeconfig", "kubeconfig", "path", "How the old injector reached its cluster.", unused=_NO_CLUSTER),
     Setting(
         "webhook_config_name",
         "webhookConfigName",
@@ -137,10 +153,12 @@ class Settings:
     istio_version: str | None = None
     set_env: tuple[str, ...] = ()
     node_version: tuple[str, ...] = ()
+    from_cluster: bool = False
+    istio_namespace: str = "istio-system"
+    kubeconfig: Path | None = None
     shutdown_delay: float = 5.0
     health_check_interval: float = 0.0
     health_check_file: Path | None = None
-    kubeconfig: Path | None = None
     webhook_config_name: str | None = None
     webhook_name: str | None = None
 
@@ -170,10 +188,13 @@ class Settings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return a line for each setting that is given and has no effect."""
+        idle = {setting.name: setting.unused for setting in FIELDS if setting.unused}
+        if not self.from_cluster:
+            idle |= dict.fromkeys(("istio_namespace", "kubeconfig"), "it belongs to --from-cluster")
         return tuple(
-            f"{setting.flags[-1]} has no effect: {setting.unused}"
+            f"{setting.flags[-1]} has no effect: {idle[setting.name]}"
             for setting in FIELDS
-            if setting.unused and getattr(self, setting.name) != setting.default
+            if setting.name in idle and getattr(self, setting.name) != setting.default
         )
 
     def _companions(self) -> list[str]:

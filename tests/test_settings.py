@@ -101,6 +101,18 @@ def test_a_flag_that_has_no_effect_is_named_with_what_serves_instead() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: it belongs to --from-cluster"]),
+        ({"istio_namespace": "mesh"}, ["--istioNamespace has no effect: it belongs to --from-cluster"]),
+        ({"from_cluster": True, "kubeconfig": Path("k"), "istio_namespace": "mesh"}, []),
+    ],
+)
+def test_what_belongs_to_the_cluster_has_no_effect_without_it(given: dict[str, Any], named: list[str]) -> None:
+    assert list(Settings(**PLAIN, **given).warnings()) == named
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("0", 0.0),

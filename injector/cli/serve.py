@@ -6,22 +6,32 @@ import asyncio
 import logging
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from injector.cli.commands import verbose
-from injector.errors import ConfigError, UsageError
+from injector.errors import ConfigError, InjectorError, UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
+from injector.revisions.merged import MergedSource
+from injector.revisions.reload import LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
 from injector.settings import FIELDS, Settings, key_values, parse_duration
 
 if TYPE_CHECKING:
-    from injector.revisions.reload import LoadReport
+    from collections.abc import Callable, Iterable
+
+    from injector.istio.revision import Revision
+    from injector.metrics import Metrics
+    from injector.revisions.clustersource import ClusterSource
+    from injector.revisions.registry import Registry
+    from injector.revisions.reload import Loader
     from injector.revisions.source import RevisionSource
     from injector.settings import Setting
+    from injector.webhook.server import Follow
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +82,8 @@ def run(**given: Any) -> None:
     """Serve the admission webhook on AdmissionReviews of pods.
 
     POST /inject/NAME injects with the revision or tag NAME, POST /inject with the default one. Revisions are the
-    folders of --revisions-dir, or the one that --injectConfig describes, or the embedded ones.
+    folders of --revisions-dir, or the one that --injectConfig describes, those that Istio installed with
+    --from-cluster, or the embedded ones.
 
     SIGTERM makes it unready, serves on for --shutdown-delay, finishes what runs, and ends with exit code 0.
     """
@@ -80,15 +91,22 @@ def run(**given: Any) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for warning in settings.warnings():
         _log.warning("%s", warning)
-    _serve(settings, source_of(settings))
+    _serve(settings)
 
 
 serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in FIELDS]))
 """The command; its options are the table of settings."""
 
 
-def source_of(settings: Settings) -> RevisionSource:
-    """Return where the settings say that revisions come from."""
+def source_of(settings: Settings, cluster: RevisionSource | None = None) -> RevisionSource:
+    """Return where the settings say that revisions come from; ``cluster`` is the source of --from-cluster, if given."""
+    if cluster is None:
+        return _files(settings)
+    named = settings.inject_config is not None or settings.revisions_dir is not None
+    return MergedSource(_files(settings), cluster) if named else cluster
+
+
+def _files(settings: Settings) -> RevisionSource:
     if settings.inject_config is not None:
         return SingleSource(
             config=settings.inject_config,
@@ -111,7 +129,7 @@ def _revision_settings(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _serve(settings: Settings, source: RevisionSource) -> None:
+def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
     from prometheus_client import CollectorRegistry
@@ -121,19 +139,20 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
     from injector.webhook.server import Listeners, Services, serve
-    from injector.webhook.status import revision_rows
     from injector.webhook.tls import server_context
 
     tls = None
     if settings.tls_cert_file is not None and settings.tls_key_file is not None:
         tls = server_context(settings.tls_cert_file, settings.tls_key_file)
-    registry = Registry()
-    loader = Loader(source, registry)
-    report = loader.load(time.time())
-    _say(report)
     version = own_version()
     metrics = Metrics(CollectorRegistry(), version=version)
-    metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
+    cluster = _cluster(settings, metrics) if settings.from_cluster else None
+    registry = Registry()
+    loader = Loader(source_of(settings, cluster), registry)
+    report = loader.load(time.time())
+    if cluster is None:
+        _demand(report)
+    _show(report, LoadReport(), metrics)
 
     def started(port: int, ops_port: int) -> None:
         scheme = "http" if tls is None else "https"
@@ -141,22 +160,68 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
 
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    asyncio.run(serve(listeners, Services(registry, loader, metrics, version), started=started))
+    services = Services(registry, loader, metrics, version)
+    follow = None if cluster is None else _following(cluster, registry, _reloading(loader, metrics))
+    asyncio.run(serve(listeners, services, started=started, follow=follow))
     _log.info("drained")
 
 
-def _say(report: LoadReport) -> None:
-    """Log what is served and what is wrong.
+def _cluster(settings: Settings, metrics: Metrics) -> ClusterSource:
+    # Imported here, since the client takes half a second and 40 MB, and only this setting needs it.
+    from injector.cluster.client import KubeClient
+    from injector.revisions.clustersource import ClusterSource
+
+    return ClusterSource(KubeClient(settings.kubeconfig), metrics, settings.istio_namespace)
+
+
+def _following(cluster: ClusterSource, registry: Registry, changed: Callable[[], None]) -> Follow:
+    """Return what follows the cluster while the server runs; ``changed`` is called after each change."""
+
+    def served() -> Iterable[Revision]:
+        return registry.snapshot.revisions.values()
+
+    return partial(cluster.follow, changed, served)
+
+
+def _reloading(loader: Loader, metrics: Metrics) -> Callable[[], None]:
+    """Return what loads the source and shows what that came to; one that cannot be read leaves what is served."""
+
+    def changed() -> None:
+        before = loader.report
+        try:
+            _show(loader.load(time.time()), before, metrics)
+        except InjectorError as error:
+            _log.error("not loaded: %s", error)
+
+    return changed
+
+
+def _demand(report: LoadReport) -> None:
+    """Check that something is served.
 
     Raises:
-        InjectorError: nothing is served; it is the first of what is wrong.
+        InjectorError: nothing is; it is the first of what is wrong.
     """
-    served = [(state, state.served) for state in report.revisions.values() if state.served]
-    if not served:
+    if not any(state.served for state in report.revisions.values()):
         raise report.errors[0] if report.errors else ConfigError("there is no revision", hint="add a folder for one")
+
+
+def _show(report: LoadReport, before: LoadReport, metrics: Metrics) -> None:
+    """Show in metrics what is served, and log what of it, and of what is wrong, is new."""
+    from injector.webhook.status import revision_rows
+
+    metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
+    new = [state for name, state in report.revisions.items() if before.revisions.get(name) != state]
+    known = {str(error) for error in before.errors}
     for error in report.errors:
-        _log.error("not served: %s", error)
-    for state, revision in served:
+        if str(error) not in known:
+            _log.error("not served: %s", error)
+    for name in sorted(before.revisions.keys() - report.revisions.keys()):
+        _log.info("revision %s: gone", name)
+    for state in new:
+        if state.served is None or state.error is not None:
+            continue
+        revision = state.served
         _log.info(
             "revision %s: Istio %s (%s), %s, fingerprint %s, from %s",
             revision.name,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 
@@ -24,7 +24,7 @@ from injector.webhook.shadow import Shadows
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
@@ -41,6 +41,9 @@ MAX_FIELD: Final = 8190
 # A request may run for as long as the API server waits at most.
 FINISH: Final = 30.0
 BACKLOG: Final = 1024
+
+Follow: TypeAlias = "Callable[[asyncio.Event], Coroutine[object, object, None]]"
+"""Keeps what is served up to date until it is cancelled; sets the event once requests can be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,19 @@ class Services:
     version: str
 
 
-async def serve(listeners: Listeners, services: Services, *, started: Callable[[int, int], None]) -> None:
+async def serve(
+    listeners: Listeners,
+    services: Services,
+    *,
+    started: Callable[[int, int], None],
+    follow: Follow | None = None,
+) -> None:
     """Serve until a signal ends it; ``started`` gets the ports of the webhook and of operations once both listen.
 
+    ``follow`` runs beside; until it sets its event the server listens and is not ready.
+
     Raises:
-        InjectorError: an address cannot be listened on.
+        InjectorError: an address cannot be listened on, or ``follow`` raised it before it had settled.
     """
     lifecycle = Lifecycle()
     stop = _stop_signals()
@@ -86,15 +97,45 @@ async def serve(listeners: Listeners, services: Services, *, started: Callable[[
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
         port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
-        lifecycle.enter(Phase.SERVING)
-        started(port, ops_port)
-        async with shadows.working():
-            await stop.get()
-        await _drain(lifecycle, stop, listeners.shutdown_delay)
+        async with _followed(follow, stop) as ready:
+            if ready:
+                lifecycle.enter(Phase.SERVING)
+                started(port, ops_port)
+                async with shadows.working():
+                    await stop.get()
+                await _drain(lifecycle, stop, listeners.shutdown_delay)
     finally:
         lifecycle.enter(Phase.CLOSING)
         await webhook.cleanup()
         await ops.cleanup()
+
+
+@asynccontextmanager
+async def _followed(follow: Follow | None, stop: asyncio.Queue[signal.Signals]) -> AsyncIterator[bool]:
+    """Run ``follow`` as long as the body; give whether it has settled, rather than a signal having come first."""
+    if follow is None:
+        yield True
+        return
+    settled = asyncio.Event()
+    following: asyncio.Task[object] = asyncio.create_task(follow(settled))
+    following.add_done_callback(_log_end)
+    first: list[asyncio.Task[object]] = [asyncio.create_task(settled.wait()), asyncio.create_task(stop.get())]
+    try:
+        await asyncio.wait([following, *first], return_when=asyncio.FIRST_COMPLETED)
+        for task in first:
+            task.cancel()
+        if following.done():
+            await following
+        yield settled.is_set()
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+def _log_end(following: asyncio.Task[object]) -> None:
+    """Say so if what keeps the revisions up to date ends by itself: what is served then stays as it is."""
+    if not following.cancelled() and (error := following.exception()) is not None:
+        _log.error("revisions are no longer followed: %s", error)
 
 
 async def _drain(lifecycle: Lifecycle, stop: asyncio.Queue[signal.Signals], delay: float) -> None:

@@ -14,6 +14,7 @@ from injector.cli.serve import Duration, option_of, serve, source_of
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
+from injector.revisions.merged import MergedSource
 from injector.revisions.single import SingleSource
 from injector.settings import FIELDS, Setting, Settings
 from tests.revisions.fakes import CONFIG, VALUES
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from click.testing import Result
+
+    from injector.revisions.source import RevisionSource
 
 PLAIN = ("--insecure-http", "--port", "0")
 SERVED = "injector.cli.serve"
@@ -88,6 +91,9 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["-r", "canary"], "revision", "canary"),
         (["--set-env", "A=1", "--setEnv", "B=2"], "set_env", ("A=1", "B=2")),
         (["--node-version", "v1.33.0"], "node_version", ("v1.33.0",)),
+        (["--from-cluster"], "from_cluster", True),
+        (["--istio-namespace", "mesh"], "istio_namespace", "mesh"),
+        (["--kubeconfig", "k"], "kubeconfig", Path("k")),
         (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
         (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
     ],
@@ -160,6 +166,22 @@ def test_a_folder_of_revisions_is_the_source_and_has_a_default_of_its_own() -> N
 )
 def test_one_config_is_a_source_with_what_flags_say_of_it(given: dict[str, Any], expected: SingleSource) -> None:
     assert source_of(Settings(inject_config=Path("c"), **given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "files"),
+    [
+        ({}, None),
+        ({"revisions_dir": Path("r")}, DirectorySource(Path("r"))),
+        ({"inject_config": Path("c")}, SingleSource(Path("c"))),
+    ],
+)
+def test_the_cluster_is_the_source_and_what_files_say_goes_before_it(
+    given: dict[str, Any], files: RevisionSource | None
+) -> None:
+    cluster = embedded_source()
+
+    assert source_of(Settings(**given), cluster) == (cluster if files is None else MergedSource(files, cluster))
 
 
 def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None:
@@ -239,6 +261,26 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
     write_certificate(files, "other")
 
     result = run("--tlsCertFile", certificate, "--tlsKeyFile", key)
+
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--from-cluster: this is no pod with a service account's token; give --kubeconfig"),
+        (["--kubeconfig", "nope"], "nope: cannot be read: No such file or directory; correct --kubeconfig"),
+        (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
+    ],
+)
+def test_a_cluster_that_there_are_no_credentials_for_is_one_line_and_65(
+    files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    del files
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    result = run(*PLAIN, "--ops-port", "0", "--from-cluster", *arguments)
 
     assert (result.exit_code, result.stdout) == (65, "")
     assert says in result.stderr

@@ -160,3 +160,62 @@ async def test_a_port_that_is_taken_is_named(services: Services) -> None:
 
         with pytest.raises(InjectorError, match=rf"127.0.0.1:{port}: cannot listen: .*; choose another --bind or port"):
             await serve(replace(LISTENERS, port=port), services, started=lambda *_: None)
+
+
+async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(services: Services) -> None:
+    go, follower = asyncio.Event(), Following()
+    ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+
+    async def follow(settled: asyncio.Event) -> None:
+        await go.wait()
+        settled.set()
+        await follower.follow()
+
+    task = asyncio.create_task(
+        serve(LISTENERS, services, started=lambda *found: ports.set_result(found), follow=follow)
+    )
+    await asyncio.sleep(0)
+    assert not ports.done()
+    go.set()
+    async with asyncio.timeout(LIMIT):
+        server = Running(*await ports, task)
+    async with aiohttp.ClientSession() as session, session.get(server.ops("/readyz")) as ready:
+        assert ready.status == 200
+    await server.end()
+
+    assert follower.ended
+
+
+async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Services) -> None:
+    follower = Following()
+
+    async def follow(settled: asyncio.Event) -> None:
+        del settled
+        os.kill(os.getpid(), signal.SIGTERM)
+        await follower.follow()
+
+    async with asyncio.timeout(LIMIT):
+        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow=follow)
+
+    assert follower.ended
+
+
+async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Services) -> None:
+    async def follow(settled: asyncio.Event) -> None:
+        del settled
+        raise InjectorError("no credentials")
+
+    with pytest.raises(InjectorError, match="no credentials"):
+        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow=follow)
+
+
+class Following:
+    """Runs until it is cancelled, and says so."""
+
+    ended = False
+
+    async def follow(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended = True
