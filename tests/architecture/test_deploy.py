@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import yaml
 from click import Context
 
 from injector.cli import main
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -136,3 +139,71 @@ def test_the_image_runs_as_the_user_of_the_deployment() -> None:
     user = pod_spec()["securityContext"]["runAsUser"]
 
     assert f"USER {user}:{user}" in (ROOT / "Dockerfile").read_text()
+
+
+COMPONENT = DEPLOY / "from-cluster"
+READS = ["get", "list", "watch"]
+
+
+def component(*names: str) -> list[dict[str, Any]]:
+    """The objects of files of the component, or of all of them."""
+    paths = [COMPONENT / name for name in names] or [*COMPONENT.glob("*.yaml")]
+    return [document for path in paths for document in yaml.safe_load_all(path.read_text())]
+
+
+def permissions(*names: str) -> set[tuple[str, str]]:
+    """The resources that roles of the component let be read, with the kind of the role."""
+    roles = [each for each in component(*names) if each["kind"] in ("Role", "ClusterRole")]
+    assert all(rule["verbs"] == READS for role in roles for rule in role["rules"])
+    return {(role["kind"], resource) for role in roles for rule in role["rules"] for resource in rule["resources"]}
+
+
+def test_from_the_cluster_it_may_read_what_it_watches_and_write_nothing() -> None:
+    watched = {CONFIG_MAPS: "Role", WEBHOOKS: "ClusterRole"}
+
+    assert permissions("rbac.yaml") == {(kind, resource.plural) for resource, kind in watched.items()}
+    assert permissions("nodes.yaml") == {("ClusterRole", NODES.plural)}
+    assert permissions("namespaces.yaml") == {("ClusterRole", NAMESPACES.plural)}
+
+
+def test_every_role_is_bound_to_the_account_that_the_pod_then_has() -> None:
+    account = next(each["metadata"] for each in component() if each["kind"] == "ServiceAccount")
+    bindings = [each for each in component() if each["kind"].endswith("Binding")]
+    roles = [each for each in component() if each["kind"] in ("Role", "ClusterRole")]
+
+    assert all(each["subjects"] == [{"kind": "ServiceAccount", **account}] for each in bindings)
+    assert sorted(each["roleRef"]["name"] for each in bindings) == sorted(each["metadata"]["name"] for each in roles)
+    patches = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())["patches"]
+    changed = {each["path"].rpartition("/spec/")[2]: each["value"] for each in yaml.safe_load(patches[0]["patch"])}
+    assert changed == {
+        "serviceAccountName": account["name"],
+        "automountServiceAccountToken": True,
+        "containers/0/args/-": "--from-cluster",
+    }
+    assert any("--from-cluster" in option.opts for option in command("serve").params)
+
+
+def test_the_component_is_named_where_one_adds_it() -> None:
+    assert f"# components: [{COMPONENT.name}]" in (DEPLOY / "kustomization.yaml").read_text()
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_with_the_component_the_manifests_are_still_one_kustomization(tmp_path: Path) -> None:
+    for folder in (DEPLOY, REVISIONS):
+        shutil.copytree(folder, tmp_path / folder.name)
+    taken = tmp_path / "deploy" / "kustomization.yaml"
+    taken.write_text(taken.read_text().replace("# components:", "components:"))
+    (tmp_path / "deploy" / "tls").mkdir(exist_ok=True)
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / "deploy" / "tls" / name).write_text("x")
+
+    built = subprocess.run(
+        ["kubectl", "kustomize", "deploy"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert built.returncode == 0, built.stderr
+    kinds = {each["kind"]: each for each in yaml.safe_load_all(built.stdout)}
+    spec = kinds["Deployment"]["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("injector", True)
+    assert spec["containers"][0]["args"][-1] == "--from-cluster"
+    assert {"Role", "ClusterRole", "ServiceAccount"} <= set(kinds)
