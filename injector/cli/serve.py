@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.clustersource import ClusterSource
     from injector.revisions.registry import Registry
-    from injector.revisions.reload import Loader
+    from injector.revisions.reload import Loader, RevisionState
     from injector.revisions.source import RevisionSource
     from injector.settings import Setting
     from injector.webhook.server import Follow
@@ -206,12 +206,21 @@ def _demand(report: LoadReport) -> None:
         raise report.errors[0] if report.errors else ConfigError("there is no revision", hint="add a folder for one")
 
 
+def _same(before: RevisionState | None, after: RevisionState) -> bool:
+    """Tell whether a log has nothing to say: nodes and namespaces that come and go leave a revision what it is."""
+
+    def told(state: RevisionState) -> tuple[object, ...]:
+        return (state.error, state.notes, None if state.served is None else state.served.fingerprint)
+
+    return before is not None and told(before) == told(after)
+
+
 def _show(report: LoadReport, before: LoadReport, metrics: Metrics) -> None:
     """Show in metrics what is served, and log what of it, and of what is wrong, is new."""
     from injector.webhook.status import revision_rows
 
     metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
-    new = [state for name, state in report.revisions.items() if before.revisions.get(name) != state]
+    new = [state for name, state in report.revisions.items() if not _same(before.revisions.get(name), state)]
     known = {str(error) for error in before.errors}
     for error in report.errors:
         if str(error) not in known:

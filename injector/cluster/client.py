@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from injector.cluster.resources import Resource, Scope
 
 USER_AGENT: Final = "revision-injector"
-# The API server's own advice for large lists: pages keep memory and each answer small.
-PAGE_SIZE: Final = 500
+# Of a list of nodes, at some 20 KiB each, a page of 500 would take more memory than everything that is remembered.
+PAGE_SIZE: Final = 100
 CONNECT_TIMEOUT: Final = 4.0
 REQUEST_TIMEOUT: Final = 30.0
 # The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch
@@ -81,6 +81,7 @@ class KubeClient:
     def __init__(self, kubeconfig: Path | None = None) -> None:
         self._kubeconfig = kubeconfig
         self._api: ApiClient | None = None
+        self._connecting = asyncio.Lock()
 
     async def open(self) -> None:
         """Read the credentials now rather than with the first request.
@@ -228,14 +229,15 @@ class KubeClient:
         )
 
     async def _connected(self) -> ApiClient:
-        if self._api is None:
-            configuration = await _configuration(self._kubeconfig)
-            try:
-                self._api = ApiClient(configuration)
-            except (OSError, ValueError) as error:
-                raise _unusable(self._kubeconfig, error) from error
-            self._api.user_agent = USER_AGENT
-        return self._api
+        async with self._connecting:  # several watches may find their credentials refused at once
+            if self._api is None:
+                configuration = await _configuration(self._kubeconfig)
+                try:
+                    self._api = ApiClient(configuration)
+                except (OSError, ValueError) as error:
+                    raise _unusable(self._kubeconfig, error) from error
+                self._api.user_agent = USER_AGENT
+            return self._api
 
 
 async def _configuration(kubeconfig: Path | None) -> Configuration:
@@ -283,7 +285,10 @@ def _broken(error: Exception, where: str) -> ClusterError:
         return ClusterError("the API server cut the connection", where=where, hint="wait", reason="cut")
     detail = getattr(error, "strerror", None) or type(error).__name__
     return ClusterError(
-        f"the API server cannot be reached: {detail}", where=where, hint="check the network", reason="unreachable"
+        f"the API server cannot be reached: {detail}",
+        where=where,
+        hint="check the address, the network and the CA",
+        reason="unreachable",
     )
 
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.lines import LineCutter
 from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
+from injector.webhook.tls import server_context
+from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -103,7 +106,7 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
     assert page == Page(({"a": 1},), "9", "next")
     method, path, query, headers, _ = api.asked[0]
     assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
-    assert query == {"labelSelector": "istio.io/rev", "limit": "500", "continue": "before"}
+    assert query == {"labelSelector": "istio.io/rev", "limit": "100", "continue": "before"}
     assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
 
 
@@ -313,6 +316,34 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
         ConfigError, match="--from-cluster: this is no pod with a service account's token; give --kubeconfig"
     ):
         await KubeClient().open()
+
+
+async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = write_certificate(tmp_path)
+    (tmp_path / "token").write_text(CANARY)
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.headers["Authorization"])
+        return await _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    app = web.Application()
+    app.router.add_get("/api/v1/nodes", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(certificate, key)).start()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "localhost")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(runner.addresses[0][1]))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
+    client = KubeClient()
+    try:
+        assert await client.page(Scope(NODES)) == Page((), "9")
+    finally:
+        await client.close()
+        await runner.cleanup()
+
+    assert asked == [f"Bearer {CANARY}"]
 
 
 async def test_what_was_never_opened_can_be_closed() -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from injector.cluster.lines import LineCutter, LineTooLongError
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=12).filter(lambda text: b"\n" not in text and text.strip())), st.data())
 def test_lines_are_whole_however_the_network_cuts_them(lines: list[bytes], data: st.DataObject) -> None:
     body = b"".join(text + b"\n" for text in lines)

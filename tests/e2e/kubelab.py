@@ -55,6 +55,11 @@ class Lab:
         """End it."""
         self._run(str(SCRIPTS / "stop.sh"))
 
+    def end(self) -> None:
+        """End it for good; nothing of it is left, least of all its keys."""
+        self.stop()
+        shutil.rmtree(self.home)
+
     def apply(self, *manifests: dict[str, Any]) -> None:
         """Create objects, or change them."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})

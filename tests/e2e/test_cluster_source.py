@@ -41,7 +41,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         made.start()
         yield made
     finally:
-        made.stop()
+        made.end()
 
 
 @dataclass
