@@ -39,11 +39,11 @@ from injector.webhook.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from injector.injection.difference import Outcome as Injection
     from injector.injection.result import Skipped
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry, Resolved
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
 
 _log = logging.getLogger(__name__)
