@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +14,15 @@ import click
 
 from injector.cli.commands import verbose
 from injector.errors import ConfigError, UsageError
+from injector.revisions.changes import changes
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
+from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
 from injector.settings import FIELDS, Settings, key_values, parse_duration
 
 if TYPE_CHECKING:
-    from injector.revisions.reload import LoadReport
+    from injector.revisions.following import Watch
     from injector.revisions.source import RevisionSource
     from injector.settings import Setting
 
@@ -78,6 +81,8 @@ def run(**given: Any) -> None:
     """
     settings = Settings(**given).checked()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    # It would say how many files changed; what that came to is said here.
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for warning in settings.warnings():
         _log.warning("%s", warning)
     _serve(settings, source_of(settings))
@@ -111,6 +116,25 @@ def _revision_settings(settings: Settings) -> dict[str, Any]:
     return found
 
 
+def watched_folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders whose changes may be the configuration's: none for the embedded revisions.
+
+    Of a file it is the folder that is watched, since a file that is renamed onto it is another file.
+    """
+    if settings.inject_config is not None:
+        files = (settings.inject_config, settings.values_file, settings.mesh_config)
+        return tuple(dict.fromkeys(path.absolute().parent for path in files if path is not None))
+    return () if settings.revisions_dir is None else (settings.revisions_dir.absolute(),)
+
+
+def _watch(settings: Settings) -> Watch | None:
+    # Imported here for start-up time, as below.
+    from injector.revisions.watching import file_changes
+
+    folders = watched_folders(settings)
+    return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
+
+
 def _serve(settings: Settings, source: RevisionSource) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
@@ -118,8 +142,9 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
 
     from injector.cli.version import own_version
     from injector.metrics import Metrics
+    from injector.revisions.following import Follower, Tempo
+    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
-    from injector.revisions.reload import Loader
     from injector.webhook.server import Listeners, Services, serve
     from injector.webhook.status import revision_rows
     from injector.webhook.tls import server_context
@@ -133,7 +158,14 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
     _say(report)
     version = own_version()
     metrics = Metrics(CollectorRegistry(), version=version)
-    metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
+
+    def shown(report: LoadReport) -> None:
+        metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
+
+    shown(report)
+    recent = RecentPods()
+    tempo = Tempo(settings.reload_interval)
+    follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
 
     def started(port: int, ops_port: int) -> None:
         scheme = "http" if tls is None else "https"
@@ -141,7 +173,8 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
 
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    asyncio.run(serve(listeners, Services(registry, loader, metrics, version), started=started))
+    services = Services(registry, loader, metrics, version, recent, follower)
+    asyncio.run(serve(listeners, services, started=started))
     _log.info("drained")
 
 
@@ -151,20 +184,7 @@ def _say(report: LoadReport) -> None:
     Raises:
         InjectorError: nothing is served; it is the first of what is wrong.
     """
-    served = [(state, state.served) for state in report.revisions.values() if state.served]
-    if not served:
+    if not any(state.served for state in report.revisions.values()):
         raise report.errors[0] if report.errors else ConfigError("there is no revision", hint="add a folder for one")
-    for error in report.errors:
-        _log.error("not served: %s", error)
-    for state, revision in served:
-        _log.info(
-            "revision %s: Istio %s (%s), %s, fingerprint %s, from %s",
-            revision.name,
-            revision.istio_version,
-            revision.version_reason,
-            revision.engine,
-            revision.fingerprint,
-            revision.origin,
-        )
-        for note in state.notes:
-            _log.warning("revision %s: %s", revision.name, note)
+    for level, text in changes(LoadReport(), report):
+        _log.log(level, "%s", text)

@@ -24,6 +24,7 @@ from injector.errors import (
     ReviewError,
     TemplateRenderError,
     UnknownRevisionError,
+    whereabouts,
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from injector.injection.result import Skipped
     from injector.metrics import Metrics
+    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved
     from injector.webhook.lifecycle import Lifecycle
 
@@ -90,11 +92,13 @@ class InjectHandler:
         metrics: Metrics,
         lifecycle: Lifecycle,
         *,
+        recent: RecentPods | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._lifecycle = lifecycle
+        self._recent = recent
         self._clock = clock
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -134,6 +138,9 @@ class InjectHandler:
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             return _failed(review, error, resolved)
+        if self._recent is not None and isinstance(result, Injected):
+            name = resolved.revision.name
+            self._recent.keep(name, body, pod=result.pod, namespace=review.namespace, envs=path.envs)
         return answer
 
     async def _read(self, request: web.Request) -> bytes:
@@ -184,7 +191,7 @@ def _failed(review: admission.Request | admission.Broken, error: Exception, reso
     else:
         reason = INTERNAL_REASON
         message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
-        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), _traceback(error))
+        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), whereabouts(error))
     return Answer(admission.errored(review, message).encode(), Outcome.FAILURE, reason, resolved)
 
 
@@ -195,17 +202,6 @@ def reason_of(error: InjectorError) -> str:
 
 def _name(resolved: Resolved | None) -> str:
     return "unknown" if resolved is None else resolved.revision.name
-
-
-def _traceback(error: Exception) -> str:
-    """Return where an unforeseen error came from, without its text: that may quote the pod."""
-    places = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename.rpartition('injector/')[2]}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__} at {' > '.join(places)}"
 
 
 def _refused(refusal: Refusal) -> web.Response:

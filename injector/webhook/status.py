@@ -21,6 +21,7 @@ def status(snapshot: Snapshot, report: LoadReport, phase: Phase, *, version: str
         "default": snapshot.default,
         "revisions": [_revision(state) for state in report.revisions.values()],
         "tags": [_tag(tag) for _, tag in sorted(snapshot.tags.items())],
+        "sourceError": None if report.source_error is None else str(report.source_error),
         "tagErrors": [str(error) for error in report.tag_errors],
     }
 
