@@ -67,4 +67,10 @@ def _tags(before: Mapping[str, Tag], after: Mapping[str, Tag]) -> Iterator[tuple
             yield logging.INFO, f"tag {name}: gone"
     for name, tag in after.items():
         if before.get(name) != tag:
-            yield logging.INFO, f"tag {name}: {', '.join(f'{target} {weight}' for target, weight in tag.weights)}"
+            yield logging.INFO, f"tag {name}: {_targets(tag)}"
+
+
+def _targets(tag: Tag) -> str:
+    if len(tag.weights) == 1:
+        return tag.revision
+    return ", ".join(f"{target} {weight}" for target, weight in tag.weights)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, TemplateRenderError
+from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.kube import admission
@@ -121,8 +122,12 @@ def _injects(revision: Revision, pod: RecentPod) -> bool:
 
 
 def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> ConfigError:
-    """Return why a revision is refused; only a template's error has a place that is the revision's and not the pod's."""
-    at = f" at {error.where}" if isinstance(error, TemplateRenderError) and error.where else ""
+    """Return why a revision is refused; of an error only a template's place is told, the rest may quote the pod."""
+    at = ""
+    if isinstance(error, ExecError):
+        at = f" at line {error.line} of template {error.template}"
+    elif isinstance(error, TemplateRenderError) and error.where:
+        at = f" at {error.where}"
     return ConfigError(
         f"it fails on the pod of {pod}, which the revision that is served injects ({type(error).__name__}{at})",
         where=revision.origin,

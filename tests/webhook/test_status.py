@@ -48,6 +48,15 @@ def test_the_status_says_what_is_served_and_what_is_wrong() -> None:
         {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}},
     ]
     assert found["tagErrors"] == ["tag `x`: leads nowhere"]
+    assert found["sourceError"] is None
+
+
+def test_a_source_that_cannot_be_read_is_shown() -> None:
+    report = LoadReport({}, (), ConfigError("cannot be read", where="revisions"))
+
+    found = status(snapshot_of([], {}), report, Phase.SERVING, version="1.2.3")
+
+    assert found["sourceError"] == "revisions: cannot be read"
 
 
 def test_the_metrics_get_the_same_revisions() -> None:
