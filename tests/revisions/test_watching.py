@@ -57,6 +57,11 @@ def replace_everything(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
+def make_anew(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
 @pytest.mark.parametrize(
     "change", [swap_link, rename_onto, add_a_revision, delete_it, move_the_tags, replace_everything]
 )
@@ -70,8 +75,7 @@ async def test_every_change_below_a_folder_is_told(mount: Path, change: Callable
 async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
     async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
         await anext(told)
-        shutil.rmtree(mount)
-        mount.mkdir()
+        make_anew(mount)
         await anext(told)
         # The watch begins anew and says so: what changed in between must be read.
         await anext(told)

@@ -20,14 +20,18 @@ from injector.errors import (
     UnknownRevisionError,
 )
 from injector.injection.result import Injected, Skipped
-from injector.webhook.app import MAX_BODY
-from injector.webhook.inject import reason_of
+from injector.revisions.recent import RecentPods
+from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.inject import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from tests.factories import UID, make_pod, make_review
-from tests.webhook.conftest import PATCH, REQUESTS, Client, Core
+from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
@@ -298,3 +302,55 @@ async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplo
 )
 def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> None:
     assert reason_of(error) == reason
+
+
+OWNER = [{"kind": "StatefulSet", "name": "db", "controller": True}]
+POD = {"metadata": {"generateName": "db-", "ownerReferences": OWNER}}
+
+
+@pytest.fixture
+def recent() -> RecentPods:
+    """Where the last pods are kept."""
+    return RecentPods()
+
+
+@pytest.fixture
+def keeping(
+    core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, recent: RecentPods
+) -> InjectHandler:
+    """A handler that keeps the last pods."""
+    core.answer = Injected(pod=POD, patch=PATCH, templates=())
+    return InjectHandler(registry, metrics, lifecycle, recent=recent)
+
+
+async def test_a_pod_that_was_injected_is_kept_as_it_came(
+    aiohttp_client: ClientFactory, keeping: InjectHandler, recent: RecentPods
+) -> None:
+    client = await aiohttp_client(webhook_app(keeping))
+
+    await answer_of(client, "/inject/prod/cluster/c1", make_review(namespace="shop"))
+
+    assert list(recent.snapshot()) == ["1-24"]
+    (kept,) = recent.snapshot()["1-24"]
+    assert (kept.namespace, kept.owner, dict(kept.envs)) == (
+        "shop",
+        "StatefulSet db",
+        {"ISTIO_META_CLUSTER_ID": "c1"},
+    )
+    assert json.loads(kept.review) == make_review(namespace="shop")
+
+
+@pytest.mark.parametrize("answer", [Skipped("label", "the label says so"), ConfigError("broken"), KeyError("fault")])
+async def test_a_pod_that_was_not_injected_is_not_kept(
+    aiohttp_client: ClientFactory,
+    keeping: InjectHandler,
+    core: Core,
+    recent: RecentPods,
+    answer: Skipped | Exception,
+) -> None:
+    core.answer = answer
+    client = await aiohttp_client(webhook_app(keeping))
+
+    await answer_of(client)
+
+    assert recent.snapshot() == {}
