@@ -149,9 +149,8 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
     from injector.webhook.status import revision_rows
     from injector.webhook.tls import server_context
 
-    tls = None
-    if settings.tls_cert_file is not None and settings.tls_key_file is not None:
-        tls = server_context(settings.tls_cert_file, settings.tls_key_file)
+    pair = (settings.tls_cert_file, settings.tls_key_file)
+    tls = server_context(pair[0], pair[1]) if pair[0] is not None and pair[1] is not None else None
     registry = Registry()
     loader = Loader(source, registry)
     report = loader.load(time.time())

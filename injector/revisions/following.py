@@ -19,6 +19,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import InternalError, whereabouts
+from injector.gotemplate.source import TO_CODE
+from injector.revisions.bytecode import compiled_apart
 from injector.revisions.changes import changes
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
-    from injector.revisions.reload import Loader, LoadReport, Prepared
+    from injector.revisions.reload import Loader, LoadReport, Pods, Prepared
 
 _log = logging.getLogger(__name__)
 
@@ -153,11 +155,16 @@ class Follower:
             if asked:
                 triggers.add(Trigger.ASKED)
             pods = self._recent.snapshot()
-            return await asyncio.to_thread(self._loader.prepare, self._tempo.now(), pods, again=asked)
+            return await asyncio.to_thread(self._built_beside, self._tempo.now(), pods, again=asked)
         except Exception as error:  # noqa: BLE001 -- what is served is shown as out of date, whatever it was
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
             return self._loader.failed(InternalError(f"internal error ({kind}) while reloading", hint="see the log"))
+
+    def _built_beside(self, now: float, pods: Pods, *, again: bool) -> Prepared | None:
+        """Prepare on a thread, which has a context of its own, without holding up the event loop."""
+        TO_CODE.set(compiled_apart)
+        return self._loader.prepare(now, pods, again=again)
 
     async def _asked_while_settling(self) -> bool:
         """Wait until nothing changes any more; return early, and True, where somebody asks for a reload."""
