@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import time
@@ -23,8 +24,10 @@ from injector.settings import FIELDS, Settings, key_values, parse_duration
 
 if TYPE_CHECKING:
     from injector.revisions.following import Watch
+    from injector.revisions.registry import Registry
     from injector.revisions.source import RevisionSource
     from injector.settings import Setting
+    from injector.webhook.server import Services
 
 _log = logging.getLogger(__name__)
 
@@ -138,43 +141,54 @@ def _watch(settings: Settings) -> Watch | None:
 def _serve(settings: Settings, source: RevisionSource) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
+    from injector.revisions.registry import Registry
+    from injector.webhook.server import Listeners, serve
+    from injector.webhook.tls import server_context
+
+    tls = None
+    if settings.tls_cert_file is not None and settings.tls_key_file is not None:
+        tls = server_context(settings.tls_cert_file, settings.tls_key_file)
+    registry = Registry()
+    loader = Loader(source, registry)
+    _say(loader.load(time.time()))
+
+    def started(port: int, ops_port: int) -> None:
+        scheme = "http" if tls is None else "https"
+        at = settings.bind or "every address"
+        _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
+        # What was loaded by now stays, so the garbage collector need not look through it again: that takes 30 ms with
+        # one revision of Istio 1.30 and more with more, in which no request is answered. What replaces a revision
+        # later does not free the 2.5 MB of the one loaded here.
+        gc.collect()
+        gc.freeze()
+
+    listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
+    asyncio.run(serve(listeners, _services(settings, loader, registry), started=started))
+    _log.info("drained")
+
+
+def _services(settings: Settings, loader: Loader, registry: Registry) -> Services:
+    """Return what answers requests with what is loaded, and follows its source."""
     from prometheus_client import CollectorRegistry
 
     from injector.cli.version import own_version
     from injector.metrics import Metrics
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
-    from injector.revisions.registry import Registry
-    from injector.webhook.server import Listeners, Services, serve
+    from injector.webhook.server import Services
     from injector.webhook.status import revision_rows
-    from injector.webhook.tls import server_context
 
-    pair = (settings.tls_cert_file, settings.tls_key_file)
-    tls = server_context(pair[0], pair[1]) if pair[0] is not None and pair[1] is not None else None
-    registry = Registry()
-    loader = Loader(source, registry)
-    report = loader.load(time.time())
-    _say(report)
     version = own_version()
     metrics = Metrics(CollectorRegistry(), version=version)
 
     def shown(report: LoadReport) -> None:
         metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
 
-    shown(report)
+    shown(loader.report)
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-
-    def started(port: int, ops_port: int) -> None:
-        scheme = "http" if tls is None else "https"
-        at = settings.bind or "every address"
-        _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
-
-    listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    services = Services(registry, loader, metrics, version, recent, follower)
-    asyncio.run(serve(listeners, services, started=started))
-    _log.info("drained")
+    return Services(registry, loader, metrics, version, recent, follower)
 
 
 def _say(report: LoadReport) -> None:

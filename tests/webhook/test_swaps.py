@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from injector.metrics import Metrics
+import pytest
+
 from injector.revisions.directory import DirectorySource
 from injector.revisions.following import SETTLE, Follower, Tempo
 from injector.revisions.recent import RecentPods
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
+    from injector.metrics import Metrics
     from injector.webhook.lifecycle import Lifecycle
     from tests.webhook.conftest import Client, ClientFactory
 
@@ -33,11 +36,11 @@ LIMIT = 60.0
 CONFIG_AND_VALUES = CONFIG.replace("proxy:{{", "proxy-%d:{{")
 
 
-def mounted(folder: Path, number: int) -> None:
-    """Make or change a mounted ConfigMap whose config and values both say ``number``."""
+def mounted(folder: Path, number: int, action: str = "") -> None:
+    """Make or change a mounted ConfigMap whose config and values both say ``number``; ``action`` begins its template."""
     new = folder / f"..{number}"
     new.mkdir(parents=True)
-    (new / "config").write_text(CONFIG_AND_VALUES % number)
+    (new / "config").write_text((CONFIG_AND_VALUES % number).replace("    spec:", f"    {action}\n    spec:", 1))
     (new / "values").write_text(json.dumps({"global": {"tag": f"1.24.{number}"}}))
     (folder / "..tmp").symlink_to(new.name)
     (folder / "..tmp").replace(folder / "..data")
@@ -61,11 +64,28 @@ async def image_of(client: Client, number: int) -> str:
     return str(image)
 
 
-async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
-    aiohttp_client: ClientFactory, tmp_path: Path, lifecycle: Lifecycle, collector: CollectorRegistry
-) -> None:
+@dataclass
+class Served:
+    """An injector of one folder, as it serves; a test tells of changes and sees what came of them."""
+
+    folder: Path
+    client: Client
+    told: asyncio.Queue[None]
+    shown: asyncio.Queue[LoadReport]
+
+    async def changed(self) -> LoadReport:
+        self.told.put_nowait(None)
+        async with asyncio.timeout(LIMIT):
+            return await self.shown.get()
+
+
+@pytest.fixture
+async def served(
+    aiohttp_client: ClientFactory, tmp_path: Path, lifecycle: Lifecycle, metrics: Metrics
+) -> AsyncIterator[Served]:
+    """Revision `a`, mounted, followed and served."""
     mounted(tmp_path / "a", 0)
-    registry, recent, metrics = Registry(), RecentPods(), Metrics(collector)
+    registry, recent = Registry(), RecentPods()
     loader = Loader(DirectorySource(tmp_path), registry)
     loader.load(0.0)
     told, shown = asyncio.Queue[None](), asyncio.Queue[LoadReport]()
@@ -78,24 +98,41 @@ async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
     tempo = Tempo(30.0, sleep=FakeClock({SETTLE}).sleep)
     follower = Follower(loader, watch, tempo, recent=recent, metrics=metrics, shown=shown.put_nowait)
     client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, recent=recent)))
+    task = asyncio.create_task(follower.run())
+    yield Served(tmp_path / "a", client, told, shown)
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
+    served: Served, collector: CollectorRegistry
+) -> None:
     images: list[str] = []
 
     async def ask() -> None:
         while True:
-            images.append(await image_of(client, len(images)))
+            images.append(await image_of(served.client, len(images)))
 
-    tasks = [asyncio.create_task(follower.run()), asyncio.create_task(ask())]
-    async with asyncio.timeout(LIMIT):
-        for number in range(1, SWAPS + 1):
-            mounted(tmp_path / "a", number)
-            told.put_nowait(None)
-            assert (await shown.get()).errors == ()
-            assert await image_of(client, number) == f"proxy-{number}:1.24.{number}"
-    assert not any(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+    asking = asyncio.create_task(ask())
+    for number in range(1, SWAPS + 1):
+        mounted(served.folder, number)
+        assert (await served.changed()).errors == ()
+        assert await image_of(served.client, number) == f"proxy-{number}:1.24.{number}"
+    assert not asking.done()
+    asking.cancel()
+    await asyncio.wait([asking])
 
     assert images
     assert all(image.partition(":")[0].removeprefix("proxy-") == image.rpartition(".")[2] for image in images)
     assert collector.get_sample_value("injector_config_reloads_total") == SWAPS
+
+
+async def test_a_change_that_would_fail_a_pod_which_was_injected_is_refused_and_the_pod_goes_on(served: Served) -> None:
+    assert await image_of(served.client, 7) == "proxy-0:1.24.0"
+
+    mounted(served.folder, 1, "{{ if eq .ObjectMeta.Name `hello-7` }}{{ fail .Spec }}{{ end }}")
+    report = await served.changed()
+
+    assert "it fails on the pod of Pod hello-7 in namespace default, which" in str(report.revisions["a"].error)
+    assert await image_of(served.client, 7) == "proxy-0:1.24.0"
