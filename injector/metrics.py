@@ -74,6 +74,17 @@ GAUGES: Final[tuple[_Series, ...]] = (
     ("injector_tags_valid", "1 where every tag and every shadow leads to a revision.", ()),
     ("injector_build_info", "1, with the version.", ("version",)),
 )
+RELOADS: Final[tuple[_Series, ...]] = (
+    ("injector_config_reloads_total", "Changes of the configuration that were found and loaded, good or not.", ()),
+    (
+        "injector_config_reload_failures_total",
+        "Reloads after which something of the configuration is not served, by reason.",
+        ("reason",),
+    ),
+)
+RELOAD_FAILURES: Final = ("source", "revision", "tags", "internal")
+"""The reasons of a failed reload, the first that fits: nothing could be read; a revision, or a tag, cannot be served; a
+fault of the injector."""
 
 
 class Outcome(Enum):
@@ -108,6 +119,9 @@ class Metrics:
             Gauge(*each, registry=registry) for each in GAUGES
         )
         build.labels(version).set(1)
+        self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
+        for reason in RELOAD_FAILURES:
+            self._reload_failures.labels(reason)
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:
@@ -144,6 +158,12 @@ class Metrics:
                 self._info.labels(name, row.istio_version, row.fingerprint).set(1)
         self._tags_valid.set(tags_valid)
         self._shown = dict(rows)
+
+    def reloaded(self, failure: str = "") -> None:
+        """Count one reload; ``failure`` is its reason, one of ``RELOAD_FAILURES``, where it failed."""
+        self._reloads.inc()
+        if failure:
+            self._reload_failures.labels(failure).inc()
 
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""

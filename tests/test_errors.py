@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from injector.errors import (
@@ -7,12 +9,14 @@ from injector.errors import (
     ConfigError,
     DataError,
     InjectorError,
+    InternalError,
     ManifestError,
     OverlayError,
     ReviewError,
     TemplateRenderError,
     UnknownRevisionError,
     UsageError,
+    whereabouts,
 )
 
 BAD_INPUT = (
@@ -71,3 +75,18 @@ def test_a_wrong_flag_is_no_bad_data() -> None:
 
 def test_a_revision_that_is_not_known_is_a_fault_of_the_review() -> None:
     assert issubclass(UnknownRevisionError, ReviewError)
+
+
+def test_a_fault_of_the_injector_is_no_bad_input() -> None:
+    assert not issubclass(InternalError, DataError)
+
+
+def test_where_an_unforeseen_error_came_from_is_told_without_its_text() -> None:
+    try:
+        os.environ["S3CR3T"]
+    except KeyError as error:
+        told = whereabouts(error)
+
+    assert told.startswith("KeyError at ")
+    assert "test_errors.py:" in told
+    assert "S3CR3T" not in told

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from injector.metrics import BUCKETS, Answered, Metrics, Outcome, RevisionRow
+from injector.metrics import BUCKETS, RELOAD_FAILURES, Answered, Metrics, Outcome, RevisionRow
 
 REQUESTS = "sidecar_injection_requests_total"
 
@@ -142,3 +142,16 @@ def test_what_a_shadow_dropped_is_counted_from_nought(metrics: Metrics, registry
     metrics.shadow_dropped()
 
     assert (before, registry.get_sample_value("injector_shadow_dropped_total")) == (0, 1)
+
+
+def test_reloads_are_counted_and_their_failures_by_reason_from_the_start(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    failures = "injector_config_reload_failures_total"
+    assert [registry.get_sample_value(failures, {"reason": reason}) for reason in RELOAD_FAILURES] == [0, 0, 0, 0]
+
+    metrics.reloaded()
+    metrics.reloaded("revision")
+
+    assert registry.get_sample_value("injector_config_reloads_total") == 2
+    assert registry.get_sample_value(failures, {"reason": "revision"}) == 1

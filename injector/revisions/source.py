@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -55,6 +56,16 @@ class SourceState:
     tags: Mapping[str, Tag] = field(default_factory=dict)
     tags_error: DataError | None = None
     default: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells it from a state with any other text, tag or fault."""
+        digest = hashlib.sha256()
+        faults = [(name, str(error)) for name, error in sorted(self.failures.items())]
+        tags_fault = self.tags_error and str(self.tags_error)
+        for part in (*self.revisions, faults, sorted(self.tags.items()), tags_fault, self.default):
+            digest.update(repr(part).encode() + b"\0")
+        return digest.hexdigest()
 
 
 class RevisionSource(Protocol):

@@ -1,7 +1,8 @@
 """The server: both ports from start-up to the end of a drain.
 
 On SIGTERM or SIGINT it becomes unready and goes on for the shutdown delay, in which the API server's endpoints learn
-of it; then it stops listening, finishes what runs, and returns. A second signal cuts the delay short.
+of it; then it stops listening, finishes what runs, and returns. A second signal cuts the delay short. While it serves,
+the configuration is followed, and SIGHUP reloads it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -24,9 +25,11 @@ from injector.webhook.shadow import Shadows
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from injector.metrics import Metrics
+    from injector.revisions.following import Follower
+    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
 
@@ -56,12 +59,14 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What requests are answered with."""
+    """What requests are answered with; ``follower`` keeps it up to date and tries new builds on the pods of ``recent``."""
 
     registry: Registry
     loader: Loader
     metrics: Metrics
     version: str
+    recent: RecentPods | None = None
+    follower: Follower | None = None
 
 
 async def serve(listeners: Listeners, services: Services, *, started: Callable[[int, int], None]) -> None:
@@ -81,20 +86,36 @@ async def serve(listeners: Listeners, services: Services, *, started: Callable[[
         version=services.version,
         shadows=shadows,
     )
-    webhook = _runner(webhook_app(InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows)))
+    handler = InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent)
+    webhook = _runner(webhook_app(handler))
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
         port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
         lifecycle.enter(Phase.SERVING)
         started(port, ops_port)
-        async with shadows.working():
+        async with shadows.working(), _following(services.follower):
             await stop.get()
         await _drain(lifecycle, stop, listeners.shutdown_delay)
     finally:
         lifecycle.enter(Phase.CLOSING)
         await webhook.cleanup()
         await ops.cleanup()
+
+
+@asynccontextmanager
+async def _following(follower: Follower | None) -> AsyncIterator[None]:
+    """Let the configuration be followed for as long as the block runs."""
+    if follower is None:
+        yield
+        return
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, follower.reload)
+    task = asyncio.create_task(follower.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def _drain(lifecycle: Lifecycle, stop: asyncio.Queue[signal.Signals], delay: float) -> None:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.serve import Duration, option_of, serve, source_of
+from injector.cli.serve import Duration, option_of, serve, source_of, watched_folders
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
@@ -88,6 +88,8 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["-r", "canary"], "revision", "canary"),
         (["--set-env", "A=1", "--setEnv", "B=2"], "set_env", ("A=1", "B=2")),
         (["--node-version", "v1.33.0"], "node_version", ("v1.33.0",)),
+        (["--reload-interval", "1m"], "reload_interval", 60.0),
+        (["--reloadInterval", "0"], "reload_interval", 0.0),
         (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
         (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
     ],
@@ -160,6 +162,23 @@ def test_a_folder_of_revisions_is_the_source_and_has_a_default_of_its_own() -> N
 )
 def test_one_config_is_a_source_with_what_flags_say_of_it(given: dict[str, Any], expected: SingleSource) -> None:
     assert source_of(Settings(inject_config=Path("c"), **given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ()),
+        ({"revisions_dir": Path("/r/all")}, (Path("/r/all"),)),
+        ({"inject_config": Path("/c/config")}, (Path("/c"),)),
+        (
+            {"inject_config": Path("/c/config"), "values_file": Path("/c/values"), "mesh_config": Path("/m/mesh")},
+            (Path("/c"), Path("/m")),
+        ),
+        ({"inject_config": Path("config")}, (Path.cwd(),)),
+    ],
+)
+def test_what_is_watched_is_the_folder_of_what_is_read(given: dict[str, Any], expected: tuple[Path, ...]) -> None:
+    assert watched_folders(Settings(**given)) == expected
 
 
 def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None:

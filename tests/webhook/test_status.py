@@ -55,6 +55,15 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
         {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}, "salt": "prod", "shadow": None},
     ]
     assert found["tagErrors"] == ["tag `x`: leads nowhere"]
+    assert found["sourceError"] is None
+
+
+def test_a_source_that_cannot_be_read_is_shown(metrics: Metrics) -> None:
+    report = LoadReport({}, (), ConfigError("cannot be read", where="revisions"))
+
+    found = status(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")
+
+    assert found["sourceError"] == "revisions: cannot be read"
 
 
 def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
