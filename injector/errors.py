@@ -6,6 +6,7 @@
     ├── UsageError                   a wrong flag or argument            exit 64
     ├── TagError                     a tag that cannot be made, moved or removed as things are
     ├── ClusterError                 the API server: away, or it refuses exit 69
+    ├── InternalError                a fault of the injector's own, where it must not stop
     └── DataError                    bad input: where, what, what to do  exit 65
         ├── ManifestError            a manifest or a pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh or revision.yaml
@@ -37,6 +38,16 @@ class InjectorError(Exception):
         return f"{text}; {self.hint}" if self.hint else text
 
 
+def whereabouts(error: BaseException) -> str:
+    """Return where an unforeseen error came from, without its text: that may quote a pod."""
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        places.append(f"{trace.tb_frame.f_code.co_filename.rpartition('injector/')[2]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {' > '.join(places)}"
+
+
 class UsageError(InjectorError):
     """A wrong flag or argument (BSD sysexits EX_USAGE)."""
 
@@ -63,6 +74,10 @@ class ClusterError(InjectorError):
         self.reason = reason
         self.status = status
         self.retry_after = retry_after
+
+
+class InternalError(InjectorError):
+    """A fault of the injector's own, shown where the injector has to go on."""
 
 
 class DataError(InjectorError):

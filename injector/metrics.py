@@ -84,6 +84,17 @@ WATCH_SYNCED: Final[_Series] = (
     "1 where what is known of the cluster is up to date, 0 since the last fault.",
     ("resource",),
 )
+RELOADS: Final[tuple[_Series, ...]] = (
+    ("injector_config_reloads_total", "Changes of the configuration that were found and loaded, good or not.", ()),
+    (
+        "injector_config_reload_failures_total",
+        "Reloads after which something of the configuration is not served, by reason.",
+        ("reason",),
+    ),
+)
+RELOAD_FAILURES: Final = ("source", "revision", "tags", "internal")
+"""The reasons of a failed reload, the first that fits: nothing could be read; a revision, or a tag, cannot be served; a
+fault of the injector."""
 
 
 class Outcome(Enum):
@@ -120,6 +131,9 @@ class Metrics:
         build.labels(version).set(1)
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
+        self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
+        for reason in RELOAD_FAILURES:
+            self._reload_failures.labels(reason)
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:
@@ -164,6 +178,12 @@ class Metrics:
     def watch_synced(self, resource: str, *, synced: bool) -> None:
         """Show whether what is known of a resource is up to date."""
         self._watch_synced.labels(resource).set(synced)
+
+    def reloaded(self, failure: str = "") -> None:
+        """Count one reload; ``failure`` is its reason, one of ``RELOAD_FAILURES``, where it failed."""
+        self._reloads.inc()
+        if failure:
+            self._reload_failures.labels(failure).inc()
 
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""

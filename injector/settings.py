@@ -55,6 +55,9 @@ class Setting:
         return ENV_PREFIX + (self.variable_name or _CAPITAL.sub("_", self.camel).upper())
 
 
+# A folder of thirty revisions takes some 100 ms to read.
+MIN_RELOAD_INTERVAL: Final = 1.0
+
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NO_CLUSTER: Final = (
     "the API server is not called, so keep caBundle up to date with what manages the webhook's certificate"
@@ -101,6 +104,14 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "kubeconfig",
         "path",
         "How to reach the API server, for --from-cluster; without it, as the pod's service account.",
+    ),
+    Setting(
+        "reload_interval",
+        "reloadInterval",
+        "duration",
+        "How often to look for changes that the file system did not tell; 0 follows none.",
+        30.0,
+        "DURATION",
     ),
     Setting(
         "shutdown_delay", "shutdownDelay", "duration", "How long to serve on, unready, after SIGTERM.", 5.0, "DURATION"
@@ -156,6 +167,7 @@ class Settings:
     from_cluster: bool = False
     istio_namespace: str = "istio-system"
     kubeconfig: Path | None = None
+    reload_interval: float = 30.0
     shutdown_delay: float = 5.0
     health_check_interval: float = 0.0
     health_check_file: Path | None = None
@@ -181,6 +193,12 @@ class Settings:
             raise UsageError(
                 f"{companions[0]} belongs to --injectConfig",
                 hint="give --injectConfig too, or put the file into a folder of --revisions-dir",
+            )
+        if 0 < self.reload_interval < MIN_RELOAD_INTERVAL:
+            raise UsageError(
+                f"{self.reload_interval:g} s is too short to read the configuration in",
+                where="--reload-interval",
+                hint=f"give {MIN_RELOAD_INTERVAL:g}s or more, or 0 to follow no changes",
             )
         if self.port == self.ops_port != 0:
             raise UsageError(f"both ports are {self.port}", where="--ops-port", hint="choose another")

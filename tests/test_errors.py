@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from injector.errors import (
@@ -8,12 +10,14 @@ from injector.errors import (
     ConfigError,
     DataError,
     InjectorError,
+    InternalError,
     ManifestError,
     OverlayError,
     ReviewError,
     TemplateRenderError,
     UnknownRevisionError,
     UsageError,
+    whereabouts,
 )
 
 BAD_INPUT = (
@@ -80,3 +84,18 @@ def test_an_api_server_that_is_away_is_neither_bad_data_nor_a_wrong_flag() -> No
     assert not isinstance(error, DataError | UsageError)
     assert (error.exit_code, str(error)) == (69, "https://a: is away; wait")
     assert (error.reason, error.status, error.retry_after) == ("unreachable", 503, 2.0)
+
+
+def test_a_fault_of_the_injector_is_no_bad_input() -> None:
+    assert not issubclass(InternalError, DataError)
+
+
+def test_where_an_unforeseen_error_came_from_is_told_without_its_text() -> None:
+    try:
+        os.environ["S3CR3T"]
+    except KeyError as error:
+        told = whereabouts(error)
+
+    assert told.startswith("KeyError at ")
+    assert "test_errors.py:" in told
+    assert "S3CR3T" not in told

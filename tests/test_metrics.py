@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from injector.metrics import BUCKETS, Answered, Metrics, Outcome, RevisionRow
+from injector.metrics import BUCKETS, RELOAD_FAILURES, Answered, Metrics, Outcome, RevisionRow
 
 REQUESTS = "sidecar_injection_requests_total"
 
@@ -157,3 +157,16 @@ def test_faults_of_a_watch_are_counted_and_whether_it_is_up_to_date_is_shown(
         registry.get_sample_value("injector_watch_synced", {"resource": name}) for name in ("configmaps", "nodes")
     ]
     assert (faults, synced) == (2, [1, 0])
+
+
+def test_reloads_are_counted_and_their_failures_by_reason_from_the_start(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    failures = "injector_config_reload_failures_total"
+    assert [registry.get_sample_value(failures, {"reason": reason}) for reason in RELOAD_FAILURES] == [0, 0, 0, 0]
+
+    metrics.reloaded()
+    metrics.reloaded("revision")
+
+    assert registry.get_sample_value("injector_config_reloads_total") == 2
+    assert registry.get_sample_value(failures, {"reason": "revision"}) == 1

@@ -60,6 +60,8 @@ def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() 
         {**PLAIN, "revisions_dir": Path("r")},
         {**PLAIN, "inject_config": Path("c"), "values_file": Path("v"), "mesh_config": Path("m"), "revision": "a"},
         {**PLAIN, "port": 0, "ops_port": 0},
+        {**PLAIN, "reload_interval": 0.0},
+        {**PLAIN, "reload_interval": 1.0},
     ],
 )
 def test_settings_that_go_together_pass(given: dict[str, Any]) -> None:
@@ -79,6 +81,7 @@ def test_settings_that_go_together_pass(given: dict[str, Any]) -> None:
         ({**PLAIN, "mesh_config": Path("m")}, "--meshConfig belongs to --injectConfig"),
         ({**PLAIN, "set_env": ("A=b",), "revisions_dir": Path("r")}, "--set-env belongs to --injectConfig"),
         ({**PLAIN, "revision": "a"}, "--revision belongs to --injectConfig"),
+        ({**PLAIN, "reload_interval": 0.001}, "--reload-interval: 0.001 s is too short"),
         ({**PLAIN, "port": 8080}, "both ports are 8080"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,8 +13,8 @@ from injector.gotemplate.nodes import ListNode, Node
 from injector.gotemplate.reflect import ANY, holds_interface, type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import FrameType, TracebackType
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType, FrameType, TracebackType
 
     from injector.gotemplate.nodes import Tree
 
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 _MAX_INDENT: Final = 95
 _MAX_LOOPS: Final = 18
 _LONGEST_LIST: Final = 40
+
+
+def to_code(text: str, filename: str) -> CodeType:
+    """Compile a Python text, here and now."""
+    return compile(text, filename, "exec")
+
+
+TO_CODE: Final[ContextVar[Callable[[str, str], CodeType]]] = ContextVar("TO_CODE", default=to_code)
+"""How a text and its file name become code. Python stops every other thread meanwhile, so who serves may do it elsewhere."""
 
 Place: TypeAlias = "Node | str"
 """The node visited last; or the name of the local variable that holds its index in ``Source.places``, where that is known only at run
@@ -119,7 +129,7 @@ class Source:
 
     def run(self, filename: str) -> dict[str, Any]:
         """Compile and run the text; return the names that it defines."""
-        exec(compile("\n".join(self.lines), filename, "exec"), self.namespace)  # noqa: S102 - the text is written here, word by word
+        exec(TO_CODE.get()("\n".join(self.lines), filename), self.namespace)  # noqa: S102 - the text is written here, word by word
         return self.namespace
 
 

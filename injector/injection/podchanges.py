@@ -107,8 +107,22 @@ def changes(
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
         found = pod_changes(old.pod, new.pod, given)
-        return tuple(each for each in found if each.path not in _NAMED or (each.old, each.new) != names)
+        return tuple(each for each in found if not _own_names(each, names))
     return ()
+
+
+def _own_names(change: Change, names: tuple[str, str]) -> bool:
+    """Tell whether two values differ only in that each has the name of its own revision."""
+    if change.path in _NAMED:
+        return (change.old, change.new) == names
+    if not isinstance(change.old, str) or not isinstance(change.new, str) or HIDDEN in (change.old, change.new):
+        return False
+    return _default_host(change.old, names[0]) == _default_host(change.new, names[1])
+
+
+def _default_host(text: str, name: str) -> str:
+    """Return a text with the host of a revision's control plane named as that of the default one."""
+    return text.replace(f"istiod-{name}.", "istiod.") if name else text
 
 
 def decision_of(answer: Injected | Skipped | DataError) -> str:

@@ -2,6 +2,8 @@
 
 ``source`` reads texts (``directory``, ``single``, ``embedded``), ``build`` compiles them, ``verify`` renders built-in
 pods with the result, ``registry`` holds what is served as one immutable snapshot, and ``reload`` drives a source
-through all of it: what fails at any step keeps the last good revision. This package reads files; it never answers a
-request and never talks to the API server.
+through all of it: what fails at any step keeps the last good revision. ``following`` does so again whenever the source
+changes (``watching`` tells it, ``recent`` has the pods it tries a build on, ``bytecode`` compiles beside the event loop,
+``changes`` says what came of it). This package reads files; it never answers a request and never talks to the API
+server.
 """

@@ -2,27 +2,39 @@
 
 Whatever fails keeps the last good revision. The reports say what is served and what is wrong, revision by revision;
 the caller shows them (log, metrics, status page).
+
+A load has two halves. ``prepare`` reads, builds and verifies: it takes long, changes nothing, and may run on a thread
+of its own. ``adopt`` swaps what that came to, in one assignment.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from injector.errors import InjectorError
+from injector.errors import ConfigError, InjectorError, InternalError
 from injector.revisions.build import build, with_facts
 from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import usable_tags
-from injector.revisions.verify import verify
+from injector.revisions.verify import verify, verify_recent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.errors import DataError
     from injector.istio.revision import Revision
-    from injector.revisions.registry import Registry
+    from injector.revisions.recent import RecentPod
+    from injector.revisions.registry import Registry, Snapshot
     from injector.revisions.source import RawRevision, RevisionSource, SourceState
     from injector.revisions.tags import Tag
+
+    Pods = Mapping[str, tuple[RecentPod, ...]]
+
+READS: Final = 5
+"""How often a source is read until two reads in a row agree: one that is swapped meanwhile needs three."""
+
+_NO_PODS: Final[Pods] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +58,41 @@ class RevisionState:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What one load came to."""
+    """What one load came to.
+
+    ``source_error`` is why the source could not be loaded at all; each revision has it as its error then. ``tags`` are
+    those that are served.
+    """
 
     revisions: Mapping[str, RevisionState] = field(default_factory=dict)
     tag_errors: tuple[DataError, ...] = ()
+    source_error: InjectorError | None = None
+    tags: Mapping[str, Tag] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[InjectorError, ...]:
-        """Everything that is wrong, revisions first."""
-        return tuple(state.error for state in self.revisions.values() if state.error) + self.tag_errors
+        """Everything that is wrong, each once, revisions first."""
+        found = (self.source_error, *(state.error for state in self.revisions.values()), *self.tag_errors)
+        return tuple(dict.fromkeys(error for error in found if error is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    raw: RawRevision
+    """One revision: the texts of what is served, the texts last tried, None where they could not be read."""
+
+    good: RawRevision | None
+    tried: RawRevision | None
     state: RevisionState
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a load is about to change: everything that ``adopt`` needs."""
+
+    fingerprint: str
+    built: Mapping[str, _Built]
+    snapshot: Snapshot
+    report: LoadReport
 
 
 class Loader:
@@ -69,7 +101,8 @@ class Loader:
     def __init__(self, source: RevisionSource, registry: Registry) -> None:
         self._source = source
         self._registry = registry
-        self._built: dict[str, _Built] = {}
+        self._built: Mapping[str, _Built] = {}
+        self._fingerprint = ""
         self.report = LoadReport()
 
     def load(self, now: float) -> LoadReport:
@@ -81,17 +114,70 @@ class Loader:
         Raises:
             ConfigError: the source cannot be read at all; everything stays as it was.
         """
-        state = self._source.read()
-        self._built = {raw.name: self._load_one(raw, now) for raw in state.revisions} | self._kept(state)
-        served = [built.state.served for built in self._built.values() if built.state.served]
+        prepared = self.prepare(now)
+        if prepared is None:
+            return self.report
+        if prepared.report.source_error is not None:
+            raise prepared.report.source_error
+        return self.adopt(prepared)
+
+    def changed(self) -> bool:
+        """Read the source once, and tell whether it holds anything else than what was adopted last."""
+        try:
+            return self._source.read().fingerprint != self._fingerprint
+        except ConfigError as error:
+            return _fingerprint_of(error) != self._fingerprint
+
+    def prepare(self, now: float, pods: Pods = _NO_PODS, *, again: bool = False) -> Prepared | None:
+        """Read the source, build what changed and try it on built-in pods and on ``pods``; nothing is served yet.
+
+        ``again`` tries once more what was refused before, though its texts are the same.
+
+        Returns:
+            What to adopt; None where the source holds what was adopted last.
+        """
+        try:
+            state = self._read()
+        except ConfigError as error:
+            same = _fingerprint_of(error) == self._fingerprint
+            return None if same else self.failed(error)
+        if state.fingerprint == self._fingerprint and not (again and self.report.errors):
+            return None
+        built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions} | self._kept(state)
+        served = [each.state.served for each in built.values() if each.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served})
-        self._registry.swap(snapshot_of(served, tags, default=state.default))
-        states = {name: _noted(built.state, state.notes.get(name, ())) for name, built in self._built.items()}
-        unread = {
-            name: RevisionState(name, None, error) for name, error in state.failures.items() if name not in states
-        }
-        self.report = LoadReport(dict(sorted((states | unread).items())), tag_errors)
+        states = {name: _noted(each.state, state.notes.get(name, ())) for name, each in sorted(built.items())}
+        report = LoadReport(states, tag_errors, tags=tags)
+        return Prepared(state.fingerprint, built, snapshot_of(served, tags, default=state.default), report)
+
+    def adopt(self, prepared: Prepared) -> LoadReport:
+        """Serve what was prepared from now on."""
+        self._registry.swap(prepared.snapshot)
+        self._built, self._fingerprint, self.report = prepared.built, prepared.fingerprint, prepared.report
         return self.report
+
+    def failed(self, error: InjectorError) -> Prepared:
+        """Return what to adopt where a load fails as a whole: what is served stays, and every revision shows why."""
+        states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
+        report = LoadReport(states, self.report.tag_errors, error, self.report.tags)
+        return Prepared(_fingerprint_of(error), self._built, self._registry.snapshot, report)
+
+    def _read(self) -> SourceState:
+        """Return what the source holds, read as often as it takes to see no half of a change.
+
+        Raises:
+            ConfigError: it cannot be read, holds nothing any more, or does not come to rest.
+        """
+        state = self._source.read()
+        for _ in range(READS):
+            if state.fingerprint == self._fingerprint:
+                return state
+            before, state = state, self._source.read()
+            if before.fingerprint == state.fingerprint:
+                if self._built and not state.revisions and not state.failures:
+                    raise ConfigError("there is no revision any more", hint="add a folder for one")
+                return state
+        raise ConfigError("the configuration changes while it is read", hint="wait until what writes it is done")
 
     def _tags(self, state: SourceState, served: set[str]) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
         if state.tags_error is None:
@@ -100,36 +186,54 @@ class Loader:
         kept, _ = usable_tags(self._registry.snapshot.tags, served)
         return kept, (state.tags_error,)
 
-    def _load_one(self, raw: RawRevision, now: float) -> _Built:
+    def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
         before = self._built.get(raw.name)
-        if before is not None and before.raw == raw:
+        if before is not None and before.good == raw:
+            return _Built(raw, raw, replace(before.state, error=None))
+        if before is not None and before.good is not None and before.good == replace(raw, facts=before.good.facts):
+            return _Built(raw, raw, _with_facts(before.state, raw))
+        if before is not None and before.tried == raw and not again:
             return before
-        if before is not None and before.state.error is None and before.raw == replace(raw, facts=before.raw.facts):
-            return _Built(raw, _with_facts(before.state, raw))
+        served = None if before is None else before.state.served
         try:
             revision = build(raw)
-            return _Built(raw, RevisionState(raw.name, revision, None, now, verify(revision)))
+            notes = verify(revision)
+            if served is not None:
+                notes += verify_recent(revision, served, pods.get(raw.name, ()))
+            return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes))
         except InjectorError as error:
-            return _Built(raw, _failed(raw.name, before, error))
+            return _failed(raw.name, raw, before, error)
+        except Exception as error:  # noqa: BLE001 -- a fault of ours on one revision must not hold up the others
+            return _failed(raw.name, raw, before, _unforeseen(raw, error))
 
     def _kept(self, state: SourceState) -> dict[str, _Built]:
-        return {
-            name: _Built(before.raw, _failed(name, before, error))
-            for name, error in state.failures.items()
-            if (before := self._built.get(name)) is not None
-        }
+        return {name: _failed(name, None, self._built.get(name), error) for name, error in state.failures.items()}
 
 
 def _with_facts(state: RevisionState, raw: RawRevision) -> RevisionState:
-    return replace(state, served=None if state.served is None else with_facts(state.served, raw))
+    return replace(state, error=None, served=None if state.served is None else with_facts(state.served, raw))
 
 
 def _noted(state: RevisionState, notes: tuple[str, ...]) -> RevisionState:
     return replace(state, notes=(*state.notes, *notes)) if notes else state
 
 
-def _failed(name: str, before: _Built | None, error: InjectorError) -> RevisionState:
+def _failed(name: str, tried: RawRevision | None, before: _Built | None, error: InjectorError) -> _Built:
     if before is None:
-        return RevisionState(name, None, error)
-    kept = before.state
-    return RevisionState(name, kept.served, error, kept.loaded_at, kept.notes)
+        return _Built(None, tried, RevisionState(name, None, error))
+    return _Built(before.good, tried, replace(before.state, error=error))
+
+
+def _unforeseen(raw: RawRevision, error: Exception) -> InternalError:
+    found = InternalError(
+        f"it cannot be built: internal error ({type(error).__name__})",
+        where=raw.origin,
+        hint="report it, with the line that the log has of it",
+    )
+    found.__cause__ = error
+    return found
+
+
+def _fingerprint_of(error: InjectorError) -> str:
+    """Return what stands for a source that cannot be loaded; it is no state's fingerprint."""
+    return f"failed: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -44,7 +45,8 @@ class RawRevision:
     settings: Mapping[str, Any]
     origin: str
     files: Mapping[str, str] = field(default_factory=dict)
-    facts: ClusterFacts = ClusterFacts()
+    # Not shown: a fingerprint has them once for all revisions, since they can be thousands of namespaces.
+    facts: ClusterFacts = field(default=ClusterFacts(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,17 @@ class SourceState:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tag_faults: tuple[DataError, ...] = ()
     facts: ClusterFacts = ClusterFacts()
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells it from a state with any other text, tag or fault."""
+        digest = hashlib.sha256()
+        faults = [(name, str(error)) for name, error in sorted(self.failures.items())]
+        tags_fault = self.tags_error and str(self.tags_error)
+        rest = (sorted(self.notes.items()), [str(error) for error in self.tag_faults], self.facts)
+        for part in (*self.revisions, faults, sorted(self.tags.items()), tags_fault, self.default, *rest):
+            digest.update(repr(part).encode() + b"\0")
+        return digest.hexdigest()
 
 
 class RevisionSource(Protocol):

@@ -1,4 +1,4 @@
-"""Renders built-in pods with a revision: a template that fails on every pod is found before it is served.
+"""Renders pods with a revision before it is served: built-in ones, and the last that it injected.
 
 Istio accepts a template once it parses; here it must also run.
 """
@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.errors import ConfigError, TemplateRenderError
+from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import RequestFacts, Skipped
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.kube import admission
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from injector.istio.revision import Revision
+    from injector.revisions.recent import RecentPod
 
 NAMESPACE: Final = "injector-verify"
 
@@ -77,4 +83,53 @@ def verify(revision: Revision) -> tuple[str, ...]:
     }
     return tuple(
         dict.fromkeys(f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped))
+    )
+
+
+def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod]) -> tuple[str, ...]:
+    """Inject ``pods``, which ``served`` injected, with the revision that is to replace it.
+
+    Returns:
+        Which of them it would leave alone: not an error, since that may be what the change is for.
+
+    Raises:
+        ConfigError: it fails on a pod that ``served`` injects. The text names the pod and quotes nothing of it.
+    """
+    notes = []
+    for pod in pods:
+        try:
+            result = _tried(revision, pod)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the pod would fail
+            if _injects(served, pod):
+                raise _refusal(revision, pod, error) from None
+            continue
+        if isinstance(result, Skipped) and _injects(served, pod):
+            notes.append(f"it leaves the pod of {pod} alone, which was injected before: {result.reason}")
+    return tuple(notes)
+
+
+def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
+    review = admission.decode(pod.review)
+    facts = RequestFacts(review.namespace, pod.envs, revision.namespaces.get(review.namespace))
+    return inject_pod(revision, review.object, facts)
+
+
+def _injects(revision: Revision, pod: RecentPod) -> bool:
+    try:
+        return isinstance(_tried(revision, pod), Injected)
+    except Exception:  # noqa: BLE001 -- whatever it is, requests for such pods fail already
+        return False
+
+
+def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> ConfigError:
+    """Return why a revision is refused; of an error only a template's place is told, the rest may quote the pod."""
+    at = ""
+    if isinstance(error, ExecError):
+        at = f" at line {error.line} of template {error.template}"
+    elif isinstance(error, TemplateRenderError) and error.where:
+        at = f" at {error.where}"
+    return ConfigError(
+        f"it fails on the pod of {pod}, which the revision that is served injects ({type(error).__name__}{at})",
+        where=revision.origin,
+        hint="correct the template or its values; to serve it all the same, restart the injector",
     )

@@ -26,6 +26,7 @@ from injector.errors import (
     ReviewError,
     TemplateRenderError,
     UnknownRevisionError,
+    whereabouts,
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
@@ -39,11 +40,12 @@ from injector.webhook.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from injector.injection.difference import Outcome as Injection
     from injector.injection.result import Skipped
     from injector.metrics import Metrics
+    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
 
 _log = logging.getLogger(__name__)
@@ -98,12 +100,14 @@ class InjectHandler:
         lifecycle: Lifecycle,
         *,
         shadows: Shadows | None = None,
+        recent: RecentPods | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._shadows = shadows
+        self._recent = recent
         self._clock = clock
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -151,6 +155,9 @@ class InjectHandler:
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             failed = _failed(review, error, resolved)
             return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
+        if self._recent is not None and isinstance(result, Injected):
+            name = resolved.revision.name
+            self._recent.keep(name, body, pod=result.pod, namespace=review.namespace, envs=path.envs)
         shadowed = _shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
@@ -223,7 +230,7 @@ def _failed(review: admission.Request | admission.Broken, error: Exception, reso
     else:
         reason = INTERNAL_REASON
         message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
-        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), _traceback(error))
+        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), whereabouts(error))
     return Answer(admission.errored(review, message).encode(), Outcome.FAILURE, reason, resolved)
 
 
@@ -234,17 +241,6 @@ def reason_of(error: InjectorError) -> str:
 
 def _name(resolved: Resolved | None) -> str:
     return "unknown" if resolved is None else resolved.revision.name
-
-
-def _traceback(error: Exception) -> str:
-    """Return where an unforeseen error came from, without its text: that may quote the pod."""
-    places = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename.rpartition('injector/')[2]}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__} at {' > '.join(places)}"
 
 
 def _refused(refusal: Refusal) -> web.Response:

@@ -1,7 +1,8 @@
 """The server: both ports from start-up to the end of a drain.
 
 On SIGTERM or SIGINT it becomes unready and goes on for the shutdown delay, in which the API server's endpoints learn
-of it; then it stops listening, finishes what runs, and returns. A second signal cuts the delay short.
+of it; then it stops listening, finishes what runs, and returns. A second signal cuts the delay short. While it serves,
+the configuration is followed, and SIGHUP reloads it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from injector.metrics import Metrics
+    from injector.revisions.following import Follower
+    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
 
@@ -59,12 +62,14 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What requests are answered with."""
+    """What requests are answered with; ``follower`` keeps it up to date and tries new builds on the pods of ``recent``."""
 
     registry: Registry
     loader: Loader
     metrics: Metrics
     version: str
+    recent: RecentPods | None = None
+    follower: Follower | None = None
 
 
 async def serve(
@@ -92,7 +97,8 @@ async def serve(
         version=services.version,
         shadows=shadows,
     )
-    webhook = _runner(webhook_app(InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows)))
+    handler = InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent)
+    webhook = _runner(webhook_app(handler))
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
@@ -101,7 +107,7 @@ async def serve(
             if ready:
                 lifecycle.enter(Phase.SERVING)
                 started(port, ops_port)
-                async with shadows.working():
+                async with shadows.working(), _following(services.follower):
                     await stop.get()
                 await _drain(lifecycle, stop, listeners.shutdown_delay)
     finally:
@@ -136,6 +142,21 @@ def _log_end(following: asyncio.Task[object]) -> None:
     """Say so if what keeps the revisions up to date ends by itself: what is served then stays as it is."""
     if not following.cancelled() and (error := following.exception()) is not None:
         _log.error("revisions are no longer followed: %s", error)
+
+
+@asynccontextmanager
+async def _following(follower: Follower | None) -> AsyncIterator[None]:
+    """Let the configuration be followed for as long as the block runs."""
+    if follower is None:
+        yield
+        return
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, follower.reload)
+    task = asyncio.create_task(follower.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def _drain(lifecycle: Lifecycle, stop: asyncio.Queue[signal.Signals], delay: float) -> None:

@@ -13,15 +13,16 @@ import time
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.injection.difference import DECISION, ERROR, Difference, outcome_differences
+from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
+from injector.injection.podchanges import Change, changes
+from injector.injection.result import Injected, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from injector.injection.difference import Outcome
     from injector.injection.result import RequestFacts
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
@@ -39,8 +40,14 @@ MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 KEPT_PLACES: Final = 3
 # A path holds names from the pod, which are as long as their author likes.
 _SHOWN_PATH: Final = 200
+DECISION: Final = "decision"
+ERROR: Final = "error"
+"""The kind of a candidate that fails, or of a comparison that does: beside those of ``podchanges``."""
 _SHOWN_VALUES: Final = (ERROR, DECISION)
 """Kinds whose values are words of the injector and not of a pod."""
+
+Outcome: TypeAlias = Injected | Skipped | Exception
+"""How one injection ended."""
 
 SAME: Final = "same"
 DIFFERENT: Final = "different"
@@ -76,7 +83,7 @@ class Tally:
     kinds: Counter[str] = field(default_factory=Counter)
     last: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
-    def add(self, found: list[Difference]) -> tuple[str, set[str]]:
+    def add(self, found: list[Change]) -> tuple[str, set[str]]:
         """Count one admission, and return its outcome and the kinds of its differences."""
         kinds = {each.kind for each in found}
         outcome = ERROR if ERROR in kinds else DIFFERENT if kinds else SAME
@@ -99,9 +106,9 @@ class Tally:
         }
 
 
-def _shown(found: Difference) -> dict[str, str]:
+def _shown(found: Change) -> dict[str, str]:
     shown = {"kind": found.kind, "path": found.path[:_SHOWN_PATH]}
-    return shown | {"before": found.before, "after": found.after} if found.kind in _SHOWN_VALUES else shown
+    return shown | {"before": found.old, "after": found.new} if found.kind in _SHOWN_VALUES else shown
 
 
 class Shadows:
@@ -164,26 +171,46 @@ class Shadows:
             self._count(admission, await _compared(admission))
             await self._pause(REST * (self._clock() - began))
 
-    def _count(self, admission: Admission, found: list[Difference]) -> None:
+    def _count(self, admission: Admission, found: list[Change]) -> None:
         tally = self._tallies[admission.tag] = self.tally(admission.tag, admission.candidate)
         outcome, kinds = tally.add(found)
         self._metrics.shadowed(admission.tag, admission.candidate.name, outcome, kinds)
 
 
-async def _compared(admission: Admission) -> list[Difference]:
+async def _compared(admission: Admission) -> list[Change]:
     try:
         return await asyncio.to_thread(differences_of, admission)
     except Exception as error:  # noqa: BLE001 -- the loop of the task: the next admission deserves its turn
         # By its class alone: its text, and a traceback's, can quote the pod.
         _log.error("shadow: cannot compare: tag=%s error=%s", admission.tag, type(error).__name__)
-        return [Difference(ERROR, "", "compared", f"failed: {type(error).__name__}")]
+        return [Change(ERROR, "", "compared", f"failed: {type(error).__name__}")]
 
 
-def differences_of(admission: Admission) -> list[Difference]:
-    """Inject with the candidate, and return what it makes otherwise."""
-    served, candidate = admission.served, admission.candidate
+def differences_of(admission: Admission) -> list[Change]:
+    """Inject with the candidate, and return what it makes otherwise.
+
+    Two skips are alike whatever their reasons, and so are two errors of one class: the pod gets the same from both.
+    """
+    served, candidate, before = admission.served, admission.candidate, admission.outcome
     try:
-        tried: Outcome = inject_pod(candidate, admission.pod, admission.facts)
+        after: Outcome = inject_pod(candidate, admission.pod, admission.facts)
     except Exception as error:  # noqa: BLE001 -- what a candidate fails with is what the shadow is there to tell
-        tried = error
-    return outcome_differences(admission.outcome, tried, (served.written, candidate.written))
+        after = error
+    if isinstance(before, Injected) and isinstance(after, Injected):
+        return list(changes(before, after, admission.pod, (served.written, candidate.written)))
+    if isinstance(before, Exception) or isinstance(after, Exception):
+        alike = type(before) is type(after)
+        return [] if alike else [Change(ERROR, _place(after) or _place(before), _said(before), _said(after))]
+    alike = isinstance(before, Skipped) and isinstance(after, Skipped)
+    return [] if alike else [Change(DECISION, "", _said(before), _said(after))]
+
+
+def _said(outcome: Outcome) -> str:
+    """Return how an injection ended in words that hold nothing of the pod."""
+    if isinstance(outcome, Injected):
+        return "injected"
+    return f"skipped: {outcome.reason}" if isinstance(outcome, Skipped) else f"failed: {type(outcome).__name__}"
+
+
+def _place(outcome: Outcome) -> str:
+    return outcome.where if isinstance(outcome, InjectorError) else ""

@@ -23,6 +23,7 @@ def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadow
         "revisions": [_revision(state) for state in report.revisions.values()],
         "tags": [_tag(tag) | {"shadow": _shadow(tag, snapshot, shadows)} for _, tag in sorted(snapshot.tags.items())],
         "shadowDropped": shadows.dropped,
+        "sourceError": None if report.source_error is None else str(report.source_error),
         "tagErrors": [str(error) for error in report.tag_errors],
     }
 

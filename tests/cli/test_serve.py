@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.serve import Duration, option_of, serve, source_of
+from injector.cli.serve import Duration, option_of, serve, source_of, watched_folders
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
@@ -94,6 +94,8 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--from-cluster"], "from_cluster", True),
         (["--istio-namespace", "mesh"], "istio_namespace", "mesh"),
         (["--kubeconfig", "k"], "kubeconfig", Path("k")),
+        (["--reload-interval", "1m"], "reload_interval", 60.0),
+        (["--reloadInterval", "0"], "reload_interval", 0.0),
         (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
         (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
     ],
@@ -182,6 +184,23 @@ def test_the_cluster_is_the_source_and_what_files_say_goes_before_it(
     cluster = embedded_source()
 
     assert source_of(Settings(**given), cluster) == (cluster if files is None else MergedSource(files, cluster))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ()),
+        ({"revisions_dir": Path("/r/all")}, (Path("/r/all"),)),
+        ({"inject_config": Path("/c/config")}, (Path("/c"),)),
+        (
+            {"inject_config": Path("/c/config"), "values_file": Path("/c/values"), "mesh_config": Path("/m/mesh")},
+            (Path("/c"), Path("/m")),
+        ),
+        ({"inject_config": Path("config")}, (Path.cwd(),)),
+    ],
+)
+def test_what_is_watched_is_the_folder_of_what_is_read(given: dict[str, Any], expected: tuple[Path, ...]) -> None:
+    assert watched_folders(Settings(**given)) == expected
 
 
 def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from injector.revisions.recent import RecentPods
 from injector.revisions.source import RawRevision
+from tests.factories import make_pod, make_review
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.istio.revision import Revision
+    from injector.revisions.recent import RecentPod
 
 CONFIG = """\
 policy: enabled
@@ -53,3 +57,13 @@ def make_raw(name: str = "default", *, config: str = CONFIG, **fields: Any) -> R
         **fields,
     }
     return RawRevision(name=name, config=config, **known)
+
+
+def recent_pods(revision: str = "a", **fields: Any) -> dict[str, tuple[RecentPod, ...]]:
+    """The pods that a revision injected last: one, of a workload; further keywords are of its metadata."""
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    meta = {"generateName": "db-", "ownerReferences": [owner], **fields}
+    review = make_review({**make_pod(), "metadata": meta}, namespace="shop")
+    recent = RecentPods()
+    recent.keep(revision, json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})
+    return recent.snapshot()

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.errors import ConfigError
+from injector.errors import ConfigError, InternalError
+from injector.revisions import reload
+from injector.revisions.build import build
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader
+from injector.revisions.reload import Loader, RevisionState
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import parse_tags
-from tests.revisions.fakes import CONFIG, make_raw
+from tests.revisions.fakes import CONFIG, make_raw, recent_pods
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")
@@ -25,6 +31,16 @@ class FakeSource:
         if isinstance(self.state, ConfigError):
             raise self.state
         return self.state
+
+
+@dataclass
+class SwappedSource:
+    """A source that holds something else with each read."""
+
+    states: list[SourceState]
+
+    def read(self) -> SourceState:
+        return self.states.pop(0)
 
 
 @dataclass
@@ -202,3 +218,136 @@ def test_what_is_wrong_with_one_tag_is_shown_and_leaves_the_others(setup: Setup)
 
     assert list(setup.registry.snapshot.tags) == ["prod"]
     assert [str(error) for error in report.tag_errors] == ["two objects have it"]
+
+
+def test_a_revision_that_comes_back_as_it_was_is_good_again_and_is_not_built_again(setup: Setup) -> None:
+    good = setup.registry.snapshot.revisions["a"]
+    setup.becomes(make_raw("a", config=BROKEN), make_raw("b"))
+    setup.source.state = SourceState((make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
+    setup.loader.load(3.0)
+
+    setup.becomes(make_raw("a"), make_raw("b"), now=4.0)
+
+    assert setup.registry.snapshot.revisions["a"] is good
+    assert setup.loader.report.revisions["a"] == RevisionState("a", good, None, 1.0)
+
+
+def test_what_did_not_change_is_nothing_to_adopt(setup: Setup) -> None:
+    assert not setup.loader.changed()
+    assert setup.loader.prepare(2.0) is None
+
+
+def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
+    before = setup.registry.snapshot
+    setup.source.state = SourceState((make_raw("c"),))
+
+    assert setup.loader.changed()
+    prepared = setup.loader.prepare(2.0)
+    assert prepared is not None
+    assert setup.registry.snapshot is before
+
+    setup.loader.adopt(prepared)
+    assert setup.registry.snapshot is prepared.snapshot
+    assert list(setup.registry.snapshot.revisions) == ["c"]
+
+
+def test_a_source_that_cannot_be_read_is_shown_by_every_revision_until_it_can(setup: Setup) -> None:
+    held, before = setup.source.state, setup.registry.snapshot
+    error = setup.source.state = ConfigError("gone", where="revisions")
+
+    prepared = setup.loader.prepare(2.0)
+    assert prepared is not None
+    report = setup.loader.adopt(prepared)
+
+    assert setup.registry.snapshot is before
+    assert (report.source_error, report.errors) == (error, (error,))
+    assert [(state.served is not None, state.error) for state in report.revisions.values()] == [(True, error)] * 2
+    assert not setup.loader.changed()
+    assert setup.loader.prepare(3.0) is None
+
+    setup.source.state = held
+    assert setup.loader.changed()
+    assert setup.loader.load(4.0).errors == ()
+
+
+def test_a_source_that_holds_nothing_any_more_is_one_that_cannot_be_read(setup: Setup) -> None:
+    setup.source.state = SourceState(())
+
+    with pytest.raises(ConfigError, match="there is no revision any more; add a folder for one"):
+        setup.loader.load(2.0)
+
+    assert list(setup.registry.snapshot.revisions) == ["a", "b"]
+
+
+def test_half_of_a_change_is_never_built() -> None:
+    new = make_raw("a", config=CONFIG.replace("proxy:", "other:"), values='{"global": {"tag": "1.30.1"}}')
+    half = replace(new, values='{"global": {"tag": "1.24.6"}}')
+    source = SwappedSource([SourceState((half,)), SourceState((new,)), SourceState((new,))])
+
+    report = Loader(source, Registry()).load(1.0)
+
+    served = report.revisions["a"].served
+    assert served is not None
+    assert served.istio_version == "1.30"
+    assert source.states == []
+
+
+def test_a_source_that_never_comes_to_rest_is_not_loaded() -> None:
+    states = [SourceState((make_raw("a", values=f"{{n: {number}}}"),)) for number in range(20)]
+
+    with pytest.raises(ConfigError, match="changes while it is read"):
+        Loader(SwappedSource(states), Registry()).load(1.0)
+
+
+@pytest.mark.parametrize(("again", "tried"), [(False, 0), (True, 1)])
+def test_what_was_refused_is_tried_again_only_where_somebody_asks(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, again: bool, tried: int
+) -> None:
+    setup.becomes(make_raw("a", config=BROKEN), make_raw("b"))
+    builds: list[str] = []
+
+    def counted(raw: RawRevision) -> Revision:
+        builds.append(raw.name)
+        return build(raw)
+
+    monkeypatch.setattr(reload, "build", counted)
+
+    assert (setup.loader.prepare(3.0, again=again) is not None) is again
+    assert builds == ["a"] * tried
+
+
+def test_a_build_that_fails_on_the_last_pods_is_refused_by_their_names(setup: Setup) -> None:
+    good = setup.registry.snapshot.revisions["a"]
+    picky = CONFIG.replace(
+        "    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail .ObjectMeta.Labels.tier }}{{ end }}\n    spec:\n"
+    )
+    setup.source.state = SourceState((make_raw("a", config=picky), make_raw("b")))
+
+    prepared = setup.loader.prepare(2.0, recent_pods("a", labels={"tier": "s3cr3t"}))
+
+    assert prepared is not None
+    error = str(setup.loader.adopt(prepared).revisions["a"].error)
+    assert "StatefulSet db in namespace shop" in error
+    assert "s3cr3t" not in error
+    assert setup.registry.snapshot.revisions["a"] is good
+
+
+def test_a_fault_of_the_injector_on_one_revision_does_not_hold_up_the_others(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = setup.registry.snapshot.revisions["a"]
+
+    def faulty(raw: RawRevision) -> Revision:
+        if raw.name == "a":
+            raise KeyError("s3cr3t")
+        return build(raw)
+
+    monkeypatch.setattr(reload, "build", faulty)
+
+    setup.becomes(make_raw("a", values="{}"), make_raw("b", values='{"global": {"tag": "1.30.1"}}'))
+
+    assert setup.registry.snapshot.revisions["a"] is good
+    assert setup.registry.snapshot.revisions["b"].istio_version == "1.30"
+    error = setup.loader.report.revisions["a"].error
+    assert isinstance(error, InternalError)
+    assert "s3cr3t" not in str(error)

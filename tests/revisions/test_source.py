@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import ConfigError
-from injector.revisions.source import checked_name, is_label
+from injector.revisions.source import ClusterFacts, SourceState, checked_name, is_label
+from injector.revisions.tags import parse_tags
+from tests.revisions.fakes import make_raw
 
 
 @pytest.mark.parametrize("name", ["default", "1-24", "a", "a" * 63, "0"])
@@ -31,3 +33,33 @@ def test_a_long_name_is_cut_in_the_message() -> None:
         checked_name("A" * 5000, where="x")
 
     assert len(str(caught.value)) < 300
+
+
+FAULT = ConfigError("is not UTF-8")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SourceState((make_raw("a", values="{}"),)),
+        SourceState((make_raw("a", settings={"istioVersion": "1.24"}),)),
+        SourceState((make_raw("a"), make_raw("b"))),
+        SourceState((make_raw("a"),), failures={"b": FAULT}),
+        SourceState((make_raw("a"),), tags=parse_tags("prod: a")),
+        SourceState((make_raw("a"),), tags_error=FAULT),
+        SourceState((make_raw("a"),), default="a"),
+        SourceState((make_raw("a"),), notes={"a": ("it hides another",)}),
+        SourceState((make_raw("a"),), tag_faults=(FAULT,)),
+        SourceState((make_raw("a"),), facts=ClusterFacts(("v1.33.0",))),
+        SourceState(()),
+    ],
+)
+def test_another_state_has_another_fingerprint(other: SourceState) -> None:
+    assert other.fingerprint != SourceState((make_raw("a"),)).fingerprint
+
+
+def test_the_same_state_has_the_same_fingerprint_though_its_faults_are_other_objects() -> None:
+    def state() -> SourceState:
+        return SourceState((make_raw("a"),), {"b": ConfigError("no config")}, parse_tags("prod: {a: 1, b: 2}"))
+
+    assert state().fingerprint == state().fingerprint

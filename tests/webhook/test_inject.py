@@ -21,6 +21,7 @@ from injector.errors import (
     UnknownRevisionError,
 )
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.revisions.recent import RecentPods
 from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
@@ -429,3 +430,55 @@ async def test_a_caller_that_is_gone_costs_no_error(
             await shadowed.post("/inject/prod", json=make_review())
 
     assert len(taken) == 1
+
+
+OWNER = [{"kind": "StatefulSet", "name": "db", "controller": True}]
+POD = {"metadata": {"generateName": "db-", "ownerReferences": OWNER}}
+
+
+@pytest.fixture
+def recent() -> RecentPods:
+    """Where the last pods are kept."""
+    return RecentPods()
+
+
+@pytest.fixture
+def keeping(
+    core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, recent: RecentPods
+) -> InjectHandler:
+    """A handler that keeps the last pods."""
+    core.answer = Injected(pod=POD, patch=PATCH, templates=())
+    return InjectHandler(registry, metrics, lifecycle, recent=recent)
+
+
+async def test_a_pod_that_was_injected_is_kept_as_it_came(
+    aiohttp_client: ClientFactory, keeping: InjectHandler, recent: RecentPods
+) -> None:
+    client = await aiohttp_client(webhook_app(keeping))
+
+    await answer_of(client, "/inject/prod/cluster/c1", make_review(namespace="shop"))
+
+    assert list(recent.snapshot()) == ["1-24"]
+    (kept,) = recent.snapshot()["1-24"]
+    assert (kept.namespace, kept.owner, dict(kept.envs)) == (
+        "shop",
+        "StatefulSet db",
+        {"ISTIO_META_CLUSTER_ID": "c1"},
+    )
+    assert json.loads(kept.review) == make_review(namespace="shop")
+
+
+@pytest.mark.parametrize("answer", [Skipped("label", "the label says so"), ConfigError("broken"), KeyError("fault")])
+async def test_a_pod_that_was_not_injected_is_not_kept(
+    aiohttp_client: ClientFactory,
+    keeping: InjectHandler,
+    core: Core,
+    recent: RecentPods,
+    answer: Skipped | Exception,
+) -> None:
+    core.answer = answer
+    client = await aiohttp_client(webhook_app(keeping))
+
+    await answer_of(client)
+
+    assert recent.snapshot() == {}

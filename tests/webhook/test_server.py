@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.metrics import Metrics
+    from injector.revisions.following import Follower
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
     from tests.webhook.conftest import Core
@@ -219,3 +220,37 @@ class Following:
             await asyncio.Event().wait()
         finally:
             self.ended = True
+
+
+class FakeFollower:
+    """Stands in for what follows the configuration."""
+
+    def __init__(self) -> None:
+        self.running = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    def reload(self) -> None:
+        self.asked.set()
+
+    async def run(self) -> None:
+        self.running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+
+
+async def test_the_configuration_is_followed_until_the_drain_and_reloaded_on_a_signal(services: Services) -> None:
+    follower = FakeFollower()
+    followed = replace(services, follower=cast("Follower", follower))
+
+    async with asyncio.timeout(LIMIT), running(replace(LISTENERS, shutdown_delay=LIMIT), followed) as server:
+        await follower.running.wait()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await follower.asked.wait()
+        assert not follower.cancelled.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await follower.cancelled.wait()
+        assert not server.task.done()
+        await server.end()

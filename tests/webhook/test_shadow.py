@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import TemplateRenderError
-from injector.injection.difference import KINDS, Difference
+from injector.injection.podchanges import KINDS, Change
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.webhook import shadow
 from injector.webhook.shadow import (
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from injector.injection.difference import Outcome
     from injector.metrics import Metrics
+    from injector.webhook.shadow import Outcome
     from tests.webhook.conftest import Core
 
 SECRET = "s3cr3t-value"  # noqa: S105 -- what must not be shown
@@ -129,7 +129,7 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
 
     asked = {"tag": "prod", "revision": "1-30"}
     assert counted(collector, "requests", **asked, outcome=outcome) == 1
-    seen = [kind for kind in KINDS if counted(collector, "differences", **asked, kind=kind)]
+    seen = [kind for kind in (*KINDS, "error") if counted(collector, "differences", **asked, kind=kind)]
     assert sorted(seen) == kinds
     assert shadows.tally("prod", CANDIDATE).outcomes == Counter({outcome: 1})
 
@@ -214,7 +214,7 @@ async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_a
 ) -> None:
     del core
     with monkeypatch.context() as patched:
-        patched.setattr(shadow, "outcome_differences", broken())
+        patched.setattr(shadow, "changes", broken())
         async with shadows.working():
             shadows.offer(admission())
             shadows.offer(admission())
@@ -227,9 +227,9 @@ async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_a
 
 def broken() -> Any:
     """A comparison that fails once."""
-    answers: Iterator[Exception | list[Difference]] = iter([RecursionError(SECRET), []])
+    answers: Iterator[Exception | list[Change]] = iter([RecursionError(SECRET), []])
 
-    def compare(*_: Any) -> list[Difference]:
+    def compare(*_: Any) -> list[Change]:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
@@ -253,8 +253,8 @@ async def test_a_candidate_that_was_loaded_anew_starts_from_nothing(core: Core, 
 def test_a_tally_shows_kinds_and_places_and_no_value_of_a_pod() -> None:
     tally = Tally("1-30", "f00d")
 
-    tally.add([Difference("env", "spec.containers[app].env[A].value", SECRET, "b" + SECRET)])
-    tally.add([Difference("decision", "", "injected", "skipped: policy")])
+    tally.add([Change("env", "spec.containers[app].env[A].value", SECRET, "b" + SECRET)])
+    tally.add([Change("decision", "", "injected", "skipped: policy")])
     tally.add([])
 
     shown = tally.shown()
@@ -273,9 +273,9 @@ def test_a_tally_shows_kinds_and_places_and_no_value_of_a_pod() -> None:
 def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
     tally = Tally("1-30", "f00d")
 
-    tally.add([Difference("security", "spec.hostNetwork", None, True)])
-    tally.add([Difference("env", f"env[{number}]" + "x" * 500) for number in range(9)])
-    tally.add([Difference("env", "env[7]" + "x" * 500)])
+    tally.add([Change("security", "spec.hostNetwork", None, True)])
+    tally.add([Change("env", f"env[{number}]" + "x" * 500, 1, 2) for number in range(9)])
+    tally.add([Change("env", "env[7]" + "x" * 500, 1, 2)])
 
     last = tally.shown()["last"]
     assert [(each["kind"], each["path"][:6]) for each in last] == [

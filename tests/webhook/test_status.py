@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 from injector.errors import ConfigError
-from injector.injection.difference import Difference
+from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
 from injector.metrics import RevisionRow
 from injector.revisions.registry import snapshot_of
@@ -55,13 +55,22 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
         {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}, "salt": "prod", "shadow": None},
     ]
     assert found["tagErrors"] == ["tag `x`: leads nowhere"]
+    assert found["sourceError"] is None
+
+
+def test_a_source_that_cannot_be_read_is_shown(metrics: Metrics) -> None:
+    report = LoadReport({}, (), ConfigError("cannot be read", where="revisions"))
+
+    found = status(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")
+
+    assert found["sourceError"] == "revisions: cannot be read"
 
 
 def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
     tags = parse_tags("prod: {weights: {a: 9, b: 1}, salt: x, shadow: {revision: b, sample: 25}}")
     shadows = Shadows(metrics)
     admission = Admission("prod", fake_revision("a"), fake_revision("b"), {}, RequestFacts(), Skipped("x", "x"), 1)
-    shadows._count(admission, [Difference("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
+    shadows._count(admission, [Change("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
 
     found = status(
         snapshot_of([fake_revision("a"), fake_revision("b")], tags), REPORT, Phase.SERVING, shadows, version="1.2.3"

@@ -1,0 +1,47 @@
+"""A clock that a test moves: whoever sleeps wakes when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the event loop turn until something is so."""
+    while not condition():  # noqa: ASYNC110 -- what is waited for has no event
+        await asyncio.sleep(0)
+
+
+@dataclass
+class FakeClock:
+    """Sleeps as long as a test wants; the lengths in ``instant`` are over at once."""
+
+    instant: set[float] = field(default_factory=set)
+    slept: list[float] = field(default_factory=list)
+    sleepers: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if seconds in self.instant:
+            await asyncio.sleep(0)
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sleepers.append((seconds, woken))
+        await woken
+
+    async def asleep(self, seconds: float) -> None:
+        """Wait until somebody sleeps that long."""
+        await until(lambda: any(length == seconds for length, _ in self.sleepers))
+
+    async def wake(self, seconds: float) -> None:
+        """End every sleep of that length, once there is one."""
+        await self.asleep(seconds)
+        woken = [each for each in self.sleepers if each[0] == seconds]
+        self.sleepers = [each for each in self.sleepers if each[0] != seconds]
+        for _, future in woken:
+            if not future.done():
+                future.set_result(None)

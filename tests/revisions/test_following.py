@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from injector.errors import ConfigError, InternalError
+from injector.metrics import Metrics
+from injector.revisions.directory import DirectorySource
+from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Tempo, failure_of
+from injector.revisions.recent import RecentPods
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.single import SingleSource
+from tests.revisions.clock import FakeClock, until
+from tests.revisions.fakes import CONFIG, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from injector.revisions.source import RevisionSource, SourceState
+
+LIMIT = 20.0
+INTERVAL = 30.0
+BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
+NEWER = '{"global": {"tag": "1.30.1"}}'
+
+
+@dataclass
+class Spy:
+    """A source that remembers which threads read it, and fails as a test says."""
+
+    source: RevisionSource
+    fault: Exception | None = None
+    readers: list[threading.Thread] = field(default_factory=list)
+
+    def read(self) -> SourceState:
+        self.readers.append(threading.current_thread())
+        if self.fault is not None:
+            raise self.fault
+        return self.source.read()
+
+
+@dataclass
+class Following:
+    """A follower at work, with what a test does to it and sees of it."""
+
+    source: Spy
+    interval: float = INTERVAL
+    registry: Registry = field(default_factory=Registry)
+    collector: CollectorRegistry = field(default_factory=CollectorRegistry)
+    clock: FakeClock = field(default_factory=lambda: FakeClock({SETTLE, REWATCH}))
+    recent: RecentPods = field(default_factory=RecentPods)
+    told: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
+    shown: asyncio.Queue[LoadReport] = field(default_factory=asyncio.Queue)
+    cannot_show: list[Exception] = field(default_factory=list)
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+    watches: int = 0
+
+    def __post_init__(self) -> None:
+        self.loader = Loader(self.source, self.registry)
+        self.loader.load(0.0)
+        self.source.readers.clear()
+        self.metrics = Metrics(self.collector)
+        tempo = Tempo(self.interval, sleep=self.clock.sleep, now=lambda: 7.0)
+        self.follower = Follower(
+            self.loader, self.watch, tempo, recent=self.recent, metrics=self.metrics, shown=self.show
+        )
+
+    async def watch(self) -> AsyncIterator[None]:
+        self.watches += 1
+        while True:
+            told = await self.told.get()
+            if told is not None:
+                raise told
+            yield
+
+    def show(self, report: LoadReport) -> None:
+        if self.cannot_show:
+            self.failed.set()
+            raise self.cannot_show.pop()
+        self.shown.put_nowait(report)
+
+    async def changed(self) -> LoadReport:
+        """Tell of a change; return what came of it."""
+        self.told.put_nowait(None)
+        return await self.shown.get()
+
+    def count(self, reason: str = "") -> float | None:
+        if not reason:
+            return self.collector.get_sample_value("injector_config_reloads_total")
+        return self.collector.get_sample_value("injector_config_reload_failures_total", {"reason": reason})
+
+    def version(self, name: str = "a") -> str:
+        return self.registry.snapshot.revisions[name].istio_version
+
+
+@asynccontextmanager
+async def following(source: RevisionSource, **fields: Any) -> AsyncIterator[Following]:
+    """Follow a source for as long as a test needs it."""
+    at_work = Following(Spy(source), **fields)
+    task = asyncio.create_task(at_work.follower.run())
+    async with asyncio.timeout(LIMIT):
+        yield at_work
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.fixture
+def revisions(tmp_path: Path) -> Path:
+    """A folder of two revisions, `a` mounted as the kubelet does, and the tags."""
+    folder = tmp_path / "a" / "..1"
+    folder.mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    for at in (folder, tmp_path / "b"):
+        (at / "config").write_text(CONFIG)
+        (at / "values").write_text(VALUES)
+    (tmp_path / "a" / "..data").symlink_to("..1")
+    for name in ("config", "values"):
+        (tmp_path / "a" / name).symlink_to(f"..data/{name}")
+    (tmp_path / "tags.yaml").write_text("prod: a")
+    return tmp_path
+
+
+def mounted_anew(folder: Path, number: int, **files: str) -> None:
+    """Change a mounted ConfigMap as the kubelet does: a new folder, and one link that moves to it."""
+    new = folder / f"..{number}"
+    new.mkdir()
+    for name, text in ({"config": CONFIG, "values": VALUES} | files).items():
+        (new / name).write_text(text)
+    (folder / "..tmp").symlink_to(new.name)
+    (folder / "..tmp").replace(folder / "..data")
+
+
+def renamed_onto(path: Path, text: str) -> None:
+    """Change a file as an editor does."""
+    beside = path.with_name(f".{path.name}.swp")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def moved(path: Path, elsewhere: Path) -> None:
+    path.rename(elsewhere)
+
+
+async def test_a_mounted_config_map_that_is_swapped_is_served(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        mounted_anew(revisions / "a", 2, values=NEWER)
+
+        report = await at_work.changed()
+
+    assert (at_work.version("a"), at_work.version("b")) == ("1.30", "1.24")
+    assert [report.revisions[name].loaded_at for name in "ab"] == [7.0, 0.0]
+    assert (at_work.count(), at_work.count("revision")) == (1, 0)
+
+
+async def test_a_file_that_is_renamed_onto_another_is_served(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        renamed_onto(revisions / "b" / "values", NEWER)
+        await at_work.changed()
+
+    assert at_work.version("b") == "1.30"
+
+
+async def test_a_revision_that_is_deleted_is_gone_with_its_pods(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        for name in "ab":
+            at_work.recent.keep(name, b"{}", pod={}, namespace="shop", envs={})
+        shutil.rmtree(revisions / "b")
+        await at_work.changed()
+
+    assert list(at_work.registry.snapshot.revisions) == ["a"]
+    assert list(at_work.recent.snapshot()) == ["a"]
+
+
+async def test_a_tag_that_is_moved_leads_elsewhere(revisions: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async with following(DirectorySource(revisions)) as at_work:
+        renamed_onto(revisions / "tags.yaml", "prod: b")
+        await at_work.changed()
+
+    assert at_work.registry.snapshot.resolve("prod").revision.name == "b"
+    assert "tag prod: b" in caplog.messages
+
+
+async def test_a_template_that_breaks_keeps_the_last_good_one_until_it_is_mended(
+    revisions: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        good = at_work.registry.snapshot.revisions["a"]
+        mounted_anew(revisions / "a", 2, config=BROKEN)
+        broken = await at_work.changed()
+        assert at_work.registry.snapshot.revisions["a"] is good
+        mounted_anew(revisions / "a", 3, values=NEWER)
+        mended = await at_work.changed()
+
+    assert "unexpected right paren" in str(broken.revisions["a"].error)
+    assert any(message.startswith("not served, the last good one stays: ") for message in caplog.messages)
+    assert (mended.revisions["a"].error, at_work.version("a")) == (None, "1.30")
+    assert (at_work.count(), at_work.count("revision")) == (2, 1)
+
+
+async def test_a_folder_that_vanishes_is_shown_and_everything_stays(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        moved(revisions, revisions.with_name("gone"))
+        gone = await at_work.changed()
+        assert list(at_work.registry.snapshot.revisions) == ["a", "b"]
+        moved(revisions.with_name("gone"), revisions)
+        back = await at_work.changed()
+
+    assert [state.error is None for state in gone.revisions.values()] == [False, False]
+    assert back.errors == ()
+    assert (at_work.count(), at_work.count("source")) == (2, 1)
+
+
+async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(CONFIG)
+    (tmp_path / "values").write_text(VALUES)
+
+    async with following(SingleSource(tmp_path / "config", tmp_path / "values")) as at_work:
+        renamed_onto(tmp_path / "values", NEWER)
+        await at_work.changed()
+
+    assert at_work.version("default") == "1.30"
+
+
+async def test_what_the_file_system_does_not_tell_is_polled_for(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        renamed_onto(revisions / "b" / "values", NEWER)
+        await at_work.clock.wake(INTERVAL)
+        await at_work.shown.get()
+
+    assert at_work.version("b") == "1.30"
+
+
+async def test_a_poll_that_finds_nothing_reads_once_and_does_nothing(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        before = at_work.registry.snapshot
+        for _ in range(2):
+            await at_work.clock.wake(INTERVAL)
+            await at_work.clock.asleep(INTERVAL)
+        await until(lambda: len(at_work.source.readers) >= 2)
+        assert at_work.clock.slept == [INTERVAL] * 3
+        assert (at_work.registry.snapshot is before, at_work.count()) == (True, 0)
+        assert at_work.shown.empty()
+
+
+async def test_a_poll_waits_as_well_until_a_change_that_it_finds_is_whole(revisions: Path) -> None:
+    async with following(DirectorySource(revisions), clock=FakeClock()) as at_work:
+        (revisions / "b" / "values").write_text("")
+        await at_work.clock.wake(INTERVAL)
+        await at_work.clock.asleep(SETTLE)
+        (revisions / "b" / "values").write_text(NEWER)
+        await at_work.clock.wake(SETTLE)
+        report = await at_work.shown.get()
+
+    assert (report.errors, at_work.version("b"), at_work.count()) == ((), "1.30", 1)
+
+
+async def test_changes_in_a_row_are_one_reload_once_it_is_quiet(revisions: Path) -> None:
+    async with following(DirectorySource(revisions), clock=FakeClock()) as at_work:
+        for _ in range(2):
+            at_work.told.put_nowait(None)
+            await at_work.clock.asleep(SETTLE)
+            at_work.told.put_nowait(None)
+            await until(at_work.told.empty)
+            renamed_onto(revisions / "b" / "values", NEWER)
+            assert at_work.source.readers == []
+            await at_work.clock.wake(SETTLE)
+        await at_work.clock.wake(SETTLE)
+        await at_work.shown.get()
+
+    assert (at_work.count(), at_work.version("b")) == (1, "1.30")
+
+
+async def test_a_source_that_is_never_quiet_is_read_all_the_same(revisions: Path) -> None:
+    async with following(DirectorySource(revisions), clock=FakeClock()) as at_work:
+        renamed_onto(revisions / "b" / "values", NEWER)
+        at_work.told.put_nowait(None)
+        for _ in range(MAX_SETTLES):
+            await at_work.clock.asleep(SETTLE)
+            at_work.told.put_nowait(None)
+            await until(at_work.told.empty)
+            await at_work.clock.wake(SETTLE)
+        await at_work.shown.get()
+
+    assert at_work.version("b") == "1.30"
+
+
+async def test_the_event_loop_neither_reads_nor_builds(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        renamed_onto(revisions / "b" / "values", NEWER)
+        await at_work.clock.wake(INTERVAL)
+        await at_work.shown.get()
+
+    assert at_work.source.readers
+    assert threading.main_thread() not in at_work.source.readers
+
+
+async def test_a_reload_that_is_asked_for_does_not_wait_and_tries_again_what_was_refused(
+    revisions: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async with following(DirectorySource(revisions), clock=FakeClock(), interval=0.0) as at_work:
+        renamed_onto(revisions / "b" / "config", BROKEN)
+        at_work.follower.reload()
+        await at_work.shown.get()
+        at_work.follower.reload()
+        await at_work.shown.get()
+        renamed_onto(revisions / "b" / "config", CONFIG)
+        at_work.follower.reload()
+        await at_work.shown.get()
+        at_work.follower.reload()
+        await until(lambda: "asked to reload: nothing changed" in caplog.messages)
+
+    assert at_work.clock.slept == []
+    assert (at_work.count(), at_work.count("revision")) == (3, 2)
+
+
+async def test_an_interval_of_0_follows_nothing(revisions: Path) -> None:
+    async with following(DirectorySource(revisions), interval=0.0) as at_work:
+        at_work.follower.reload()
+        await until(lambda: at_work.source.readers)
+
+        assert (at_work.watches, at_work.clock.slept) == (0, [])
+
+
+async def test_a_fault_of_the_injector_is_counted_logged_and_shown_and_the_next_change_is_followed(
+    revisions: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        at_work.source.fault = KeyError("s3cr3t")
+        faulty = await at_work.changed()
+        at_work.source.fault = None
+        renamed_onto(revisions / "b" / "values", NEWER)
+        mended = await at_work.changed()
+
+    assert isinstance(faulty.source_error, InternalError)
+    assert (mended.errors, at_work.version("b"), at_work.count("internal")) == ((), "1.30", 1)
+    assert any(message.startswith("failed to reload: KeyError at ") for message in caplog.messages)
+    assert "s3cr3t" not in caplog.text
+
+
+async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
+    revisions: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        at_work.cannot_show.append(KeyError("s3cr3t"))
+        renamed_onto(revisions / "b" / "values", NEWER)
+        at_work.told.put_nowait(None)
+        await at_work.failed.wait()
+        renamed_onto(revisions / "tags.yaml", "prod: b")
+        await at_work.changed()
+
+    assert (at_work.version("b"), at_work.count(), at_work.count("internal")) == ("1.30", 2, 1)
+    assert any(message.startswith("failed to show a reload: KeyError at ") for message in caplog.messages)
+
+
+async def test_a_watch_that_fails_is_said_once_and_begun_anew(
+    revisions: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        for _ in range(3):
+            at_work.told.put_nowait(OSError("no watches left"))
+        renamed_onto(revisions / "b" / "values", NEWER)
+        await at_work.changed()
+        await until(lambda: at_work.watches >= 4)
+
+    assert caplog.messages == ["changes are only polled for, every 30 s: no watches left"]
+    assert at_work.version("b") == "1.30"
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (LoadReport(), ""),
+        (LoadReport({"a": RevisionState("a", None)}), ""),
+        (LoadReport({}, (), ConfigError("gone")), "source"),
+        (LoadReport({}, (), InternalError("fault")), "internal"),
+        (LoadReport({"a": RevisionState("a", None, InternalError("fault"))}), "internal"),
+        (LoadReport({"a": RevisionState("a", None, ConfigError("broken"))}, (ConfigError("nowhere"),)), "revision"),
+        (LoadReport({}, (ConfigError("nowhere"),)), "tags"),
+    ],
+)
+def test_a_reload_that_failed_has_one_reason(report: LoadReport, reason: str) -> None:
+    assert failure_of(report) == reason
+
+
+async def test_who_says_that_something_changed_has_it_looked_at_though_nothing_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config").write_text(CONFIG)
+    (tmp_path / "a" / "values").write_text(VALUES)
+
+    async with asyncio.timeout(LIMIT), following(DirectorySource(tmp_path), interval=0.0) as at_work:
+        (tmp_path / "a" / "values").write_text(NEWER)
+        at_work.follower.changed()
+        await at_work.shown.get()
+
+        assert (at_work.version(), at_work.follower.running) == ("1.30", True)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from injector.revisions.watching import file_changes, identities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 20.0
+"""Seconds in which the file system must tell; it takes a tenth of one."""
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Path:
+    """A folder of one revision, mounted as the kubelet does."""
+    folder = tmp_path / "revisions" / "a"
+    (folder / "..1").mkdir(parents=True)
+    (folder / "..1" / "config").write_text("old")
+    (folder / "..data").symlink_to("..1")
+    (folder / "config").symlink_to("..data/config")
+    return folder
+
+
+def swap_link(folder: Path) -> None:
+    (folder / "..2").mkdir()
+    (folder / "..2" / "config").write_text("new")
+    (folder / "..tmp").symlink_to("..2")
+    (folder / "..tmp").replace(folder / "..data")
+
+
+def rename_onto(folder: Path) -> None:
+    (folder / "values.tmp").write_text("{}")
+    (folder / "values.tmp").replace(folder / "values")
+
+
+def add_a_revision(folder: Path) -> None:
+    (folder.parent / "b").mkdir()
+
+
+def delete_it(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def move_the_tags(folder: Path) -> None:
+    (folder.parent / "tags.yaml").write_text("prod: a")
+
+
+def replace_everything(folder: Path) -> None:
+    folder.parent.rename(folder.parent.with_name("old"))
+    folder.mkdir(parents=True)
+
+
+def make_anew(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+@pytest.mark.parametrize(
+    "change", [swap_link, rename_onto, add_a_revision, delete_it, move_the_tags, replace_everything]
+)
+async def test_every_change_below_a_folder_is_told(mount: Path, change: Callable[[Path], None]) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+        await anext(told)
+        change(mount)
+        await anext(told)
+
+
+async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+        await anext(told)
+        make_anew(mount)
+        await anext(told)
+        # The watch begins anew and says so: what changed in between must be read.
+        await anext(told)
+        (mount / "config").write_text("new")
+        await anext(told)
+
+
+async def test_the_folder_of_a_file_is_watched_alone(mount: Path) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount], recursive=False)) as told:
+        await anext(told)
+        swap_link(mount)
+        await anext(told)
+
+
+async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
+    began = asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in file_changes([mount], recursive=True):
+            began.set()
+
+    task = asyncio.create_task(follow())
+    async with asyncio.timeout(LIMIT):
+        await began.wait()
+        task.cancel()
+        await asyncio.wait([task])
+
+    assert task.cancelled()
+
+
+def test_what_is_watched_is_known_by_what_it_is_not_by_its_name(mount: Path) -> None:
+    before = identities([mount.parent], recursive=True)
+    assert {Path(path) for path, _, _ in before} == {mount.parent, mount}
+
+    (mount.parent / "link").symlink_to(mount)
+    with_link = identities([mount.parent], recursive=True)
+    assert {Path(path).name for path, _, _ in with_link - before} == {"link"}
+
+    (mount.parent / "link").unlink()
+    (mount.parent / "link").symlink_to(mount / "..1")
+    assert identities([mount.parent], recursive=True) not in (before, with_link)
+
+
+def test_of_a_file_only_its_folder_counts(mount: Path) -> None:
+    assert [path for path, _, _ in identities([mount.parent], recursive=False)] == [str(mount.parent)]
+
+
+def test_a_folder_that_is_not_there_is_nothing(tmp_path: Path) -> None:
+    assert identities([tmp_path / "nope"], recursive=True) == frozenset()
