@@ -55,6 +55,19 @@ SHADOWS: Final[tuple[_Series, ...]] = (
     ),
     ("injector_shadow_dropped_total", "Admissions of a shadow's sample that came while too many waited.", ()),
 )
+RELOADS: Final[_Series] = (
+    "injector_certificate_reloads_total",
+    "New pairs of certificate and key that the files held: success where they are used, failure where refused.",
+    ("outcome",),
+)
+PROCESS: Final[tuple[_Series, ...]] = (
+    (
+        "injector_certificate_expiry_timestamp_seconds",
+        "When the certificate that handshakes get expires; NaN without TLS.",
+        (),
+    ),
+    ("injector_event_loop_lag_seconds", "How late the event loop was at worst in the last minute.", ()),
+)
 GAUGES: Final[tuple[_Series, ...]] = (
     (
         "injector_revision_config_valid",
@@ -108,6 +121,12 @@ class Metrics:
             Gauge(*each, registry=registry) for each in GAUGES
         )
         build.labels(version).set(1)
+        self._reloads = Counter(*RELOADS, registry=registry)
+        for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
+            self._reloads.labels(outcome.value)
+        self._expiry, self._lag = (Gauge(*each, registry=registry) for each in PROCESS)
+        # No sample of NaN is below any bound, so an alert on what is left of a certificate stays quiet without one.
+        self._expiry.set(float("nan"))
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:
@@ -144,6 +163,16 @@ class Metrics:
                 self._info.labels(name, row.istio_version, row.fingerprint).set(1)
         self._tags_valid.set(tags_valid)
         self._shown = dict(rows)
+
+    def certificate(self, not_after: float, outcome: str = "") -> None:
+        """Show when the certificate in use expires, and count a new pair by its outcome."""
+        self._expiry.set(not_after)
+        if outcome:
+            self._reloads.labels(outcome).inc()
+
+    def event_loop_lag(self, seconds: float) -> None:
+        """Show how late the event loop was."""
+        self._lag.set(seconds)
 
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""
