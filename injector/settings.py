@@ -69,6 +69,14 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting("tls_cert_file", "tlsCertFile", "path", "The webhook's certificate chain, PEM."),
     Setting("tls_key_file", "tlsKeyFile", "path", "The private key of --tlsCertFile, PEM."),
     Setting("ca_cert_file", "caCertFile", "path", "The certificate authority of --tlsCertFile, PEM."),
+    Setting(
+        "tls_reload_interval",
+        "tlsReloadInterval",
+        "duration",
+        "How often to look whether --tlsCertFile and its key changed; 0 never does.",
+        1.0,
+        "DURATION",
+    ),
     Setting("revisions_dir", "revisionsDir", "path", "A directory with a folder for each revision."),
     Setting(
         "inject_config", "injectConfig", "path", "The inject config of one revision.", aliases=("--injectConfigFile",)
@@ -92,17 +100,15 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "health_check_interval",
         "healthCheckInterval",
         "duration",
-        "How often the old injector wrote --healthCheckFile.",
+        "How often to write --healthCheckFile; 0 never does.",
         0.0,
         "DURATION",
-        unused="probe /livez and /readyz on the operations port instead",
     ),
     Setting(
         "health_check_file",
         "healthCheckFile",
         "path",
-        "The file that the old injector wrote while it lived.",
-        unused="probe /livez and /readyz on the operations port instead",
+        "A file to write while it lives, for `injector probe` to look at.",
     ),
     Setting("kubeconfig", "kubeconfig", "path", "How the old injector reached its cluster.", unused=_NO_CLUSTER),
     Setting(
@@ -129,6 +135,7 @@ class Settings:
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
     ca_cert_file: Path | None = None
+    tls_reload_interval: float = 1.0
     revisions_dir: Path | None = None
     inject_config: Path | None = None
     values_file: Path | None = None
@@ -170,11 +177,17 @@ class Settings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return a line for each setting that is given and has no effect."""
-        return tuple(
+        unused = [
             f"{setting.flags[-1]} has no effect: {setting.unused}"
             for setting in FIELDS
             if setting.unused and getattr(self, setting.name) != setting.default
-        )
+        ]
+        if bool(self.health_check_file) != bool(self.health_check_interval):
+            given, lacking = "--healthCheckFile", "--healthCheckInterval"
+            if self.health_check_interval:
+                given, lacking = lacking, given
+            unused.insert(0, f"{given} has no effect: give {lacking} too")
+        return tuple(unused)
 
     def _companions(self) -> list[str]:
         given = {

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from injector.revisions.reload import LoadReport
     from injector.revisions.source import RevisionSource
     from injector.settings import Setting
+    from injector.webhook.healthfile import HealthFile
+    from injector.webhook.tls import CertificateSource
 
 _log = logging.getLogger(__name__)
 
@@ -122,11 +124,10 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
     from injector.revisions.reload import Loader
     from injector.webhook.server import Listeners, Services, serve
     from injector.webhook.status import revision_rows
-    from injector.webhook.tls import server_context
+    from injector.webhook.upkeep import Upkeep
 
-    tls = None
-    if settings.tls_cert_file is not None and settings.tls_key_file is not None:
-        tls = server_context(settings.tls_cert_file, settings.tls_key_file)
+    certificates = _certificates(settings)
+    tls = None if certificates is None else certificates.context
     registry = Registry()
     loader = Loader(source, registry)
     report = loader.load(time.time())
@@ -141,8 +142,28 @@ def _serve(settings: Settings, source: RevisionSource) -> None:
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
 
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    asyncio.run(serve(listeners, Services(registry, loader, metrics, version), started=started))
+    upkeep = Upkeep(certificates, _health_file(settings))
+    asyncio.run(serve(listeners, Services(registry, loader, metrics, version, upkeep), started=started))
     _log.info("drained")
+
+
+def _certificates(settings: Settings) -> CertificateSource | None:
+    # Imported here for start-up time, as above.
+    from injector.webhook.certificate import CertificateFiles
+    from injector.webhook.tls import CertificateSource
+
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
+    return CertificateSource(files, interval=settings.tls_reload_interval)
+
+
+def _health_file(settings: Settings) -> HealthFile | None:
+    from injector.webhook.healthfile import HealthFile
+
+    if settings.health_check_file is None or not settings.health_check_interval:
+        return None
+    return HealthFile(settings.health_check_file, settings.health_check_interval)
 
 
 def _say(report: LoadReport) -> None:

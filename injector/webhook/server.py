@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -21,6 +21,7 @@ from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Shadows
+from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import ssl
@@ -56,12 +57,13 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What requests are answered with."""
+    """What requests are answered with, and what else is done meanwhile."""
 
     registry: Registry
     loader: Loader
     metrics: Metrics
     version: str
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
 
 async def serve(listeners: Listeners, services: Services, *, started: Callable[[int, int], None]) -> None:
@@ -80,6 +82,7 @@ async def serve(listeners: Listeners, services: Services, *, started: Callable[[
         lifecycle=lifecycle,
         version=services.version,
         shadows=shadows,
+        upkeep=services.upkeep,
     )
     webhook = _runner(webhook_app(InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows)))
     ops = _runner(operations_app(operations))
@@ -88,9 +91,10 @@ async def serve(listeners: Listeners, services: Services, *, started: Callable[[
         port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
         lifecycle.enter(Phase.SERVING)
         started(port, ops_port)
-        async with shadows.working():
-            await stop.get()
-        await _drain(lifecycle, stop, listeners.shutdown_delay)
+        async with services.upkeep.running(services.metrics):
+            async with shadows.working():
+                await stop.get()
+            await _drain(lifecycle, stop, listeners.shutdown_delay)
     finally:
         lifecycle.enter(Phase.CLOSING)
         await webhook.cleanup()

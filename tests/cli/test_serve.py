@@ -228,8 +228,8 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
     [
         ("nope.crt", "tls.key", "nope.crt: cannot be read: No such file or directory; correct --tlsCertFile"),
         ("tls.crt", "nope.key", "nope.key: cannot be read: No such file or directory; correct --tlsKeyFile"),
-        ("tls.crt", "other.key", "other.key: is not the key of the certificate; give the key of tls.crt"),
-        ("config", "tls.key", "config, tls.key: they are no PEM certificate and key"),
+        ("tls.crt", "other.key", "other.key: it is not the key of the certificate; give the key of tls.crt"),
+        ("config", "tls.key", "config: it is no PEM certificate; give a certificate chain"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
