@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.errors import ConfigError, UsageError
+from injector.cli.duration import Duration
+from injector.errors import ConfigError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import FIELDS, Settings, key_values, parse_duration
+from injector.settings import FIELDS, Settings, key_values
 
 if TYPE_CHECKING:
     from injector.revisions.reload import LoadReport
@@ -26,21 +27,6 @@ if TYPE_CHECKING:
     from injector.webhook.tls import CertificateSource
 
 _log = logging.getLogger(__name__)
-
-
-class Duration(click.ParamType[float]):
-    """A Go duration."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return its seconds."""
-        if isinstance(value, float):
-            return value
-        try:
-            return parse_duration(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
 
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
