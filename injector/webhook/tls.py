@@ -118,10 +118,11 @@ class CertificateSource:
 
     def shown(self) -> dict[str, Any]:
         """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
-        certificate, fault = self.certificate, self.fault()
+        certificate, refused = self.certificate, self.error
+        fault = self.fault() or ("" if refused is None else str(refused))
         return {
-            "valid": not fault and self.error is None,
-            "error": fault or (None if self.error is None else str(self.error)),
+            "valid": not fault,
+            "error": fault or None,
             "names": list(certificate.names),
             "notBefore": certificate.not_before,
             "notAfter": certificate.not_after,
@@ -153,7 +154,7 @@ class CertificateSource:
         """Check a pair and load it; ``before`` is the certificate that it would replace."""
         certificate, now, where = self._facts(pair), self._clock(), str(self._files.chain)
         if fault := certificate.fault(now):
-            raise ConfigError(fault, where=where, hint="have it renewed")
+            raise ConfigError(fault, where=where, hint="have it renewed, or set the clock right")
         if before is not None and not before.fault(now) and not set(before.names) & set(certificate.names):
             raise ConfigError(
                 f"it is for {', '.join(certificate.names)}, and the one in use for {', '.join(before.names)}",
