@@ -55,6 +55,19 @@ SHADOWS: Final[tuple[_Series, ...]] = (
     ),
     ("injector_shadow_dropped_total", "Admissions of a shadow's sample that came while too many waited.", ()),
 )
+CERTIFICATE_RELOADS: Final[_Series] = (
+    "injector_certificate_reloads_total",
+    "New pairs of certificate and key that the files held: success where they are used, failure where refused.",
+    ("outcome",),
+)
+PROCESS: Final[tuple[_Series, ...]] = (
+    (
+        "injector_certificate_expiry_timestamp_seconds",
+        "When the certificate that handshakes get expires; NaN without TLS.",
+        (),
+    ),
+    ("injector_event_loop_lag_seconds", "How late the event loop was at worst in the last minute.", ()),
+)
 GAUGES: Final[tuple[_Series, ...]] = (
     (
         "injector_revision_config_valid",
@@ -134,6 +147,12 @@ class Metrics:
         self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
+        self._certificate_reloads = Counter(*CERTIFICATE_RELOADS, registry=registry)
+        for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
+            self._certificate_reloads.labels(outcome.value)
+        self._expiry, self._lag = (Gauge(*each, registry=registry) for each in PROCESS)
+        # No sample of NaN is below any bound, so an alert on what is left of a certificate stays quiet without one.
+        self._expiry.set(float("nan"))
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:
@@ -184,6 +203,16 @@ class Metrics:
         self._reloads.inc()
         if failure:
             self._reload_failures.labels(failure).inc()
+
+    def certificate(self, not_after: float, outcome: str = "") -> None:
+        """Show when the certificate in use expires, and count a new pair by its outcome."""
+        self._expiry.set(not_after)
+        if outcome:
+            self._certificate_reloads.labels(outcome).inc()
+
+    def event_loop_lag(self, seconds: float) -> None:
+        """Show how late the event loop was."""
+        self._lag.set(seconds)
 
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""

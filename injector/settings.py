@@ -72,6 +72,14 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting("tls_cert_file", "tlsCertFile", "path", "The webhook's certificate chain, PEM."),
     Setting("tls_key_file", "tlsKeyFile", "path", "The private key of --tlsCertFile, PEM."),
     Setting("ca_cert_file", "caCertFile", "path", "The certificate authority of --tlsCertFile, PEM."),
+    Setting(
+        "tls_reload_interval",
+        "tlsReloadInterval",
+        "duration",
+        "How often to look whether --tlsCertFile and its key changed; 0 never does.",
+        1.0,
+        "DURATION",
+    ),
     Setting("revisions_dir", "revisionsDir", "path", "A directory with a folder for each revision."),
     Setting(
         "inject_config", "injectConfig", "path", "The inject config of one revision.", aliases=("--injectConfigFile",)
@@ -120,17 +128,15 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "health_check_interval",
         "healthCheckInterval",
         "duration",
-        "How often the old injector wrote --healthCheckFile.",
+        "How often to write --healthCheckFile; 0 never does.",
         0.0,
         "DURATION",
-        unused="probe /livez and /readyz on the operations port instead",
     ),
     Setting(
         "health_check_file",
         "healthCheckFile",
         "path",
-        "The file that the old injector wrote while it lived.",
-        unused="probe /livez and /readyz on the operations port instead",
+        "A file to write while it lives, for `injector probe` to look at.",
     ),
     Setting(
         "webhook_config_name",
@@ -156,6 +162,7 @@ class Settings:
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
     ca_cert_file: Path | None = None
+    tls_reload_interval: float = 1.0
     revisions_dir: Path | None = None
     inject_config: Path | None = None
     values_file: Path | None = None
@@ -209,6 +216,10 @@ class Settings:
         idle = {setting.name: setting.unused for setting in FIELDS if setting.unused}
         if not self.from_cluster:
             idle |= dict.fromkeys(("istio_namespace", "kubeconfig"), "it belongs to --from-cluster")
+        if not self.health_check_interval:
+            idle["health_check_file"] = "give --healthCheckInterval too"
+        if not self.health_check_file:
+            idle["health_check_interval"] = "give --healthCheckFile too"
         return tuple(
             f"{setting.flags[-1]} has no effect: {idle[setting.name]}"
             for setting in FIELDS

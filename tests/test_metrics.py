@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -170,3 +172,29 @@ def test_reloads_are_counted_and_their_failures_by_reason_from_the_start(
 
     assert registry.get_sample_value("injector_config_reloads_total") == 2
     assert registry.get_sample_value(failures, {"reason": "revision"}) == 1
+
+
+def test_the_expiry_of_the_certificate_is_no_number_until_there_is_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    before = registry.get_sample_value("injector_certificate_expiry_timestamp_seconds")
+
+    metrics.certificate(12.5)
+
+    assert before is not None
+    assert math.isnan(before)
+    assert registry.get_sample_value("injector_certificate_expiry_timestamp_seconds") == 12.5
+
+
+def test_new_certificates_are_counted_by_outcome_from_nought(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.certificate(1.0, "success")
+    metrics.certificate(1.0)
+
+    name = "injector_certificate_reloads_total"
+    assert [registry.get_sample_value(name, {"outcome": each}) for each in ("success", "failure")] == [1, 0]
+
+
+def test_the_lag_of_the_event_loop_is_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.event_loop_lag(0.25)
+
+    assert registry.get_sample_value("injector_event_loop_lag_seconds") == 0.25

@@ -116,6 +116,18 @@ def test_what_belongs_to_the_cluster_has_no_effect_without_it(given: dict[str, A
 
 
 @pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"health_check_interval": 1.0}, ["--healthCheckInterval has no effect: give --healthCheckFile too"]),
+        ({"health_check_file": Path("f")}, ["--healthCheckFile has no effect: give --healthCheckInterval too"]),
+        ({"health_check_file": Path("f"), "health_check_interval": 1.0}, []),
+    ],
+)
+def test_the_file_of_the_health_check_and_its_interval_need_each_other(given: dict[str, Any], says: list[str]) -> None:
+    assert list(Settings(**PLAIN, **given).warnings()) == says
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("0", 0.0),

@@ -40,6 +40,9 @@ COMMANDS: Final[dict[str, Entry]] = {
         "kube_inject",
         "Inject the sidecar into every workload of the FILES, and print them.",
     ),
+    "probe": Entry(
+        "injector.cli.probe", "probe", "Check that a server in this container lives, by the file that it writes."
+    ),
     "revision": Entry("injector.cli.revision", "revision", "List and verify revisions."),
     "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook on AdmissionReviews of pods."),
     "tag": Entry("injector.cli.tag", "tag", "Set, list and remove tags, or print the webhooks of one."),

@@ -7,6 +7,7 @@ import gc
 import logging
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.errors import ConfigError, InjectorError, UsageError
+from injector.cli.duration import Duration
+from injector.errors import ConfigError, InjectorError
 from injector.revisions.changes import changes
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import FIELDS, Settings, key_values, parse_duration
+from injector.settings import FIELDS, Settings, key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,24 +35,11 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Registry
     from injector.revisions.source import RevisionSource
     from injector.settings import Setting
+    from injector.webhook.healthfile import HealthFile
     from injector.webhook.server import Follow, Services
+    from injector.webhook.tls import CertificateSource
 
 _log = logging.getLogger(__name__)
-
-
-class Duration(click.ParamType[float]):
-    """A Go duration."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return its seconds."""
-        if isinstance(value, float):
-            return value
-        try:
-            return parse_duration(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
 
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
@@ -157,11 +146,10 @@ def _serve(settings: Settings) -> None:
     # does, and shell completion imports every command.
     from injector.revisions.registry import Registry
     from injector.webhook.server import Listeners, serve
-    from injector.webhook.tls import server_context
+    from injector.webhook.upkeep import Upkeep
 
-    tls = None
-    if settings.tls_cert_file is not None and settings.tls_key_file is not None:
-        tls = server_context(settings.tls_cert_file, settings.tls_key_file)
+    certificates = _certificates(settings)
+    tls = None if certificates is None else certificates.context
     registry, metrics = Registry(), _metrics()
     cluster = _cluster(settings, metrics) if settings.from_cluster else None
     loader = Loader(source_of(settings, cluster), registry)
@@ -182,6 +170,7 @@ def _serve(settings: Settings) -> None:
 
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
     services = _services(settings, loader, registry, metrics)
+    services = replace(services, upkeep=Upkeep(certificates, _health_file(settings)))
     follow = None if cluster is None else _following(cluster, services)
     asyncio.run(serve(listeners, services, started=started, follow=follow))
     _log.info("drained")
@@ -248,6 +237,25 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
     return Services(registry, loader, metrics, own_version(), recent, follower)
+
+
+def _certificates(settings: Settings) -> CertificateSource | None:
+    # Imported here for start-up time, as above.
+    from injector.webhook.certificate import CertificateFiles
+    from injector.webhook.tls import CertificateSource
+
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
+    return CertificateSource(files, interval=settings.tls_reload_interval)
+
+
+def _health_file(settings: Settings) -> HealthFile | None:
+    from injector.webhook.healthfile import HealthFile
+
+    if settings.health_check_file is None or not settings.health_check_interval:
+        return None
+    return HealthFile(settings.health_check_file, settings.health_check_interval)
 
 
 def _demand(report: LoadReport) -> None:

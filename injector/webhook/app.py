@@ -32,7 +32,7 @@ def operations_app(operations: Operations) -> web.Application:
             web.get("/livez", operations.live),
             web.get("/healthz", operations.live),
             web.get("/readyz", operations.ready),
-            web.get("/metrics", operations.metrics),
+            web.get("/metrics", operations.series),
             web.get("/", operations.status),
             web.get("/status.json", operations.status),
         ]

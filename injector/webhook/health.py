@@ -1,10 +1,12 @@
 """Probes, metrics and status on the operations port: plain HTTP, read only.
 
-``/livez`` and ``/healthz`` say that the event loop turns; ``/readyz`` that a pod sent here now would get its sidecar.
+``/livez`` and ``/healthz`` say that the event loop turns in time; ``/readyz`` that a pod sent here now would get its
+sidecar: it serves, a revision at least, with a certificate that API servers take.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -13,6 +15,7 @@ from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Shadows
 from injector.webhook.status import status
+from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics
@@ -21,47 +24,43 @@ if TYPE_CHECKING:
     from injector.webhook.lifecycle import Lifecycle
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Operations:
-    """The handlers of the operations port."""
+    """The handlers of the operations port, and what they tell of."""
 
-    def __init__(
-        self,
-        *,
-        registry: Registry,
-        loader: Loader,
-        metrics: Metrics,
-        lifecycle: Lifecycle,
-        version: str,
-        shadows: Shadows | None = None,
-    ) -> None:
-        self._registry = registry
-        self._loader = loader
-        self._metrics = metrics
-        self._lifecycle = lifecycle
-        self._version = version
-        self._shadows = shadows or Shadows(metrics)
+    registry: Registry
+    loader: Loader
+    metrics: Metrics
+    lifecycle: Lifecycle
+    version: str
+    shadows: Shadows | None = None
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
     async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
-        """Answer ``ok``: whoever answers, lives."""
-        return web.Response(text="ok")
+        """Answer 200, or 503 where the event loop is stuck: admissions wait for it as this does."""
+        return _probed(self.upkeep.stuck())
 
     async def ready(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 with the reason."""
-        reason = self._unready()
-        return web.Response(text=reason or "ok", status=503 if reason else 200)
+        return _probed(self._unready())
 
-    async def metrics(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
+    async def series(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer every series, as Prometheus reads them."""
-        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=self.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer what is served, and what is wrong."""
-        found = status(
-            self._registry.snapshot, self._loader.report, self._lifecycle.phase, self._shadows, version=self._version
-        )
+        shadows = self.shadows or Shadows(self.metrics)
+        found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
+        certificates = self.upkeep.certificates
+        found["certificate"] = None if certificates is None else certificates.shown()
         return web.json_response(found, headers={"Cache-Control": "no-store"})
 
     def _unready(self) -> str:
-        if self._lifecycle.phase is not Phase.SERVING:
-            return str(self._lifecycle.phase.value)
-        return "" if self._registry.snapshot.revisions else "no revision is served"
+        if self.lifecycle.phase is not Phase.SERVING:
+            return str(self.lifecycle.phase.value)
+        return self.upkeep.unready() if self.registry.snapshot.revisions else "no revision is served"
+
+
+def _probed(fault: str) -> web.Response:
+    return web.Response(text=fault or "ok", status=503 if fault else 200)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
@@ -22,6 +22,7 @@ from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Shadows
+from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import ssl
@@ -62,7 +63,10 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What requests are answered with; ``follower`` keeps it up to date and tries new builds on the pods of ``recent``."""
+    """What requests are answered with, and what else is done meanwhile.
+
+    ``follower`` keeps it up to date and tries new builds on the pods of ``recent``.
+    """
 
     registry: Registry
     loader: Loader
@@ -70,6 +74,7 @@ class Services:
     version: str
     recent: RecentPods | None = None
     follower: Follower | None = None
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
 
 async def serve(
@@ -96,6 +101,7 @@ async def serve(
         lifecycle=lifecycle,
         version=services.version,
         shadows=shadows,
+        upkeep=services.upkeep,
     )
     handler = InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent)
     webhook = _runner(webhook_app(handler))
@@ -103,7 +109,7 @@ async def serve(
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
         port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
-        async with _followed(follow, stop) as ready:
+        async with services.upkeep.running(services.metrics), _followed(follow, stop) as ready:
             if ready:
                 lifecycle.enter(Phase.SERVING)
                 started(port, ops_port)

@@ -1,45 +1,212 @@
-"""The TLS context of the webhook's port."""
+"""The certificate of the webhook's port, and how it follows its files.
+
+The port listens with one context for as long as it lives; each handshake is handed the context of the newest good
+pair. A pair is not loaded into a context that is in use: OpenSSL keeps a slot for each kind of key, so after a change
+from ECDSA to RSA it would go on showing the old certificate, and a load that fails half-way would leave none.
+
+A pair that cannot be used leaves the last good one in its place. Connections that are open keep theirs.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import ssl
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
+from injector.webhook.certificate import Certificate, Pair, read_pair
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from injector.metrics import Metrics
+    from injector.webhook.certificate import CertificateFiles
 
-def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the context for a certificate chain and its key, PEM; TLS 1.2 at least, HTTP/1.1 alone.
+_log = logging.getLogger(__name__)
+
+SUCCESS: Final = "success"
+FAILURE: Final = "failure"
+# A mounted Secret changes all its files at once, by one rename, so of two readings in a row the second is whole.
+_READINGS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pair in use: what the files held, its certificate, its context, and since when, in seconds since the epoch."""
+
+    pair: Pair
+    certificate: Certificate
+    context: ssl.SSLContext
+    loaded_at: float
+
+
+class CertificateSource:
+    """The certificate that handshakes get, read from files and kept up to date with them.
+
+    ``poll`` is for one thread at a time; handshakes in another take what it has found by one reference.
+
+    Args:
+        files: where the pair is.
+        interval: the seconds between two looks at them; 0 never looks again.
+        clock: tells the time, in seconds since the epoch.
 
     Raises:
-        ConfigError: a file cannot be read, is not PEM, or the two do not belong together.
+        ConfigError: there is no pair that can be used.
     """
+
+    def __init__(
+        self, files: CertificateFiles, *, interval: float = 1.0, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._files = files
+        self._interval = interval
+        self._clock = clock
+        self._refused = ""
+        self._known: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
+        self.error: ConfigError | None = None
+        self._current = self._load(self._whole())
+        self.context = _context()
+        self.context.sni_callback = self._hand_over
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate that a handshake gets now."""
+        return self._current.certificate
+
+    def fault(self) -> str:
+        """Return why no API server would take the certificate now; nothing where it would."""
+        fault = self.certificate.fault(self._clock())
+        return f"the certificate cannot be used: {fault}" if fault else ""
+
+    def poll(self) -> str | None:
+        """Read the files, and use what they hold if it is new and good.
+
+        Returns:
+            ``success`` for a pair that was not in use and now is, ``failure`` for one that is refused, once for as
+            long as the files hold it; else None.
+        """
+        try:
+            pair = self._whole()
+        except ConfigError as error:
+            return self._refuse(str(error), error)
+        if pair == self._current.pair:
+            self.error, self._refused = None, ""
+            return None
+        try:
+            self._current = self._load(pair, before=self.certificate)
+        except ConfigError as error:
+            return self._refuse(pair.fingerprint, error)
+        self.error, self._refused = None, ""
+        _log.info("new certificate: %s", self.certificate)
+        return SUCCESS
+
+    async def follow(self, metrics: Metrics, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Poll for ever, in a thread, and count what that comes to."""
+        metrics.certificate(self.certificate.not_after)
+        while self._interval:
+            await pause(self._interval)
+            try:
+                outcome = await asyncio.to_thread(self.poll)
+            except Exception as error:  # noqa: BLE001 -- the loop of the task: the next look deserves its turn
+                _log.error("cannot look at the certificate: %s", type(error).__name__)
+                outcome = FAILURE
+            if outcome is not None:
+                metrics.certificate(self.certificate.not_after, outcome)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
+        certificate, refused = self.certificate, self.error
+        fault = self.fault() or ("" if refused is None else str(refused))
+        return {
+            "valid": not fault,
+            "error": fault or None,
+            "names": list(certificate.names),
+            "notBefore": certificate.not_before,
+            "notAfter": certificate.not_after,
+            "fingerprint": certificate.fingerprint,
+            "loadedAt": self._current.loaded_at,
+        }
+
+    def _hand_over(self, handshake: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> None:  # noqa: ARG002 -- ssl's signature
+        handshake.context = self._current.context
+
+    def _refuse(self, refused: str, error: ConfigError) -> str | None:
+        self.error = error
+        if refused == self._refused:
+            return None
+        self._refused = refused
+        _log.error("certificate not used, the one of before stays: %s", error)
+        return FAILURE
+
+    def _whole(self) -> Pair:
+        """Read the files until two readings in a row agree: halves of two pairs are nobody's fault."""
+        pair = _read(self._files)
+        for _ in range(_READINGS):
+            before, pair = pair, _read(self._files)
+            if before == pair:
+                break
+        return pair
+
+    def _load(self, pair: Pair, before: Certificate | None = None) -> Loaded:
+        """Check a pair and load it; ``before`` is the certificate that it would replace."""
+        certificate, now, where = self._facts(pair), self._clock(), str(self._files.chain)
+        if fault := certificate.fault(now):
+            raise ConfigError(fault, where=where, hint="have it renewed, or set the clock right")
+        if before is not None and not before.fault(now) and not set(before.names) & set(certificate.names):
+            raise ConfigError(
+                f"it is for {', '.join(certificate.names)}, and the one in use for {', '.join(before.names)}",
+                where=where,
+                hint="restart the injector if API servers call it by another name now",
+            )
+        context, error = _context(), None
+        try:
+            context.load_cert_chain(self._files.chain, self._files.key, password=_no_password)
+        except (ssl.SSLError, OSError) as fault_of_openssl:
+            error = fault_of_openssl
+        # OpenSSL reads the files once more: what was checked must be what was loaded.
+        if (pair_now := _read(self._files)) != pair:
+            return self._load(pair_now, before)
+        if error is not None:
+            raise ConfigError(
+                f"OpenSSL refuses it ({getattr(error, 'reason', None) or error})", where=where, hint="have it reissued"
+            ) from error
+        return Loaded(pair, certificate, context, now)
+
+    def _facts(self, pair: Pair) -> Certificate:
+        """Return what ``read_pair`` does; what is refused is looked at each time and need not be read each time."""
+        fingerprint = pair.fingerprint
+        if self._known[0] != fingerprint:
+            try:
+                self._known = fingerprint, read_pair(pair, self._files)
+            except ConfigError as error:
+                self._known = fingerprint, error
+        found = self._known[1]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+
+def _context() -> ssl.SSLContext:
+    """Return a context without a certificate: TLS 1.2 at least, HTTP/1.1 alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    for path, flag in ((certificate, "--tlsCertFile"), (key, "--tlsKeyFile")):
-        try:
-            path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint=f"correct {flag}") from error
-    try:
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except ssl.SSLError as error:
-        raise _fault(error, certificate, key) from error
     return context
 
 
-def _fault(error: ssl.SSLError, certificate: Path, key: Path) -> ConfigError:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return ConfigError("is not the key of the certificate", where=str(key), hint=f"give the key of {certificate}")
-    return ConfigError(
-        f"they are no PEM certificate and key ({error.reason or error})",
-        where=f"{certificate}, {key}",
-        hint="give a certificate chain and its unencrypted key",
-    )
+def _read(files: CertificateFiles) -> Pair:
+    authority = None if files.authority is None else _bytes(files.authority, "--caCertFile")
+    return Pair(_bytes(files.chain, "--tlsCertFile"), _bytes(files.key, "--tlsKeyFile"), authority)
+
+
+def _bytes(path: Path, flag: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint=f"correct {flag}") from error
 
 
 def _no_password() -> str:

@@ -5,20 +5,20 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.serve import Duration, option_of, serve, source_of, watched_folders
+from injector.cli.serve import _health_file, option_of, serve, source_of, watched_folders
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.single import SingleSource
 from injector.settings import FIELDS, Setting, Settings
+from injector.webhook.healthfile import HealthFile
 from tests.revisions.fakes import CONFIG, VALUES
-from tests.webhook.certificates import write_certificate
+from tests.webhook.certificates import Order, issue, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +97,7 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--reload-interval", "1m"], "reload_interval", 60.0),
         (["--reloadInterval", "0"], "reload_interval", 0.0),
         (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
+        (["--tls-reload-interval", "10s"], "tls_reload_interval", 10.0),
         (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
     ],
 )
@@ -133,16 +134,6 @@ def test_the_help_hides_flags_that_have_no_effect() -> None:
     assert [each.name for each in FIELDS if each.flags[-1] in shown] == [
         each.name for each in FIELDS if not each.unused
     ]
-
-
-@pytest.mark.parametrize(("value", "expected"), [("0", 0.0), ("1.5h", 5400.0), (7.0, 7.0)])
-def test_a_duration_is_read_as_gos_and_one_that_is_read_stays(value: str | float, expected: float) -> None:
-    assert Duration().convert(value, None, None) == expected
-
-
-def test_what_is_no_duration_is_a_bad_parameter() -> None:
-    with pytest.raises(click.BadParameter, match="'5' is no duration; write it as 500ms, 5s or 1m30s"):
-        Duration().convert("5", None, None)
 
 
 def test_without_a_source_the_embedded_revisions_are_served() -> None:
@@ -269,8 +260,9 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
     [
         ("nope.crt", "tls.key", "nope.crt: cannot be read: No such file or directory; correct --tlsCertFile"),
         ("tls.crt", "nope.key", "nope.key: cannot be read: No such file or directory; correct --tlsKeyFile"),
-        ("tls.crt", "other.key", "other.key: is not the key of the certificate; give the key of tls.crt"),
-        ("config", "tls.key", "config, tls.key: they are no PEM certificate and key"),
+        ("tls.crt", "other.key", "other.key: it is not the key of the certificate; give the key of tls.crt"),
+        ("old.crt", "old.key", "old.crt: it expired at "),
+        ("config", "tls.key", "config: it is no PEM certificate; give a certificate chain"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
@@ -278,6 +270,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 ) -> None:
     write_certificate(files)
     write_certificate(files, "other")
+    issue(Order(until=-0.5)).write(files, "old")
 
     result = run("--tlsCertFile", certificate, "--tlsKeyFile", key)
 
@@ -303,6 +296,31 @@ def test_a_cluster_that_there_are_no_credentials_for_is_one_line_and_65(
 
     assert (result.exit_code, result.stdout) == (65, "")
     assert says in result.stderr
+
+
+def test_an_authority_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) -> None:
+    write_certificate(files)
+    write_certificate(files, "other")
+
+    result = run("--tlsCertFile", "tls.crt", "--tlsKeyFile", "tls.key", "--caCertFile", "other.crt")
+
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert result.stderr.startswith("error: other.crt: it did not sign the certificate of tls.crt; ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"health_check_file": Path("f"), "health_check_interval": 2.0}, HealthFile(Path("f"), 2.0)),
+        ({"health_check_file": Path("f")}, None),
+        ({"health_check_interval": 2.0}, None),
+    ],
+)
+def test_the_health_file_is_written_where_both_flags_are_given(
+    given: dict[str, Any], expected: HealthFile | None
+) -> None:
+    assert _health_file(Settings(**given)) == expected
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.lines import LineCutter
 from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
-from injector.webhook.tls import server_context
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
@@ -331,7 +331,9 @@ async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, m
     app.router.add_get("/api/v1/nodes", handler)
     runner = web.AppRunner(app)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(certificate, key)).start()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "localhost")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(runner.addresses[0][1]))
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))

@@ -3,20 +3,93 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
-def write_certificate(folder: Path, name: str = "tls") -> tuple[Path, Path]:
-    """Write a self-signed certificate for localhost and its key; the paths of both."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def ec_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate, and the key of it."""
+
+    certificate: x509.Certificate
+    key: Any
+
+    @property
+    def chain_pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return pem_of(self.key, serialization.NoEncryption())
+
+    @property
+    def fingerprint(self) -> str:
+        return self.certificate.fingerprint(hashes.SHA256()).hex()
+
+    def write(self, folder: Path, name: str = "tls") -> tuple[Path, Path]:
+        """Write both; the paths of both."""
+        certificate_path, key_path = folder / f"{name}.crt", folder / f"{name}.key"
+        certificate_path.write_bytes(self.chain_pem)
+        key_path.write_bytes(self.key_pem)
+        return certificate_path, key_path
+
+
+@dataclass(frozen=True)
+class Order:
+    """What certificate to make: its names, its dates in hours from now, and its kind of key."""
+
+    names: tuple[str, ...] = ("localhost",)
+    since: float = -1
+    until: float = 24
+    key: Callable[[], Any] = ec_key
+    common_name: str = "tls"
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+
+
+def issue(order: Order | None = None, issuer: Issued | None = None) -> Issued:
+    """Make a certificate, signed by ``issuer`` or by itself."""
+    order = order or Order()
+    key = order.key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, order.common_name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(order.now + dt.timedelta(hours=order.since))
+        .not_valid_after(order.now + dt.timedelta(hours=order.until))
+    )
+    if order.names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(each) for each in order.names]), False)
+    return Issued(builder.sign(key if issuer is None else issuer.key, hashes.SHA256()), key)
+
+
+def _name(text: str) -> x509.GeneralName:
+    return x509.IPAddress(ip_address(text)) if text[0].isdigit() else x509.DNSName(text)
+
+
+def authority(name: str = "authority") -> Issued:
+    """Make a certificate authority."""
+    key = ec_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     certificate = (
@@ -25,28 +98,27 @@ def write_certificate(folder: Path, name: str = "tls") -> tuple[Path, Path]:
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .not_valid_before(now - dt.timedelta(hours=2))
+        .not_valid_after(now + dt.timedelta(days=10))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    certificate_path, key_path = folder / f"{name}.crt", folder / f"{name}.key"
-    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return certificate_path, key_path
+    return Issued(certificate, key)
+
+
+def write_certificate(folder: Path, name: str = "tls") -> tuple[Path, Path]:
+    """Write a self-signed certificate for localhost and its key; the paths of both."""
+    return issue(Order(common_name=name)).write(folder, name)
 
 
 def encrypted(key_path: Path) -> Path:
     """Write the key once more, under a password."""
     key = serialization.load_pem_private_key(key_path.read_bytes(), password=None)
     path = key_path.with_suffix(".encrypted")
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"password"),
-        )
-    )
+    path.write_bytes(pem_of(key, serialization.BestAvailableEncryption(b"password")))
     return path
+
+
+def pem_of(key: Any, protection: serialization.KeySerializationEncryption) -> bytes:
+    pem: bytes = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, protection)
+    return pem

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -11,23 +12,52 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.webhook.app import operations_app
 from injector.webhook.health import Operations
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.upkeep import Upkeep
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from injector.revisions.reload import Loader
+    from injector.webhook.looplag import LoopLag
+    from injector.webhook.tls import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
 
 PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/")
 
 
+@dataclass
+class Parts:
+    """Stands in for the certificate and the lag: each has the fault that a test says."""
+
+    certificate_fault: str = ""
+    lag_fault: str = ""
+
+    def upkeep(self) -> Upkeep:
+        certificates = SimpleNamespace(fault=lambda: self.certificate_fault, shown=lambda: {"names": ["a.example"]})
+        lag = SimpleNamespace(fault=lambda: self.lag_fault)
+        return Upkeep(cast("CertificateSource", certificates), lag=cast("LoopLag", lag))
+
+
+@pytest.fixture
+def parts() -> Parts:
+    """A good certificate and a loop in time."""
+    return Parts()
+
+
 @pytest.fixture
 async def operations(
-    aiohttp_client: ClientFactory, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
+    aiohttp_client: ClientFactory, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, parts: Parts
 ) -> Client:
     """A client of the operations port."""
     report = LoadReport({"default": RevisionState("default", fake_revision())})
     loader = cast("Loader", SimpleNamespace(report=report))
-    handlers = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="1.2.3")
+    handlers = Operations(
+        registry=registry,
+        loader=loader,
+        metrics=metrics,
+        lifecycle=lifecycle,
+        version="1.2.3",
+        upkeep=parts.upkeep(),
+    )
     return await aiohttp_client(operations_app(handlers))
 
 
@@ -61,6 +91,30 @@ async def test_it_is_not_ready_without_a_revision(operations: Client, registry: 
     response = await operations.get("/readyz")
 
     assert (response.status, await response.text()) == (503, "no revision is served")
+
+
+async def test_it_is_not_ready_with_a_certificate_that_cannot_be_used(operations: Client, parts: Parts) -> None:
+    parts.certificate_fault = "the certificate cannot be used: it expired"
+
+    ready, live = await operations.get("/readyz"), await operations.get("/livez")
+
+    assert (ready.status, await ready.text()) == (503, "the certificate cannot be used: it expired")
+    assert live.status == 200
+
+
+@pytest.mark.parametrize("path", ["/livez", "/healthz"])
+async def test_it_does_not_live_while_its_loop_is_stuck(operations: Client, parts: Parts, path: str) -> None:
+    parts.lag_fault = "the event loop is stuck"
+
+    response = await operations.get(path)
+
+    assert (response.status, await response.text()) == (503, "the event loop is stuck")
+
+
+async def test_the_status_has_the_certificate(operations: Client) -> None:
+    response = await operations.get("/status.json")
+
+    assert (await response.json())["certificate"] == {"names": ["a.example"]}
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:

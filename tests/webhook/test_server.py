@@ -18,11 +18,14 @@ from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import shadow
+from injector.webhook.certificate import CertificateFiles
+from injector.webhook.healthfile import HealthFile
 from injector.webhook.server import Listeners, Services, serve
-from injector.webhook.tls import server_context
+from injector.webhook.tls import CertificateSource
+from injector.webhook.upkeep import Upkeep
 from tests.factories import UID, make_review
 from tests.revisions.fakes import fake_revision
-from tests.webhook.certificates import write_certificate
+from tests.webhook.certificates import issue, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -94,15 +97,39 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
 
 async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path)
+    source = CertificateSource(CertificateFiles(certificate, key), interval=0.0)
     trusting = ssl.create_default_context(cafile=str(certificate))
     trusting.check_hostname = False
 
     async with (
-        running(replace(LISTENERS, tls=server_context(certificate, key)), services) as server,
+        running(replace(LISTENERS, tls=source.context), services) as server,
         aiohttp.ClientSession() as session,
         session.post(server.url("/inject", "https"), json=make_review(), ssl=trusting) as answer,
     ):
         assert answer.status == 200
+
+
+async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services: Services, tmp_path: Path) -> None:
+    source = CertificateSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
+    health_file = HealthFile(tmp_path / "health", 0.01)
+    serving = replace(services, upkeep=Upkeep(source, health_file))
+    newer = issue().write(tmp_path, "newer")
+
+    async with running(replace(LISTENERS, tls=source.context), serving) as server, aiohttp.ClientSession() as session:
+        for name, path in zip(("tls.crt", "tls.key"), newer, strict=True):
+            path.replace(tmp_path / name)
+        text = ""
+        async with asyncio.timeout(LIMIT):
+            while 'certificate_reloads_total{outcome="success"} 1.0' not in text or not health_file.path.exists():
+                async with session.get(server.ops("/metrics")) as metrics:
+                    text = await metrics.text()
+        async with session.get(server.ops("/status.json")) as status:
+            shown = (await status.json())["certificate"]
+        await server.end()
+
+    assert (shown["fingerprint"], shown["valid"]) == (source.certificate.fingerprint, True)
+    assert "injector_event_loop_lag_seconds" in text
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
 
 
 async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:

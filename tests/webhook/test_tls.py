@@ -1,23 +1,139 @@
 from __future__ import annotations
 
+import asyncio
+import logging
 import ssl
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from injector.errors import ConfigError
-from injector.webhook.tls import server_context
-from tests.webhook.certificates import encrypted, write_certificate
+from injector.webhook.certificate import CertificateFiles
+from injector.webhook.tls import FAILURE, SUCCESS, CertificateSource
+from tests.webhook.certificates import Issued, Order, authority, ec_key, encrypted, issue, rsa_key, write_certificate
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
+
+ROTATIONS = 20
+HOUR = 3600.0
+LIMIT = 60.0
 
 
-def test_a_certificate_with_its_key_serves_tls_from_1_2_on(tmp_path: Path) -> None:
-    context = server_context(*write_certificate(tmp_path))
+@dataclass
+class Secret:
+    """A mounted Secret: its files are links into ``..data``, which the kubelet replaces by one rename."""
 
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
-    assert context.verify_mode is ssl.CERT_NONE
+    folder: Path
+    root: Issued = field(default_factory=authority)
+    now: float = field(default_factory=Order().now.timestamp)
+    generation: int = 0
+
+    @property
+    def files(self) -> CertificateFiles:
+        return CertificateFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "ca.crt")
+
+    def put(self, order: Order | None = None) -> Issued:
+        """Mount a new certificate."""
+        issued = issue(order, self.root)
+        self.put_bytes(issued.chain_pem, issued.key_pem)
+        return issued
+
+    def put_bytes(self, chain: bytes, key: bytes) -> None:
+        self.generation += 1
+        data = self.folder / f"..{self.generation}"
+        data.mkdir()
+        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
+            (data / name).write_bytes(content)
+            if not (self.folder / name).is_symlink():
+                (self.folder / name).symlink_to(Path("..data") / name)
+        (self.folder / "..tmp").symlink_to(data.name)
+        (self.folder / "..tmp").rename(self.folder / "..data")
+
+    def source(self) -> CertificateSource:
+        return CertificateSource(self.files, clock=lambda: self.now)
+
+    def client(self) -> ssl.SSLContext:
+        """Trusts the authority, and demands the name."""
+        return ssl.create_default_context(cadata=self.root.chain_pem.decode())
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Secret:
+    return Secret(tmp_path)
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[Callable[[CertificateSource], Any]]:
+    """Starts a server of echoes that listens with a source, and returns its port."""
+    servers: list[asyncio.Server] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, ssl.SSLError):
+            while line := await reader.readline():
+                writer.write(line)
+        writer.close()
+
+    async def started(source: CertificateSource) -> int:
+        server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=source.context)
+        servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    yield started
+    for server in servers:
+        server.close()
+
+
+@dataclass
+class Connection:
+    """A connection of a client."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def open(cls, port: int, client: ssl.SSLContext) -> Connection:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost"))
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the certificate that the handshake showed."""
+        return sha256(self.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)).hexdigest()
+
+    async def echoes(self) -> bool:
+        self.writer.write(b"hello\n")
+        return await self.reader.readline() == b"hello\n"
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError, ssl.SSLError):
+            await self.writer.wait_closed()
+
+
+async def shown_by(port: int, client: ssl.SSLContext) -> str:
+    """The fingerprint that a new connection is shown, after it got an answer."""
+    connection = await Connection.open(port, client)
+    assert await connection.echoes()
+    await connection.close()
+    return connection.fingerprint
+
+
+def test_a_certificate_with_its_key_serves_tls_from_1_2_on(secret: Secret) -> None:
+    issued = secret.put()
+
+    source = secret.source()
+
+    assert source.context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert source.context.verify_mode is ssl.CERT_NONE
+    assert (source.certificate.fingerprint, source.fault(), source.error) == (issued.fingerprint, "", None)
 
 
 @pytest.mark.parametrize(("missing", "flag"), [("tls.crt", "--tlsCertFile"), ("tls.key", "--tlsKeyFile")])
@@ -26,27 +142,306 @@ def test_a_missing_file_is_named_with_its_flag(tmp_path: Path, missing: str, fla
     (tmp_path / missing).unlink()
 
     with pytest.raises(ConfigError, match=f"{missing}: cannot be read: No such file or directory; correct {flag}"):
-        server_context(certificate, key)
-
-
-def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
-    certificate, _ = write_certificate(tmp_path)
-    _, other = write_certificate(tmp_path, "other")
-
-    with pytest.raises(ConfigError, match=r"other\.key: is not the key of the certificate; give the key of .*tls\.crt"):
-        server_context(certificate, other)
-
-
-def test_what_is_no_pem_is_refused(tmp_path: Path) -> None:
-    certificate, key = write_certificate(tmp_path)
-    certificate.write_text("garbage")
-
-    with pytest.raises(ConfigError, match="they are no PEM certificate and key"):
-        server_context(certificate, key)
+        CertificateSource(CertificateFiles(certificate, key))
 
 
 def test_an_encrypted_key_is_refused_without_asking_for_its_password(tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path)
 
     with pytest.raises(ConfigError, match="unencrypted key"):
-        server_context(certificate, encrypted(key))
+        CertificateSource(CertificateFiles(certificate, encrypted(key)))
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (Order(until=-0.5), "it expired at .*; have it renewed, or set the clock right"),
+        (Order(since=1), "it is not valid before .*; have it"),
+    ],
+)
+def test_a_certificate_that_is_out_of_its_dates_cannot_be_started_with(secret: Secret, order: Order, says: str) -> None:
+    secret.put(order)
+
+    with pytest.raises(ConfigError, match=rf"tls\.crt: {says}"):
+        secret.source()
+
+
+async def test_twenty_rotations_under_a_loop_of_new_connections_fail_no_handshake(
+    secret: Secret, port: Callable[[CertificateSource], Any]
+) -> None:
+    issued = [secret.put()]
+    source, client = secret.source(), secret.client()
+    number = await port(source)
+    kept = await Connection.open(number, client)
+    shown: list[str] = []
+    done = asyncio.Event()
+
+    async def connect() -> None:
+        while not done.is_set():
+            shown.append(await shown_by(number, client))
+
+    async with asyncio.timeout(LIMIT):
+        clients = [asyncio.create_task(connect()) for _ in range(4)]
+        for turn in range(ROTATIONS):
+            issued.append(secret.put(Order(key=rsa_key if turn % 7 == 3 else ec_key)))
+            assert await asyncio.to_thread(source.poll) == SUCCESS
+            # Not one that began after the pair was in use is shown another.
+            assert await shown_by(number, client) == issued[-1].fingerprint
+        done.set()
+        await asyncio.gather(*clients)
+        assert await kept.echoes()
+        await kept.close()
+
+    order = [each.fingerprint for each in issued]
+    assert set(shown) <= set(order)
+    assert kept.fingerprint == order[0]
+    assert source.error is None
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(("before", "after"), [(ec_key, rsa_key), (rsa_key, ec_key)])
+async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
+    secret: Secret,
+    port: Callable[[CertificateSource], Any],
+    before: Callable[[], Any],
+    after: Callable[[], Any],
+    version: ssl.TLSVersion,
+) -> None:
+    secret.put(Order(key=before))
+    source, client = secret.source(), secret.client()
+    client.minimum_version = client.maximum_version = version
+    number = await port(source)
+    issued = secret.put(Order(key=after))
+
+    source.poll()
+
+    assert await shown_by(number, client) == issued.fingerprint
+
+
+async def test_a_client_that_names_no_host_gets_the_newest_certificate_too(
+    secret: Secret, port: Callable[[CertificateSource], Any]
+) -> None:
+    secret.put(Order(names=("localhost", "127.0.0.1")))
+    source = secret.source()
+    number = await port(source)
+    issued = secret.put(Order(names=("localhost", "127.0.0.1")))
+    source.poll()
+
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", number, ssl=secret.client(), server_hostname="127.0.0.1"
+    )
+    connection = Connection(reader, writer)
+
+    assert connection.fingerprint == issued.fingerprint
+    await connection.close()
+
+
+def _mismatched(secret: Secret) -> None:
+    secret.put_bytes(issue(issuer=secret.root).chain_pem, issue(issuer=secret.root).key_pem)
+
+
+def _half(secret: Secret, of: str) -> None:
+    issued = issue(issuer=secret.root)
+    chain, key = issued.chain_pem, issued.key_pem
+    secret.put_bytes(chain[: len(chain) // 2] if of == "chain" else chain, key[:40] if of == "key" else key)
+
+
+def _self_signed(secret: Secret) -> None:
+    issued = issue()
+    secret.put_bytes(issued.chain_pem, issued.key_pem)
+
+
+BAD: dict[str, Callable[[Secret], Any]] = {
+    "is not the key of the certificate": _mismatched,
+    "it expired at": lambda secret: secret.put(Order(until=-0.5)),
+    "it is not valid before": lambda secret: secret.put(Order(since=1)),
+    "it is no PEM certificate": lambda secret: _half(secret, "chain"),
+    "it is no PEM key": lambda secret: _half(secret, "key"),
+    "it has no DNS name": lambda secret: secret.put(Order(names=())),
+    "it is for a.example, and the one in use for localhost": lambda secret: secret.put(Order(names=("a.example",))),
+    "it did not sign the certificate": _self_signed,
+    "cannot be read: No such file": lambda secret: (secret.folder / "..data" / "tls.key").unlink(),
+}
+"""What makes the mounted pair a bad one, by what is said of it."""
+
+
+@pytest.mark.parametrize("fault", BAD)
+async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
+    secret: Secret, port: Callable[[CertificateSource], Any], fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = secret.put()
+    source, client = secret.source(), secret.client()
+    number = await port(source)
+
+    BAD[fault](secret)
+    outcomes = [source.poll() for _ in range(3)]
+
+    assert outcomes == [FAILURE, None, None]
+    assert [each.levelno for each in caplog.records] == [logging.ERROR]
+    assert fault in caplog.text
+    assert "BEGIN" not in caplog.text
+    assert fault in source.shown()["error"]
+    assert (source.shown()["valid"], source.fault()) == (False, "")
+    assert await shown_by(number, client) == good.fingerprint
+
+    repaired = secret.put()
+
+    assert source.poll() == SUCCESS
+    assert await shown_by(number, client) == repaired.fingerprint
+    assert (source.shown()["valid"], source.shown()["error"]) == (True, None)
+
+
+def test_putting_the_pair_in_use_back_ends_the_error(secret: Secret) -> None:
+    good = secret.put()
+    source = secret.source()
+    secret.put_bytes(b"garbage", good.key_pem)
+
+    outcomes = [source.poll()]
+    secret.put_bytes(good.chain_pem, good.key_pem)
+    outcomes.append(source.poll())
+    secret.put_bytes(b"garbage", good.key_pem)
+    outcomes.append(source.poll())
+
+    assert outcomes == [FAILURE, None, FAILURE]
+
+
+def test_each_bad_pair_is_told_once(secret: Secret, caplog: pytest.LogCaptureFixture) -> None:
+    good = secret.put()
+    source = secret.source()
+
+    for content in (b"one", b"two"):
+        secret.put_bytes(content, good.key_pem)
+        source.poll()
+        source.poll()
+
+    assert len(caplog.records) == 2
+
+
+def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(secret: Secret) -> None:
+    secret.put()
+    source = secret.source()
+    issued = secret.put(Order(since=1))
+    early = source.poll()
+
+    secret.now += 1.5 * HOUR
+
+    assert (early, source.poll()) == (FAILURE, SUCCESS)
+    assert source.certificate.fingerprint == issued.fingerprint
+
+
+def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of_any_name(secret: Secret) -> None:
+    secret.put()
+    source = secret.source()
+    secret.now += 25 * HOUR
+    expired = source.fault()
+
+    secret.put(Order(names=("other.example",), until=100))
+
+    assert expired.startswith("the certificate cannot be used: it expired at ")
+    assert source.poll() == SUCCESS
+    assert source.fault() == ""
+
+
+def test_files_that_change_while_they_are_loaded_are_loaded_again(
+    secret: Secret, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret.put()
+    source = secret.source()
+    secret.put()
+    newest: list[Issued] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def change_and_load(self: ssl.SSLContext, *given: Any, **named: Any) -> None:
+        if not newest:
+            newest.append(secret.put())
+        load(self, *given, **named)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", change_and_load)
+
+    assert source.poll() == SUCCESS
+    assert source.certificate.fingerprint == newest[0].fingerprint
+
+
+def test_a_swap_between_the_two_files_is_no_fault(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret.put()
+    source = secret.source()
+    newest: list[Issued] = []
+    read = Path.read_bytes
+
+    def read_and_change(self: Path) -> bytes:
+        content = read(self)
+        if not newest:
+            newest.append(secret.put())
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_change)
+
+    assert source.poll() == SUCCESS
+    assert source.certificate.fingerprint == newest[0].fingerprint
+
+
+async def test_what_openssl_refuses_is_a_bad_pair(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret.put()
+    source = secret.source()
+    secret.put()
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ssl.SSLError(1, "[SSL: EE_KEY_TOO_SMALL] ee key too small")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", refuse)
+
+    assert source.poll() == FAILURE
+    assert "OpenSSL refuses it" in str(source.error)
+
+
+async def test_following_polls_each_interval_and_counts(
+    secret: Secret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret.put()
+    source = CertificateSource(secret.files, interval=7.0, clock=lambda: secret.now)
+    pauses: list[float] = []
+    steps: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: secret.put(Order(until=48)),
+        lambda: secret.put_bytes(b"garbage", b""),
+        lambda: monkeypatch.setattr(source, "poll", Path("/nope").stat),
+    ]
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > len(steps):
+            raise asyncio.CancelledError
+        steps[len(pauses) - 1]()
+
+    with suppress(asyncio.CancelledError):
+        await source.follow(metrics, pause=pause)
+
+    reloads = "injector_certificate_reloads_total"
+    assert set(pauses) == {7.0}
+    assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [1, 2]
+    expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
+    assert expiry == source.certificate.not_after
+
+
+async def test_an_interval_of_nought_never_looks_again(secret: Secret, metrics: Metrics) -> None:
+    secret.put()
+
+    async def pause(seconds: float) -> None:
+        raise AssertionError(seconds)
+
+    await CertificateSource(secret.files, interval=0.0).follow(metrics, pause=pause)
+
+
+def test_the_status_has_the_certificate_and_never_the_key(secret: Secret) -> None:
+    issued = secret.put()
+    source = secret.source()
+
+    assert source.shown() == {
+        "valid": True,
+        "error": None,
+        "names": ["localhost"],
+        "notBefore": source.certificate.not_before,
+        "notAfter": source.certificate.not_after,
+        "fingerprint": issued.fingerprint,
+        "loadedAt": secret.now,
+    }

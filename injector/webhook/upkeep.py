@@ -1,0 +1,65 @@
+"""What a server does beside answering, for as long as it serves, and what that tells the probes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from injector.webhook.looplag import LoopLag
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+    from typing import Any
+
+    from injector.metrics import Metrics
+    from injector.webhook.healthfile import HealthFile
+    from injector.webhook.tls import CertificateSource
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """The certificate, where TLS is on, the lag of the event loop, and the file of the old injector's probe."""
+
+    certificates: CertificateSource | None = None
+    health_file: HealthFile | None = None
+    lag: LoopLag = field(default_factory=LoopLag)
+
+    def stuck(self) -> str:
+        """Return why the injector should be started anew; nothing where it should not."""
+        return self.lag.fault()
+
+    def unready(self) -> str:
+        """Return why no pod should be sent here now; nothing where it may."""
+        return "" if self.certificates is None else self.certificates.fault()
+
+    @asynccontextmanager
+    async def running(self, metrics: Metrics) -> AsyncIterator[None]:
+        """Do it until the block ends."""
+        tasks = [asyncio.create_task(each, name="upkeep") for each in self._work(metrics)]
+        for task in tasks:
+            task.add_done_callback(_log_end)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def _work(self, metrics: Metrics) -> list[Coroutine[Any, Any, None]]:
+        work = [self.lag.follow(metrics)]
+        if self.certificates is not None:
+            work.append(self.certificates.follow(metrics))
+        if self.health_file is not None:
+            work.append(self.health_file.follow(self.stuck))
+        return work
+
+
+def _log_end(task: asyncio.Task[None]) -> None:
+    """Say so if a part ends by itself; the server goes on without it."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("upkeep ended: %s", error)

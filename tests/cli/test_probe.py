@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from injector.cli import main
+from injector.cli.probe import check_fresh
+from injector.errors import InjectorError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+WRITTEN = 1_000_000.0
+
+
+@pytest.fixture
+def health(tmp_path: Path) -> Path:
+    """A file that was written at a known time."""
+    path = tmp_path / "health"
+    path.write_text("ok")
+    os.utime(path, (WRITTEN, WRITTEN))
+    return path
+
+
+def run(path: Path, interval: str) -> Result:
+    """Run the command, with the flags of Istio's own."""
+    return CliRunner().invoke(main, ["probe", f"--probe-path={path}", f"--interval={interval}"])
+
+
+@pytest.mark.parametrize("age", [-5.0, 0.0, 4.0, 4.005])
+def test_a_file_that_was_written_within_the_interval_is_fresh(health: Path, age: float) -> None:
+    check_fresh(health, 4.0, WRITTEN + age)
+
+
+def test_a_file_that_was_written_before_is_not(health: Path) -> None:
+    with pytest.raises(InjectorError, match=r"health: it was written 4\.2 s ago, and should be within 4 s; "):
+        check_fresh(health, 4.0, WRITTEN + 4.2)
+
+
+def test_a_fresh_file_is_ok_and_0(health: Path) -> None:
+    os.utime(health, (time.time(), time.time()))
+
+    result = run(health, "1h")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "OK\n", "")
+
+
+@pytest.mark.parametrize(("name", "says"), [("health", "it was written "), ("nope", "cannot be looked at: No such")])
+def test_a_file_that_is_old_or_missing_is_one_line_and_1(health: Path, name: str, says: str) -> None:
+    result = run(health.with_name(name), "4s")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {health.with_name(name)}: {says}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--probe-path=f"], "Missing option '--interval'"),
+        (["--interval=4s"], "Missing option '--probe-path'"),
+        (["--probe-path=f", "--interval=4"], "'4' is no duration"),
+        (["--probe-path=f", "--interval=0s"], "--interval: it is nought"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_64(arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, ["probe", *arguments])
+
+    assert (result.exit_code, result.stdout) == (64, "")
+    assert says in result.stderr
