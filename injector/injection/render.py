@@ -6,6 +6,7 @@ Follows ``RunTemplate``, ``selectTemplates`` and ``resolveAliases`` in pkg/kube/
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
@@ -82,7 +83,10 @@ def _template(revision: Revision, pod: c.Pod, name: str) -> Template:
 
 
 def _overlay(revision: Revision, template: Template, name: str, data: TemplateData) -> dict[str, Any]:
-    text = template.render(data)
+    return revision.overlays.get(template.render(data), partial(_read, revision, name))
+
+
+def _read(revision: Revision, name: str, text: str) -> dict[str, Any]:
     where = f"revision {revision.name}, template {name}"
     try:
         overlay = load_yaml(text, where=f"{where}, rendered text")

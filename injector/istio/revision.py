@@ -16,6 +16,7 @@ from injector.istio.infer import infer_minor
 from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
 from injector.istio.minor import Minor, format_minor, parse_minor
+from injector.istio.remembered import Remembered
 from injector.istio.template import Template, compile_go_template, go_functions
 from injector.istio.values import Values, parse_values
 
@@ -100,7 +101,10 @@ def _engine(name: str, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One control plane's injection, ready to run. ``written`` is the name that goes into pods."""
+    """One control plane's injection, ready to run.
+
+    ``written`` is the name that goes into pods; ``overlays`` what texts that its templates rendered were read as.
+    """
 
     name: str
     written: str
@@ -117,6 +121,7 @@ class Revision:
     behaviours: Behaviours
     templates: Mapping[str, Template]
     fingerprint: str
+    overlays: Remembered[dict[str, Any]] = field(default_factory=Remembered, compare=False, repr=False)
 
     @property
     def istio_version(self) -> str:
