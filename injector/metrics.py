@@ -7,6 +7,7 @@ failures + skips, always: one method counts a request and its outcome together. 
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -214,9 +215,42 @@ class Metrics:
         """Show how late the event loop was."""
         self._lag.set(seconds)
 
+    def requests(self) -> list[RequestRow]:
+        """Return what was counted of requests since the start, by revision and tag, each with its outcomes."""
+        requests, (success, failure, skip) = (
+            _counts(self._requests),
+            (_counts(self._outcomes[each]) for each in Outcome),
+        )
+        return [
+            RequestRow(*asked, count, success[asked], failure[asked], skip[asked])
+            for asked, count in sorted(requests.items())
+        ]
+
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""
         return generate_latest(self._registry)
+
+
+def _counts(counter: Counter) -> Tally[tuple[str, str]]:
+    """Return a counter's values by revision and tag, other labels summed."""
+    counts: Tally[tuple[str, str]] = Tally()
+    for metric in counter.collect():
+        for sample in metric.samples:
+            if sample.name.endswith("_total"):
+                counts[sample.labels["revision"], sample.labels["tag"]] += int(sample.value)
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """What was counted of the requests of one revision by one tag, empty where none led to it."""
+
+    revision: str
+    tag: str
+    requests: int = 0
+    success: int = 0
+    failure: int = 0
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)

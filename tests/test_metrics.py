@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from injector.metrics import BUCKETS, RELOAD_FAILURES, Answered, Metrics, Outcome, RevisionRow
+from injector.metrics import BUCKETS, RELOAD_FAILURES, Answered, Metrics, Outcome, RequestRow, RevisionRow
 
 REQUESTS = "sidecar_injection_requests_total"
 
@@ -198,3 +198,18 @@ def test_the_lag_of_the_event_loop_is_shown(metrics: Metrics, registry: Collecto
     metrics.event_loop_lag(0.25)
 
     assert registry.get_sample_value("injector_event_loop_lag_seconds") == 0.25
+
+
+def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metrics) -> None:
+    for outcome, reason, tag in (
+        (Outcome.SUCCESS, "", "prod"),
+        (Outcome.FAILURE, "template", "prod"),
+        (Outcome.FAILURE, "annotation", "prod"),
+        (Outcome.SKIP, "policy", ""),
+    ):
+        metrics.answered(Answered(outcome, {}, reason, "1-24", tag))
+
+    assert metrics.requests() == [
+        RequestRow("1-24", "", 1, skip=1),
+        RequestRow("1-24", "prod", 3, success=1, failure=2),
+    ]

@@ -33,7 +33,8 @@ def operations_app(operations: Operations) -> web.Application:
             web.get("/healthz", operations.live),
             web.get("/readyz", operations.ready),
             web.get("/metrics", operations.series),
-            web.get("/", operations.status),
+            web.get("/", operations.page),
+            web.get("/status", operations.page),
             web.get("/status.json", operations.status),
         ]
     )

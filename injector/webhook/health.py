@@ -6,8 +6,8 @@ sidecar: it serves, a revision at least, with a certificate that API servers tak
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -15,6 +15,7 @@ from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Shadows
 from injector.webhook.status import status
+from injector.webhook.statuspage import HEADERS, status_page
 from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -48,13 +49,23 @@ class Operations:
         """Answer every series, as Prometheus reads them."""
         return web.Response(body=self.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
+    async def page(self, request: web.Request) -> web.Response:
+        """Answer what is served, and what is wrong, as a page; as JSON with ``?format=json``."""
+        if request.query.get("format") == "json":
+            return await self.status(request)
+        return web.Response(text=status_page(self._status()), content_type="text/html", headers=HEADERS)
+
     async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer what is served, and what is wrong."""
+        return web.json_response(self._status(), headers={"Cache-Control": "no-store"})
+
+    def _status(self) -> dict[str, Any]:
         shadows = self.shadows or Shadows(self.metrics)
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
         certificates = self.upkeep.certificates
         found["certificate"] = None if certificates is None else certificates.shown()
-        return web.json_response(found, headers={"Cache-Control": "no-store"})
+        found["requests"] = [asdict(row) for row in self.metrics.requests()]
+        return found
 
     def _unready(self) -> str:
         if self.lifecycle.phase is not Phase.SERVING:

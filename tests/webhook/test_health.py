@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from injector.webhook.tls import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
 
-PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/")
+PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/status", "/")
 
 
 @dataclass
@@ -126,7 +126,17 @@ async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Me
     assert 'sidecar_injection_requests_total{revision="1-24",tag=""} 1.0' in await response.text()
 
 
-@pytest.mark.parametrize("path", ["/", "/status.json"])
+@pytest.mark.parametrize("path", ["/", "/status"])
+async def test_the_status_is_a_page_that_nobody_keeps_or_frames(operations: Client, path: str) -> None:
+    response = await operations.get(path)
+
+    assert (response.status, response.content_type) == (200, "text/html")
+    assert response.headers["Cache-Control"] == "no-store"
+    assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+    assert "<h1>injector 1.2.3: " in await response.text()
+
+
+@pytest.mark.parametrize("path", ["/?format=json", "/status?format=json", "/status.json"])
 async def test_the_status_is_json_that_nobody_keeps(operations: Client, path: str) -> None:
     response = await operations.get(path)
 
