@@ -5,6 +5,10 @@ the caller shows them (log, metrics, status page).
 
 A load has two halves. ``prepare`` reads, builds and verifies: it takes long, changes nothing, and may run on a thread
 of its own. ``adopt`` swaps what that came to, in one assignment.
+
+A source that held what is served and holds nothing any more is taken for one that cannot be read: an unmounted folder
+looks like that, and so does a cluster all of whose ConfigMaps are deleted. What is served stays, and every revision
+shows why.
 """
 
 from __future__ import annotations
@@ -174,8 +178,8 @@ class Loader:
                 return state
             before, state = state, self._source.read()
             if before.fingerprint == state.fingerprint:
-                if self._built and not state.revisions and not state.failures:
-                    raise ConfigError("there is no revision any more", hint="add a folder for one")
+                if self._registry.snapshot.revisions and not state.revisions and not state.failures:
+                    raise ConfigError("there is no revision any more", hint="add one")
                 return state
         raise ConfigError("the configuration changes while it is read", hint="wait until what writes it is done")
 

@@ -305,10 +305,19 @@ def test_a_source_that_cannot_be_read_is_shown_by_every_revision_until_it_can(se
 def test_a_source_that_holds_nothing_any_more_is_one_that_cannot_be_read(setup: Setup) -> None:
     setup.source.state = SourceState(())
 
-    with pytest.raises(ConfigError, match="there is no revision any more; add a folder for one"):
+    with pytest.raises(ConfigError, match="there is no revision any more; add one"):
         setup.loader.load(2.0)
 
     assert list(setup.registry.snapshot.revisions) == ["a", "b"]
+
+
+def test_a_source_of_which_nothing_was_served_may_become_empty() -> None:
+    source, registry = FakeSource(SourceState((), failures={"a": ConfigError("it has no `config`")})), Registry()
+    loader = Loader(source, registry)
+    loader.load(1.0)
+    source.state = SourceState(())
+
+    assert loader.load(2.0).revisions == {}
 
 
 def test_half_of_a_change_is_never_built() -> None:
