@@ -1,6 +1,7 @@
 """Revisions from a cluster: Istio's ConfigMaps, its tags, and what revisions ask of nodes and namespaces.
 
-``ClusterSource.read`` gives what was seen last; ``follow`` keeps that up to date and tells of each change. Nodes are
+``ClusterSource.read`` gives what was seen last; ``follow`` keeps that up to date and tells of each change. A cluster
+whose ConfigMaps are all deleted is read as one without revisions; the loader keeps what it serves then. Nodes are
 watched only where a revision's native sidecars depend on them, namespaces only where one is for OpenShift, and of both
 only what is asked for is remembered.
 """
@@ -86,7 +87,9 @@ class ClusterSource:
 
     def read(self) -> SourceState:
         """Return what was seen last; nothing before the first list is complete. Any thread may ask."""
-        return cluster_state(self._seen, self.namespace)
+        seen = self._seen
+        # Tags that are listed before the revisions would all lead nowhere.
+        return cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
 
     async def follow(
         self, changed: Callable[[], None], served: Callable[[], Iterable[Revision]], settled: asyncio.Event
@@ -131,7 +134,6 @@ class ClusterSource:
     def _told(self, name: str, changed: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
         def told(objects: Mapping[str, Any]) -> None:
             self._seen = {**self._seen, name: objects}
-            # Tags that are listed before the revisions would all lead nowhere.
             if CONFIG_MAPS.plural in self._seen:
                 changed()
 

@@ -5,6 +5,10 @@ the caller shows them (log, metrics, status page).
 
 A load has two halves. ``prepare`` reads, builds and verifies: it takes long, changes nothing, and may run on a thread
 of its own. ``adopt`` swaps what that came to, in one assignment.
+
+A source that held what is served and holds nothing any more is taken for one that cannot be read: an unmounted folder
+looks like that, and so does a cluster all of whose ConfigMaps are deleted. What is served stays, and every revision
+shows why.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.revisions.recent import RecentPod
     from injector.revisions.registry import Registry, Snapshot
-    from injector.revisions.source import RawRevision, RevisionSource, SourceState
+    from injector.revisions.source import ClusterFacts, RawRevision, RevisionSource, SourceState
     from injector.revisions.tags import Tag
 
     Pods = Mapping[str, tuple[RecentPod, ...]]
@@ -174,8 +178,8 @@ class Loader:
                 return state
             before, state = state, self._source.read()
             if before.fingerprint == state.fingerprint:
-                if self._built and not state.revisions and not state.failures:
-                    raise ConfigError("there is no revision any more", hint="add a folder for one")
+                if self._registry.snapshot.revisions and not state.revisions and not state.failures:
+                    raise ConfigError("there is no revision any more", hint="add one")
                 return state
         raise ConfigError("the configuration changes while it is read", hint="wait until what writes it is done")
 
@@ -187,11 +191,9 @@ class Loader:
         return kept, (state.tags_error,)
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
-        before = self._built.get(raw.name)
+        before = _with_facts(self._built.get(raw.name), raw.facts)
         if before is not None and before.good == raw:
             return _Built(raw, raw, replace(before.state, error=None))
-        if before is not None and before.good is not None and before.good == replace(raw, facts=before.good.facts):
-            return _Built(raw, raw, _with_facts(before.state, raw))
         if before is not None and before.tried == raw and not again:
             return before
         served = None if before is None else before.state.served
@@ -207,11 +209,18 @@ class Loader:
             return _failed(raw.name, raw, before, _unforeseen(raw, error))
 
     def _kept(self, state: SourceState) -> dict[str, _Built]:
-        return {name: _failed(name, None, self._built.get(name), error) for name, error in state.failures.items()}
+        return {
+            name: _failed(name, None, _with_facts(self._built.get(name), state.facts), error)
+            for name, error in state.failures.items()
+        }
 
 
-def _with_facts(state: RevisionState, raw: RawRevision) -> RevisionState:
-    return replace(state, error=None, served=None if state.served is None else with_facts(state.served, raw))
+def _with_facts(built: _Built | None, facts: ClusterFacts) -> _Built | None:
+    """Return what is served with these facts: they come and go while texts stay, and no text is compiled again."""
+    if built is None or built.good is None or built.state.served is None or built.good.facts == facts:
+        return built
+    good = replace(built.good, facts=facts)
+    return replace(built, good=good, state=replace(built.state, served=with_facts(built.state.served, good)))
 
 
 def _noted(state: RevisionState, notes: tuple[str, ...]) -> RevisionState:

@@ -115,7 +115,9 @@ async def serve(
                 started(port, ops_port)
                 async with shadows.working(), _following(services.follower):
                     await stop.get()
-                await _drain(lifecycle, stop, listeners.shutdown_delay)
+                    # Unready at once: what ends here may take its time.
+                    lifecycle.enter(Phase.DRAINING)
+                await _drain(stop, listeners.shutdown_delay)
     finally:
         lifecycle.enter(Phase.CLOSING)
         await webhook.cleanup()
@@ -131,14 +133,16 @@ async def _followed(follow: Follow | None, stop: asyncio.Queue[signal.Signals]) 
     settled = asyncio.Event()
     following: asyncio.Task[object] = asyncio.create_task(follow(settled))
     following.add_done_callback(_log_end)
-    first: list[asyncio.Task[object]] = [asyncio.create_task(settled.wait()), asyncio.create_task(stop.get())]
+    ready, stopped = asyncio.create_task(settled.wait()), asyncio.create_task(stop.get())
     try:
-        await asyncio.wait([following, *first], return_when=asyncio.FIRST_COMPLETED)
-        for task in first:
-            task.cancel()
+        await asyncio.wait([following, ready, stopped], return_when=asyncio.FIRST_COMPLETED)
+        # The signal that this took off the queue is one that nobody else will see.
+        ended = stopped.done()
+        ready.cancel()
+        stopped.cancel()
         if following.done():
             await following
-        yield settled.is_set()
+        yield settled.is_set() and not ended
     finally:
         following.cancel()
         await asyncio.wait([following])
@@ -165,8 +169,7 @@ async def _following(follower: Follower | None) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def _drain(lifecycle: Lifecycle, stop: asyncio.Queue[signal.Signals], delay: float) -> None:
-    lifecycle.enter(Phase.DRAINING)
+async def _drain(stop: asyncio.Queue[signal.Signals], delay: float) -> None:
     _log.info("draining for %g s", delay)
     with suppress(TimeoutError):
         async with asyncio.timeout(delay):

@@ -176,6 +176,14 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
         served.until(lambda: "no revision or tag 'canary' is served here" in served.image("canary"))
         assert served.image("default") == "proxy:1.24.6"
 
+        for name in ("istio", "istio-sidecar-injector"):
+            lab.delete("configmap", name, home)
+        served.until(lambda: "there is no revision any more" in served.error("default"))
+        assert served.image("default") == "proxy:1.24.6"
+
+        lab.apply(*control_plane(home, "default", tag="1.24.7"))
+        served.until(lambda: served.image("default") == "proxy:1.24.7")
+
 
 def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(lab: Lab, tmp_path: Path) -> None:
     home = "istio-nodes"

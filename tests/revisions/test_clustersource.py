@@ -150,6 +150,28 @@ def test_nodes_and_namespaces_are_watched_only_where_a_revision_needs_them(value
     assert (listed, settled) == (sorted(["configmaps", "mutatingwebhookconfigurations", *asked]), [True])
 
 
+def test_tags_without_their_revisions_are_not_read() -> None:
+    source = ClusterSource(FakeClient([page()]), Observed())
+    source._seen = {"mutatingwebhookconfigurations": {"w": TagWebhook("prod", "default", "w")}}
+
+    assert source.read() == SourceState(())
+
+
+def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:
+    source, registry = ClusterSource(FakeClient([page()]), Observed(), HOME), Registry()
+    loader = Loader(source, registry)
+    source._seen = seen(*pair())
+    loader.load(1.0)
+    source._seen = seen()
+
+    prepared = loader.prepare(2.0)
+
+    assert prepared is not None
+    report = loader.adopt(prepared)
+    assert str(report.revisions["default"].error) == "there is no revision any more; add one"
+    assert list(registry.snapshot.revisions) == ["default"]
+
+
 def test_what_nodes_and_namespaces_say_is_in_the_revision_that_is_served() -> None:
     objects = {
         "configmaps": pair(values='{"global": {"tag": "1.28.1", "platform": "openshift"}}'),

@@ -200,6 +200,38 @@ def test_a_text_that_changes_with_the_facts_builds_it_again(setup: Setup) -> Non
     assert (after.istio_version, after.node_versions) == ("1.30", ("v1.33.0",))
 
 
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "unreadable"])
+def test_what_is_kept_over_a_fault_is_served_with_the_facts_of_now(setup: Setup, refused: bool) -> None:
+    facts = ClusterFacts(("v1.33.0",))
+    broken = SourceState((make_raw("a", config=BROKEN, facts=facts), make_raw("b", facts=facts)), facts=facts)
+    unread = SourceState((make_raw("b", facts=facts),), {"a": ConfigError("it has no `config`")}, facts=facts)
+    before = setup.registry.snapshot.revisions["a"]
+    setup.source.state = broken if refused else unread
+
+    report = setup.loader.load(2.0)
+
+    assert [state.error is None for state in report.revisions.values()] == [False, True]
+    served = setup.registry.snapshot.revisions
+    assert [each.node_versions for each in served.values()] == [("v1.33.0",)] * 2
+    assert (served["a"].templates is before.templates, report.revisions["a"].loaded_at) == (True, 1.0)
+
+
+def test_what_was_refused_is_tried_with_other_facts(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wants_nodes(revision: Revision) -> tuple[str, ...]:
+        if not revision.node_versions:
+            raise ConfigError("no pod can be rendered")
+        return ()
+
+    monkeypatch.setattr(reload, "verify", wants_nodes)
+    setup.becomes(make_raw("c"))
+    assert setup.loader.report.revisions["c"].error is not None
+
+    facts = ClusterFacts(("v1.33.0",))
+    setup.source.state = SourceState((make_raw("c", facts=facts),), facts=facts)
+
+    assert setup.loader.load(3.0).errors == ()
+
+
 def test_what_the_source_notes_of_a_revision_is_shown_with_it_once(setup: Setup) -> None:
     assert isinstance(setup.source.state, SourceState)
     for notes, expected in (({"a": ("it hides another",)}, ("it hides another",)), ({}, ())):
@@ -273,10 +305,19 @@ def test_a_source_that_cannot_be_read_is_shown_by_every_revision_until_it_can(se
 def test_a_source_that_holds_nothing_any_more_is_one_that_cannot_be_read(setup: Setup) -> None:
     setup.source.state = SourceState(())
 
-    with pytest.raises(ConfigError, match="there is no revision any more; add a folder for one"):
+    with pytest.raises(ConfigError, match="there is no revision any more; add one"):
         setup.loader.load(2.0)
 
     assert list(setup.registry.snapshot.revisions) == ["a", "b"]
+
+
+def test_a_source_of_which_nothing_was_served_may_become_empty() -> None:
+    source, registry = FakeSource(SourceState((), failures={"a": ConfigError("it has no `config`")})), Registry()
+    loader = Loader(source, registry)
+    loader.load(1.0)
+    source.state = SourceState(())
+
+    assert loader.load(2.0).revisions == {}
 
 
 def test_half_of_a_change_is_never_built() -> None:

@@ -28,7 +28,7 @@ from tests.revisions.fakes import fake_revision
 from tests.webhook.certificates import issue, write_certificate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from injector.metrics import Metrics
@@ -228,6 +228,24 @@ async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Servi
     assert follower.ended
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, turns: int) -> None:
+    follower = Following()
+
+    async def follow(settled: asyncio.Event) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        # In one of these turns of the loop the signal is seen just as it settles.
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        settled.set()
+        await follower.follow()
+
+    async with asyncio.timeout(LIMIT):
+        await serve(LISTENERS, services, started=lambda *_: None, follow=follow)
+
+    assert follower.ended
+
+
 async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Services) -> None:
     async def follow(settled: asyncio.Event) -> None:
         del settled
@@ -256,6 +274,7 @@ class FakeFollower:
         self.running = asyncio.Event()
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.at_the_end: Callable[[], Awaitable[None]] | None = None
 
     def reload(self) -> None:
         self.asked.set()
@@ -266,6 +285,8 @@ class FakeFollower:
             await asyncio.Event().wait()
         finally:
             self.cancelled.set()
+            if self.at_the_end is not None:
+                await self.at_the_end()
 
 
 async def test_the_configuration_is_followed_until_the_drain_and_reloaded_on_a_signal(services: Services) -> None:
@@ -281,3 +302,20 @@ async def test_the_configuration_is_followed_until_the_drain_and_reloaded_on_a_s
         await follower.cancelled.wait()
         assert not server.task.done()
         await server.end()
+
+
+async def test_it_is_unready_before_what_follows_the_configuration_is_closed(services: Services) -> None:
+    follower, seen = FakeFollower(), asyncio.Queue[int]()
+    followed = replace(services, follower=cast("Follower", follower))
+
+    async with running(LISTENERS, followed) as server, aiohttp.ClientSession() as session:
+
+        async def asks_at_the_end() -> None:
+            async with session.get(server.ops("/readyz")) as ready:
+                seen.put_nowait(ready.status)
+
+        follower.at_the_end = asks_at_the_end
+        await follower.running.wait()
+        await server.end()
+
+    assert seen.get_nowait() == 503
