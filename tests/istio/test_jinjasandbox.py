@@ -125,7 +125,12 @@ def test_it_takes_steps(text: str) -> None:
 
 def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
     tick(MAX_STEPS)
-    Sandbox({}).from_string("{{ 'a' * 9 ~ 1 }}{{ 1 == 1 }}{{ 'a' | upper | replace('a', 'b') }}{{ [1][0] }}{{ -1 }}")
+    template = Sandbox({}).from_string(
+        "{{ 'a' * 9 ~ 1 }}{{ 1 == 1 }}{{ 'a' | upper | replace('a', 'b') }}{{ [1][0] }}{{ -1 }}"
+    )
+
+    with pytest.raises(BudgetSpentError, match="steps"):
+        template.render()
 
 
 def test_an_import_is_shared_by_no_renderings() -> None:

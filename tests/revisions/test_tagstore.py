@@ -231,6 +231,8 @@ def test_what_changes_nothing_writes_nothing(directory: Path, monkeypatch: pytes
     DirectoryTags(directory).set(PROD)
     DirectoryTags(directory).remove("nope")
 
+    assert DirectoryTags(directory).list().tags == {"prod": PROD}
+
 
 def test_a_link_stays_one(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     target = tmp_path_factory.mktemp("elsewhere") / "tags.yaml"
