@@ -11,9 +11,9 @@ import click
 from injector.cli.changes import WorkloadChanges, as_data, as_text
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_FAILED, one_line
-from injector.cli.flags import FILE, both_spellings
+from injector.cli.flags import FILE, FILENAME, NODE_VERSION, RECURSIVE, both_spellings
 from injector.cli.output import data_text
-from injector.cli.selection import picked
+from injector.cli.selection import offline_source, picked
 from injector.cli.workloads import read_workloads
 from injector.errors import DataError
 from injector.injection.hiding import hiding_of
@@ -22,8 +22,6 @@ from injector.injection.podchanges import KINDS, changes
 from injector.injection.result import Injected, RequestFacts
 from injector.kube.serial import dump_yaml
 from injector.revisions.build import Overrides, build, overridden
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,19 +62,11 @@ class Compared:
 @click.command("diff")
 @click.argument("old_name", metavar="REV_A")
 @click.argument("new_name", metavar="REV_B")
-@click.option(
-    "-f", "--filename", "names", multiple=True, metavar="FILE", help="A file, a folder, or - for stdin. Repeatable."
-)
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+@FILENAME
+@RECURSIVE
 @click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
 @click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
-@click.option(
-    "--node-version",
-    "node_versions",
-    multiple=True,
-    metavar="VERSION",
-    help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
-)
+@NODE_VERSION
 @click.option("--only", multiple=True, type=_KIND, help="Show changes of this kind alone. Repeatable.")
 @click.option("--ignore", multiple=True, type=_KIND, help="Leave changes of this kind out. Repeatable.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
@@ -93,11 +83,11 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     *,
     old_name: str,
     new_name: str,
-    names: tuple[str, ...],
+    named: tuple[str, ...],
     recursive: bool,
     revisions_dir: Path | None,
     namespace: str | None,
-    node_versions: tuple[str, ...],
+    node_version: tuple[str, ...],
     only: tuple[str, ...],
     ignore: tuple[str, ...],
     output: str,
@@ -107,9 +97,9 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
     Each pod is taken as the webhook would get it. Ends with 0 where nothing differs, and with 1 where something does.
     """
-    workloads = read_workloads(names, recursive=recursive, namespace=namespace)
-    source = embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
-    state, overrides = source.read(), Overrides(node_versions=node_versions)
+    workloads = read_workloads(named, recursive=recursive, namespace=namespace)
+    source = offline_source(revisions_dir)
+    state, overrides = source.read(), Overrides(node_versions=node_version)
     old, new = (
         Side(name, build(overridden(picked(state, name, where=str(source.path)), overrides)))
         for name in (old_name, new_name)

@@ -9,18 +9,16 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_DATAERR
-from injector.cli.flags import FILE, both_spellings
+from injector.cli.flags import FILE, FILENAME, NODE_VERSION, RECURSIVE, both_spellings
 from injector.cli.output import data_text
 from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, route
-from injector.cli.selection import REVISION_FLAG
+from injector.cli.selection import REVISION_FLAG, offline_source
 from injector.cli.workloads import read_workloads
 from injector.errors import UsageError
 from injector.injection.hiding import hiding_of
 from injector.injection.result import RequestFacts
 from injector.injection.trace import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.revisions.build import Overrides, build, overridden
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
 from injector.revisions.weights import workload_key
 from injector.webhook.path import PREFIX, parse_path
 
@@ -49,10 +47,8 @@ class Explained:
 
 
 @click.command("explain")
-@click.option(
-    "-f", "--filename", "names", multiple=True, metavar="FILE", help="A file, a folder, or - for stdin. Repeatable."
-)
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+@FILENAME
+@RECURSIVE
 @click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
 @click.option("-r", REVISION_FLAG, metavar="NAME", help="The revision or tag, whatever the labels say.")
 @click.option(PATH_FLAG, metavar="PATH", help="The path that a webhook calls, such as /inject/prod.")
@@ -64,25 +60,19 @@ class Explained:
     metavar="NAME=VALUE,...",
     help="The labels of the workloads' namespace; without it those of a Namespace among the FILES.",
 )
-@click.option(
-    "--node-version",
-    "node_versions",
-    multiple=True,
-    metavar="VERSION",
-    help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
-)
+@NODE_VERSION
 @click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @verbose
 def explain(  # noqa: PLR0913 -- one parameter for each flag
     *,
-    names: tuple[str, ...],
+    named: tuple[str, ...],
     recursive: bool,
     revisions_dir: Path | None,
     revision: str | None,
     path: str | None,
     namespace: str | None,
     namespace_labels: tuple[str, ...],
-    node_versions: tuple[str, ...],
+    node_version: tuple[str, ...],
     output: str,
 ) -> None:
     """Say step by step why the pods of the FILES are injected, or why not.
@@ -92,9 +82,9 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     """
     asked = _asked(revision, path)
     labels = _labels(namespace_labels)
-    workloads = read_workloads(names, recursive=recursive, namespace=namespace)
-    source = embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
-    explainer = _Explainer(source.read(), str(source.path), asked, Overrides(node_versions=node_versions))
+    workloads = read_workloads(named, recursive=recursive, namespace=namespace)
+    source = offline_source(revisions_dir)
+    explainer = _Explainer(source.read(), str(source.path), asked, Overrides(node_versions=node_version))
     by_namespace = workloads.namespace_labels if labels is None else dict.fromkeys(workloads.namespaces, labels)
     explained = [explainer.explained(each, by_namespace.get(each.namespace, {})) for each in workloads.created]
     for name in _unlabelled(explained, by_namespace):

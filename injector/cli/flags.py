@@ -25,6 +25,19 @@ FILE: Final = click.Path(path_type=Path)
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
+FILENAME: Final = click.option(
+    "-f", "--filename", "named", multiple=True, metavar="FILE", help="A file, a folder, or - for stdin. Repeatable."
+)
+RECURSIVE: Final = click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+NODE_VERSION: Final = click.option(
+    "--node-version",
+    multiple=True,
+    metavar="VERSION",
+    help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
+)
+"""Options that commands take one by one; each gives the parameter of its long name, ``-f`` the parameter ``named``."""
+
+
 def both_spellings(camel: str) -> tuple[str, str]:
     """Return the spellings of a flag: Istio's (``--meshConfigFile``) and kubectl's (``--mesh-config-file``)."""
     return f"--{camel}", f"--{_CAPITAL.sub('-', camel).lower()}"
@@ -69,12 +82,7 @@ def behaviour_flags(command: F) -> F:
         metavar="NAME=VALUE",
         help="A feature variable of istiod, such as ENABLE_NATIVE_SIDECARS=auto. Repeatable.",
     )
-    @click.option(
-        "--node-version",
-        multiple=True,
-        metavar="VERSION",
-        help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
-    )
+    @NODE_VERSION
     @functools.wraps(command)
     def with_behaviour(
         *args: Any, istio_version: str | None, set_env: tuple[str, ...], node_version: tuple[str, ...], **kwargs: Any
@@ -98,10 +106,8 @@ def manifest_flags(command: F) -> F:
     """Add the flags of ``ManifestFlags``, as its parameter ``manifest``."""
 
     @click.argument("names", metavar="[FILES]...", nargs=-1)
-    @click.option(
-        "-f", "--filename", "named", multiple=True, metavar="FILE", help="A file, a folder, or - for stdin. Repeatable."
-    )
-    @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of a folder too.")
+    @FILENAME
+    @RECURSIVE
     @click.option(
         "-o",
         "--output",

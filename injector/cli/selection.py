@@ -54,8 +54,13 @@ def _raw(selection: Selection) -> RawRevision:
             return SingleSource(selection.config, name=selection.revision).read().revisions[0]
         # As istioctl's, kube-inject without --revision names none; templates of 1.9 and later write `default` for that.
         return SingleSource(selection.config, name=DEFAULT_NAME, settings={"revision": ""}).read().revisions[0]
-    source = embedded_source() if selection.revisions_dir is None else DirectorySource(selection.revisions_dir)
+    source = offline_source(selection.revisions_dir)
     return picked(source.read(), selection.revision, where=str(source.path))
+
+
+def offline_source(revisions_dir: Path | None) -> DirectorySource:
+    """Return the source of a directory of revisions, of the embedded ones without."""
+    return embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
 
 
 def picked(state: SourceState, name: str | None, *, where: str) -> RawRevision:

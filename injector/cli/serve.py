@@ -7,7 +7,6 @@ import gc
 import logging
 import sys
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from injector.webhook.healthfile import HealthFile
     from injector.webhook.server import Follow, Services
     from injector.webhook.tls import CertificateSource
+    from injector.webhook.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
 
@@ -169,8 +169,8 @@ def _serve(settings: Settings) -> None:
         gc.freeze()
 
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    services = _services(settings, loader, registry, metrics)
-    services = replace(services, upkeep=Upkeep(certificates, _health_file(settings)))
+    upkeep = Upkeep(certificates, _health_file(settings))
+    services = _services(settings, loader, registry, metrics, upkeep)
     follow = None if cluster is None else _following(cluster, services)
     asyncio.run(serve(listeners, services, started=started, follow=follow))
     _log.info("drained")
@@ -198,8 +198,6 @@ def _following(cluster: ClusterSource, services: Services) -> Follow:
 
     Until requests are answered a change is loaded at once, so that none is answered before; then the follower does it.
     """
-    from injector.webhook.status import revision_rows
-
     loader, follower = services.loader, services.follower
 
     def changed() -> None:
@@ -213,7 +211,7 @@ def _following(cluster: ClusterSource, services: Services) -> Follow:
             _log.error("not loaded: %s", error)
             return
         _say(before, report)
-        services.metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
+        _show(services.metrics, report)
 
     def served() -> Iterable[Revision]:
         return services.registry.snapshot.revisions.values()
@@ -221,22 +219,26 @@ def _following(cluster: ClusterSource, services: Services) -> Follow:
     return partial(cluster.follow, changed, served)
 
 
-def _services(settings: Settings, loader: Loader, registry: Registry, metrics: Metrics) -> Services:
+def _services(settings: Settings, loader: Loader, registry: Registry, metrics: Metrics, upkeep: Upkeep) -> Services:
     """Return what answers requests with what is loaded, and follows its source."""
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
     from injector.webhook.server import Services
-    from injector.webhook.status import revision_rows
 
-    def shown(report: LoadReport) -> None:
-        metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
-
+    shown = partial(_show, metrics)
     shown(loader.report)
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-    return Services(registry, loader, metrics, own_version(), recent, follower)
+    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep)
+
+
+def _show(metrics: Metrics, report: LoadReport) -> None:
+    """Let the metrics show how the revisions stand."""
+    from injector.webhook.status import revision_rows
+
+    metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
 
 
 def _certificates(settings: Settings) -> CertificateSource | None:

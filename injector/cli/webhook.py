@@ -8,12 +8,11 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.output import SEPARATOR
+from injector.cli.selection import offline_source
 from injector.cli.webhookflags import revision_name, revisions_dir, tag_name, webhook_flags
 from injector.errors import UsageError
 from injector.istio.webhooks import DEFAULT_NAME, deactivated, revision_webhook, tag_webhook
 from injector.kube.serial import dump_yaml
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
 from injector.revisions.tags import usable_tags
 from injector.revisions.tagstore import DirectoryTags, find_revision, find_tag
 
@@ -63,8 +62,7 @@ def _chosen(
             )
         yield tag_webhook(name, find_tag(DirectoryTags(directory).list(), name).revision, options)
     else:
-        source = embedded_source() if directory is None else DirectorySource(directory)
-        yield from _all(DirectoryTags(source.path).list(), options)
+        yield from _all(DirectoryTags(offline_source(directory).path).list(), options)
 
 
 def _all(state: TagState, options: WebhookOptions) -> Iterator[dict[str, Any]]:

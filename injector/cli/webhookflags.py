@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
 
+from injector.cli.flags import FILE
 from injector.errors import ConfigError, UsageError
 from injector.istio.webhooks import FAILURE_POLICIES, REINVOCATION_POLICIES, TIMEOUTS, Endpoint, WebhookOptions
 from injector.revisions.single import required_text
@@ -19,12 +19,12 @@ from injector.settings import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from injector.errors import DataError
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-FILE: Final = click.Path(path_type=Path)
 # RFC 1035 label, as Kubernetes checks the name of a Service.
 _SERVICE = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 # RFC 1123 subdomain, as Kubernetes checks the name of a MutatingWebhookConfiguration.

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
+from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.serial import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-REV_LABEL: Final = "istio.io/rev"
 DEFAULT_REVISION: Final = "default"
 INJECTOR: Final = "istio-sidecar-injector"
 MESH: Final = "istio"
@@ -119,7 +119,7 @@ def _lonely(name: str, missing: str, other: IstioConfigMap, namespace: str) -> C
     return ConfigError(
         f"revision `{name}` has no ConfigMap {wanted}",
         where=_place(other, namespace),
-        hint=f"install {wanted} with label {REV_LABEL}, or delete {other.name}",
+        hint=f"install {wanted} with label {REVISION_LABEL}, or delete {other.name}",
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.configmaps import DEFAULT_REVISION, REV_LABEL
+from injector.cluster.configmaps import DEFAULT_REVISION
 from injector.errors import ConfigError
+from injector.istio.webhooks import REVISION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ def tag_webhook(item: Mapping[str, Any]) -> TagWebhook | None:
     metadata = item["metadata"]
     labels = metadata.get("labels") or {}
     tag = labels.get(TAG_LABEL)
-    return TagWebhook(tag, labels.get(REV_LABEL) or DEFAULT_REVISION, metadata["name"]) if tag else None
+    return TagWebhook(tag, labels.get(REVISION_LABEL) or DEFAULT_REVISION, metadata["name"]) if tag else None
 
 
 def tag_targets(webhooks: Iterable[TagWebhook]) -> tuple[dict[str, str], tuple[ConfigError, ...]]:

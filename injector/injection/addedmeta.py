@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
 from injector.injection.overrides import OVERRIDES
+from injector.injection.parameters import NETWORK, NETWORK_LABEL
+from injector.injection.probes import REWRITE, STATUS_PORT
+from injector.injection.render import TEMPLATES
 from injector.injection.status import STATUS
+from injector.istio.webhooks import REVISION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-REVISION: Final = "istio.io/rev"
-NETWORK_LABEL: Final = "topology.istio.io/network"
-NETWORK_ENV: Final = "ISTIO_META_NETWORK"
-TEMPLATES: Final = "inject.istio.io/templates"
-REWRITE: Final = "sidecar.istio.io/rewriteAppHTTPProbers"
-_ALWAYS: Final = (STATUS, OVERRIDES, REVISION)
+GATEWAY: Final = "gateway"
+"""The template of gateways."""
+
+_ALWAYS: Final = (STATUS, OVERRIDES, REVISION_LABEL)
 _DEFAULT_CONTAINER: Final = ("kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container")
 _AGENT_PATH: Final = "/stats/prometheus"
 _NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
@@ -51,7 +53,7 @@ def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str 
         annotations |= {f"prometheus.io/{key}": str(value) for key, value in scrape.items() if value}
     if annotations.get(TEMPLATES, "").startswith("grpc") and annotations.get(REWRITE) == "false":
         del annotations[REWRITE]
-    excluded = {*_STATUS_PORTS, agent_port, annotations.get("status.sidecar.istio.io/port", "")}
+    excluded = {*_STATUS_PORTS, agent_port, annotations.get(STATUS_PORT, "")}
     return _without_network(_without_redirection(annotations, _ports(pod), excluded))
 
 
@@ -118,8 +120,8 @@ def users_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revision_
         or labels.get("version")
         or "latest",
         "service.istio.io/workload-name": name,
-        NETWORK_LABEL: env.get(NETWORK_ENV),
+        NETWORK_LABEL: env.get(NETWORK),
     }
-    if REVISION in labels and (not revision_noted or "gateway" in c.annotations_of(pod).get(TEMPLATES, "")):
-        added[REVISION] = labels[REVISION]
+    if REVISION_LABEL in labels and (not revision_noted or GATEWAY in c.annotations_of(pod).get(TEMPLATES, "")):
+        added[REVISION_LABEL] = labels[REVISION_LABEL]
     return {key: value for key, value in labels.items() if key not in added or added[key] != value}

@@ -21,10 +21,12 @@ from injector.injection.appendspec import (
     with_token_mount,
 )
 from injector.injection.data import template_data
+from injector.injection.parameters import CLUSTER, NETWORK, NETWORK_LABEL
 from injector.injection.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.podfields import missing_fields
+from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.serial import go_json
 from injector.kube.typed import normalise
 
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
     from injector.injection.parameters import Parameters
 
 _PROXY_UID: Final = 1337
-_CLUSTER_KEYS: Final = ("ISTIO_META_CLUSTER_ID", "ISTIO_META_NETWORK")
-_NETWORK_LABEL: Final = "topology.istio.io/network"
+_CLUSTER_KEYS: Final = (CLUSTER, NETWORK)
 # What injectors before the status annotation added; Istio up to 1.8 removes it from any pod without one.
 _UNNOTED: Final = {
     "initContainers": ("istio-init", "enable-core-dump"),
@@ -197,17 +198,17 @@ def _labelled(params: Parameters, pod: c.Pod, spec: AppendSpec) -> dict[str, str
             labels.get("app.kubernetes.io/version") or labels.get("version") or "latest"
         )
     if "revision" in added:
-        wanted["istio.io/rev"] = params.written_revision
+        wanted[REVISION_LABEL] = params.written_revision
     network = _network_of(spec) if "network" in added else ""
     if network:
-        wanted[_NETWORK_LABEL] = network
+        wanted[NETWORK_LABEL] = network
     return {**labels, **{name: value for name, value in wanted.items() if not labels.get(name)}}
 
 
 def _network_of(spec: AppendSpec) -> str:
     for container in spec.containers:
         for variable in container.get("env") or ():
-            if variable.get("name") == "ISTIO_META_NETWORK":
+            if variable.get("name") == NETWORK:
                 return str(variable.get("value", ""))
     return ""
 
@@ -243,7 +244,7 @@ def _assembled(params: Parameters, spec: AppendSpec) -> c.Pod:
     if "tls_mode" in behaviours.added_labels:
         labels = {"security.istio.io/tlsMode": "istio", **{k: v for k, v in labels.items() if v}}
     if "revision" in behaviours.added_labels:
-        labels = {**labels, "istio.io/rev": params.written_revision}
+        labels = {**labels, REVISION_LABEL: params.written_revision}
     return c.with_metadata(pod, annotations={**c.annotations_of(pod), **annotations}, labels=labels)
 
 

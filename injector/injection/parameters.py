@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 
-_CLUSTER: Final = "ISTIO_META_CLUSTER_ID"
-_NETWORK: Final = "ISTIO_META_NETWORK"
-_NETWORK_LABEL: Final = "topology.istio.io/network"
+CLUSTER: Final = "ISTIO_META_CLUSTER_ID"
+NETWORK: Final = "ISTIO_META_NETWORK"
+NETWORK_LABEL: Final = "topology.istio.io/network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def cluster_envs(revision: Revision, pod: c.Pod, proxy_envs: Mapping[str, str]) 
     """Return the env variables of the URL completed with cluster and network: label over URL over values."""
     values = revision.values
     found = {
-        _CLUSTER: proxy_envs.get(_CLUSTER) or values.cluster_name,
-        _NETWORK: c.labels_of(pod).get(_NETWORK_LABEL, proxy_envs.get(_NETWORK) or values.network),
+        CLUSTER: proxy_envs.get(CLUSTER) or values.cluster_name,
+        NETWORK: c.labels_of(pod).get(NETWORK_LABEL, proxy_envs.get(NETWORK) or values.network),
     }
     return {**proxy_envs, **{name: value for name, value in found.items() if value}}

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from injector.injection import containers as c
 from injector.injection import probes, prometheus
+from injector.injection.parameters import NETWORK, NETWORK_LABEL
 from injector.injection.status import STATUS, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from injector.injection.parameters import Parameters
-
-NETWORK_LABEL: Final = "topology.istio.io/network"
 
 
 def cluster_info(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
@@ -55,7 +54,7 @@ def rewrite_probes(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
 
 def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     """Write the network label of the URL, the status annotation and the annotations that the config adds."""
-    network = params.proxy_envs.get("ISTIO_META_NETWORK")
+    network = params.proxy_envs.get(NETWORK)
     if network is not None:
         pod = c.with_metadata(pod, labels={**c.labels_of(pod), NETWORK_LABEL: network})
     added = {STATUS: _status(template, params), **params.injected_annotations}

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError
 from injector.injection import containers as c
-from injector.injection.addedmeta import TEMPLATES, users_annotations, users_labels, without_added
+from injector.injection import prometheus
+from injector.injection.addedmeta import GATEWAY, users_annotations, users_labels, without_added
 from injector.injection.overrides import AUTO_IMAGE, read_overrides, reinserted
+from injector.injection.probes import APP_PROBERS
+from injector.injection.render import TEMPLATES
 from injector.injection.status import STATUS, InjectionStatus, read_status
 from injector.kube.pods import pod_template_path, workload_of
 from injector.kube.serial import load_json
@@ -32,11 +35,9 @@ BEFORE_STATUS: Final = InjectionStatus(
 )
 """What Istio's templates add, for pods whose status annotation is gone or says nothing."""
 
-PROBERS: Final = "ISTIO_KUBE_APP_PROBERS"
 ANNOTATIONS_ENV: Final = "ISTIO_METAJSON_ANNOTATIONS"
 LABELS_ENV: Final = "ISTIO_METAJSON_LABELS"
 _STATUS_PORT: Final = "--statusPort"
-SCRAPE: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _PROBER: Final = re.compile(r"/app-(?:health|lifecycle)/([^/]+)/(readyz|livez|startupz|prestopz|poststartz)")
 _PROBE_FIELDS: Final = {"readyz": "readinessProbe", "livez": "livenessProbe", "startupz": "startupProbe"}
 _HOOK_FIELDS: Final = {"prestopz": "preStop", "poststartz": "postStart"}
@@ -45,7 +46,6 @@ _HANDLERS: Final = ("httpGet", "tcpSocket", "grpc")
 # The group that istio-proxy runs with, which minors to 1.13 or so gave the pod so that the token is readable.
 _PROXY_GROUP: Final = 1337
 # What the template of gateways asks of the kernel: ports below 1024 for everyone.
-GATEWAY: Final = "gateway"
 _LOW_PORTS: Final = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 # Searched by pods of Istio 1.1 to 1.7 for services of other clusters.
 _GLOBAL_DOMAIN: Final = "global"
@@ -84,9 +84,9 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
         return pod
     env = {item.get("name"): item.get("value") or "" for item in (proxy or {}).get("env") or ()}
     pod = _without_lists(pod, status if status is not None and status.any() else BEFORE_STATUS)
-    pod = _with_probes(pod, _json_object(env.get(PROBERS, ""), PROBERS))
+    pod = _with_probes(pod, _json_object(env.get(APP_PROBERS, ""), APP_PROBERS))
     pod = _with_overridden(pod)
-    scrape = _json_object(env.get(SCRAPE, ""), SCRAPE)
+    scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
     noted = c.annotations_of(pod).get(STATUS, "")
     name = workload or workload_of(pod).name
     labels = users_labels(pod, name, env, revision_noted='"revision"' in noted)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
 from injector.istio.protojson import read_fields, write_fields
 from injector.istio.protoschema import DURATION, FREE_FORM, WRAPPERS, Field, MessageType, enum_type, message_type
-from injector.istio.wellknown import DurationValue, EnumValue, WrapperValue
+from injector.istio.wellknown import DurationValue, EnumValue, OneField, WrapperValue
 from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Message(Struct):
         for field in self.kind.fields:
             if field.oneof == name and field.json in self.values:
                 go_type = f"{self.kind.go_type}_{field.go}"
-                return Pointer(f"*{go_type}", OneofValue(go_type, field.go, self.field(field.go)))
+                return Pointer(f"*{go_type}", OneField(go_type, field.go, self.field(field.go)))
         return None
 
     def fields(self) -> Iterator[tuple[str, Any]]:
@@ -119,30 +119,6 @@ class Message(Struct):
     def json_value(self) -> dict[str, Any]:
         """Return the message as JSON data, set fields in declaration order."""
         return write_fields(self.kind, self.values)
-
-
-class OneofValue(Struct):
-    """The struct that Go wraps a oneof's member into."""
-
-    __slots__ = ("_go_type", "_name", "_value")
-
-    def __init__(self, go_type: str, name: str, value: Any) -> None:
-        self._go_type = go_type
-        self._name = name
-        self._value = value
-
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return self._go_type
-
-    def field(self, name: str) -> Any:
-        """Return the member."""
-        return dict(self.fields())[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield the member."""
-        yield self._name, self._value
 
 
 def _go_value(field: Field, value: Any) -> Any:

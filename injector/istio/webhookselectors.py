@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from injector.istio.webhooks import DEFAULT_NAME, WebhookOptions, revision_webhook
+from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL, WebhookOptions, revision_webhook
 from injector.kube.selectors import Selector
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Labels = Mapping[str, str]
 
-REV: Final = "istio.io/rev"
 INJECTION: Final = "istio-injection"
 INJECT: Final = "sidecar.istio.io/inject"
 
@@ -87,18 +86,18 @@ def called(names: Iterable[str], namespace_labels: Labels, labels: Labels) -> tu
 
 def passed_over(namespace_labels: Labels, labels: Labels) -> tuple[str, ...]:
     """Return what stands in labels of a pod that is called for, and does not count: others decide before."""
-    rev, pods = namespace_labels.get(REV), labels.get(REV)
+    rev, pods = namespace_labels.get(REVISION_LABEL), labels.get(REVISION_LABEL)
     found = []
     if rev is not None and INJECTION in namespace_labels:
-        found.append(f"the namespace's {REV}={rev} does not count beside {INJECTION}")
+        found.append(f"the namespace's {REVISION_LABEL}={rev} does not count beside {INJECTION}")
     if pods is not None and (INJECTION in namespace_labels or (rev is not None and rev != pods)):
-        found.append(f"the pod's {REV}={pods} does not count: the namespace's label decides")
+        found.append(f"the pod's {REVISION_LABEL}={pods} does not count: the namespace's label decides")
     return tuple(found)
 
 
 def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -> str:
     """Return why no webhook of ``names`` is called for a pod with these labels."""
-    injection, rev = namespace_labels.get(INJECTION), namespace_labels.get(REV)
+    injection, rev = namespace_labels.get(INJECTION), namespace_labels.get(REVISION_LABEL)
     known = f"known are {', '.join(sorted(names)) or 'none'}"
     if labels.get(INJECT) == "false":
         return f"the pod's label {INJECT} is `false`"
@@ -107,13 +106,13 @@ def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -
     if injection is not None:
         return f"the namespace's label {INJECTION} asks for the default revision, and there is none"
     if rev is not None and rev not in names:
-        return f"the namespace's label {REV} names `{rev}`, which nobody serves; {known}"
-    pods = labels.get(REV)
+        return f"the namespace's label {REVISION_LABEL} names `{rev}`, which nobody serves; {known}"
+    pods = labels.get(REVISION_LABEL)
     if rev is None and pods is not None:
-        return f"the pod's label {REV} names `{pods}`, which nobody serves; {known}"
+        return f"the pod's label {REVISION_LABEL} names `{pods}`, which nobody serves; {known}"
     if DEFAULT_NAME not in names and labels.get(INJECT) == "true":
         return f"the pod's label {INJECT} asks for the default revision, and there is none"
-    return f"the namespace has neither {INJECTION} nor {REV}, and the pod neither {REV} nor {INJECT}=true"
+    return f"the namespace has neither {INJECTION} nor {REVISION_LABEL}, and the pod neither {REVISION_LABEL} nor {INJECT}=true"
 
 
 def _text(requirement: Requirement) -> str:

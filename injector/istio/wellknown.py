@@ -79,13 +79,14 @@ class DurationValue(Struct):
         return json_duration(self.nanoseconds)
 
 
-class WrapperValue(Struct):
-    """A wrapped scalar, such as google.protobuf.BoolValue."""
+class OneField(Struct):
+    """A struct of one field, such as Go wraps the member of a oneof into."""
 
-    __slots__ = ("_go_type", "value")
+    __slots__ = ("_go_type", "_name", "value")
 
-    def __init__(self, go_type: str, value: Any) -> None:
+    def __init__(self, go_type: str, name: str, value: Any) -> None:
         self._go_type = go_type
+        self._name = name
         self.value = value
 
     @property
@@ -94,12 +95,21 @@ class WrapperValue(Struct):
         return self._go_type
 
     def field(self, name: str) -> Any:
-        """Return Value."""
+        """Return the field; KeyError for another."""
         return dict(self.fields())[name]
 
     def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield Value."""
-        yield "Value", self.value
+        """Yield the field."""
+        yield self._name, self.value
+
+
+class WrapperValue(OneField):
+    """A wrapped scalar, such as google.protobuf.BoolValue."""
+
+    __slots__ = ()
+
+    def __init__(self, go_type: str, value: Any) -> None:
+        super().__init__(go_type, "Value", value)
 
     def method(self, name: str) -> Func | None:
         """Return GetValue."""

@@ -12,12 +12,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.configmaps import REV_LABEL, istio_config_map, revision_texts
+from injector.cluster.configmaps import istio_config_map, revision_texts
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
 from injector.cluster.tagwebhooks import TAG_LABEL, tag_targets, tag_webhook
 from injector.errors import DataError
 from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.istio.webhooks import REVISION_LABEL
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, checked_name
 from injector.revisions.tags import Tag
 
@@ -54,7 +55,7 @@ class _Watched:
 def _watched(istio_namespace: str) -> dict[str, _Watched]:
     """Return what is watched, by resource, and what is remembered of each object."""
     return {
-        CONFIG_MAPS.plural: _Watched(Scope(CONFIG_MAPS, istio_namespace, REV_LABEL), istio_config_map),
+        CONFIG_MAPS.plural: _Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
         WEBHOOKS.plural: _Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_webhook),
         NODES.plural: _Watched(Scope(NODES), kept_node),
         NAMESPACES.plural: _Watched(Scope(NAMESPACES), kept_namespace),
