@@ -86,17 +86,19 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     pod = _without_lists(pod, status if status is not None and status.any() else BEFORE_STATUS)
     pod = _with_probes(pod, _json_object(env.get(APP_PROBERS, ""), APP_PROBERS))
     pod = _with_overridden(pod)
-    scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
     noted = c.annotations_of(pod).get(STATUS, "")
-    name = workload or workload_of(pod).name
-    labels = users_labels(pod, name, env, revision_noted='"revision"' in noted)
-    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {}))
-    told = ANNOTATIONS_ENV in env or LABELS_ENV in env
-    if (
-        told
-    ):  # templates to 1.10 tell the proxy the annotations and labels that the pod came with, where it came with any
-        annotations = without_added(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV))
+    labels = users_labels(pod, workload or workload_of(pod).name, env, revision_noted='"revision"' in noted)
+    scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
+    told = _told_annotations(env)
+    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if told is None else told
     return _with_spec(_with_metadata(pod, annotations, labels))
+
+
+def _told_annotations(env: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the annotations that the pod came with as templates to 1.10 told the proxy; None where they told it nothing."""
+    if ANNOTATIONS_ENV not in env and LABELS_ENV not in env:
+        return None
+    return without_added(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV))
 
 
 def _agent_port(proxy: c.Container) -> str:
