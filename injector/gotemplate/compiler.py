@@ -6,7 +6,7 @@ the tree, ``source`` keeps the lines with the nodes that they stand for, and ``r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.actions import Actions
@@ -22,7 +22,7 @@ from injector.gotemplate.printf import sprint
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.signatures import parse_signature
-from injector.gotemplate.source import LineMap, Source
+from injector.gotemplate.source import LineMap, Program, Source
 from injector.gotemplate.values import Func
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Template:
     names: tuple[str, ...]
     run: Callable[[Rendering, Any], None]
     line_map: LineMap
+    program: Program
+    body: str
 
     def execute(self, data: Any, *, budget: Budget | None = None) -> str:
         """Return the rendered text.
@@ -55,6 +57,14 @@ class Template:
             return rendering.text()
         except (Failure, FuncError, RecursionError, Spent, TemplateError) as raised:
             raise self.line_map.error(raised) from raised
+
+    def rebound(self, function: Callable[[Func], Callable[..., Any]], primitives: Mapping[str, Any]) -> Template:
+        """Return the template with other functions: what ``function`` makes of each, and what ``primitives`` says of the engine's own.
+
+        The code stays the same, so that what is rendered takes the same ways.
+        """
+        calls = {name: function(func) for name, func in self.program.functions.items()}
+        return replace(self, run=self.program.run({**primitives, **calls})[self.body])
 
 
 def compile_template(
@@ -95,9 +105,9 @@ def _compiled(
     for tree in trees.values():
         Actions(python, tree, (functions, BUILTINS), bodies, printed).template()
     filename = f"<template {name}>"
-    defined = python.run(filename)
+    program = python.program(filename)
     line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))
-    return Template(name, tuple(sorted(trees)), defined[bodies[name]], line_map)
+    return Template(name, tuple(sorted(trees)), program.run()[bodies[name]], line_map, program, bodies[name])
 
 
 def printed(value: Any) -> str:

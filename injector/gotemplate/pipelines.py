@@ -260,7 +260,7 @@ class Pipelines:
         if known is not None:
             return self.constant(known, signature.result if signature.result in _CLASSES else "")
         arguments = ", ".join(operand.code for operand in given)
-        result = self.assign(f"{self.source.bind('f', func.call)}({arguments})", call=command, name=name)
+        result = self.assign(f"{self.source.function(func)}({arguments})", call=command, name=name)
         if signature.result == "string":
             self.line(f"S.memory -= len({result})")
         elif signature.result not in _CLASSES:

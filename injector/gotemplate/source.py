@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType, TracebackType
 
     from injector.gotemplate.nodes import Tree
+    from injector.gotemplate.values import Func
 
 # Python's own parser stops at 100 levels of indentation and at 20 loops inside each other (tokenizer.h MAXINDENT, CO_MAXBLOCKS).
 _MAX_INDENT: Final = 95
@@ -69,6 +70,7 @@ class Source:
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         self.namespace = dict(namespace)
+        self.functions: dict[str, Func] = {}
         self.lines: list[str] = []
         self.marks: list[Mark] = []
         self.places: list[Node] = []
@@ -116,6 +118,12 @@ class Source:
         self.namespace[name] = value
         return name
 
+    def function(self, func: Func) -> str:
+        """Return a global name for what calls a function."""
+        name = self.bind("f", func.call)
+        self.functions[name] = func
+        return name
+
     def literal(self, value: Any) -> str:
         """Return an expression for a value: Python's own where it has one."""
         if value is None or type(value) in (str, bool) or (type(value) is int and value >= 0):
@@ -127,10 +135,24 @@ class Source:
         self.places.append(node)
         return len(self.places) - 1
 
-    def run(self, filename: str) -> dict[str, Any]:
-        """Compile and run the text; return the names that it defines."""
-        exec(TO_CODE.get()("\n".join(self.lines), filename), self.namespace)  # noqa: S102 - the text is written here, word by word
-        return self.namespace
+    def program(self, filename: str) -> Program:
+        """Compile the text."""
+        return Program(TO_CODE.get()("\n".join(self.lines), filename), self.namespace, self.functions)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Generated code, the values of its names, and which of these call functions of templates."""
+
+    code: CodeType
+    namespace: Mapping[str, Any]
+    functions: Mapping[str, Func]
+
+    def run(self, replacements: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the names that the code defines, where its own names have other values by ``replacements``."""
+        namespace = {**self.namespace, **(replacements or {})}
+        exec(self.code, namespace)  # noqa: S102 - the text is written here, word by word
+        return namespace
 
 
 @dataclass(frozen=True, slots=True)

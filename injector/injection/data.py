@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from injector.gotemplate.values import Struct
     from injector.injection.parameters import Parameters
     from injector.istio.minor import Minor
+    from injector.istio.revision import Revision
 
 PROXY_IMAGE_TYPE: Final = "sidecar.istio.io/proxyImageType"
 _DEFAULT_PROXY_IMAGE: Final = "proxyv2"
@@ -59,9 +60,14 @@ def _seen(metadata: dict[str, Any], hidden_label: str) -> dict[str, Any]:
     return {**metadata, "labels": {key: value for key, value in labels.items() if key != hidden_label}}
 
 
+def namespaced_name(revision: Revision) -> bool:
+    """Return whether templates get no more of the workload's metadata than its name and namespace."""
+    return revision.minor >= _NAMESPACED_NAME_SINCE
+
+
 def _deployment_meta(params: Parameters) -> Struct:
     workload = params.workload
-    if params.revision.minor >= _NAMESPACED_NAME_SINCE:
+    if namespaced_name(params.revision):
         return string_struct("types.NamespacedName", Namespace=workload.namespace, Name=workload.name)
     return view("v1.ObjectMeta", dict(params.owner_meta))
 

@@ -18,7 +18,7 @@ from injector.injection.overrides import init_user_adjusted, reapplied, reinsert
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.render import render, select_templates
+from injector.injection.render import Rendered, render, select_templates
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
@@ -52,13 +53,13 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
-    given = _patched_object(pod)
+    given = patched_object(pod)
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
         admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
         given = openshift.forget_assigned_user(given, with_init_containers=with_init)
     final, templates = inject(webhook_parameters(revision, admitted, facts), webhook=True)
-    result = Injected(final, create_patch(given, _without_namespace(final, given)), templates)
+    result = Injected(final, create_patch(given, without_namespace(final, given)), templates)
     return replace(result, warnings=_warnings(decision.warning)) if decision.warning else result
 
 
@@ -75,7 +76,7 @@ def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:
     return {**read, "metadata": meta, "spec": read.get("spec") or {}}
 
 
-def _patched_object(pod: dict[str, Any]) -> c.Pod:
+def patched_object(pod: dict[str, Any]) -> c.Pod:
     """Return what the patch is made against: the pod as it was given, without what no injection touches.
 
     Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation.
@@ -86,7 +87,7 @@ def _patched_object(pod: dict[str, Any]) -> c.Pod:
     return {**pod, "metadata": meta}
 
 
-def _without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
+def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
     """Return the injected pod without the namespace that was only filled in for the templates."""
     if "namespace" in given["metadata"]:
         return final
@@ -158,18 +159,29 @@ def inject(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple[str, ...]
         DataError: as ``inject_pod``.
     """
     validated(params.revision, params.pod)
-    return inject_appending(params, webhook=webhook) if params.revision.config.appends else _inject_overlays(params)
+    if params.revision.config.appends:
+        return inject_appending(params, webhook=webhook)
+    rendered = rendered_overlays(params, template_data(params, reinserted(_without_earlier_injection(params))))
+    return finished(params, rendered), rendered.names
 
 
-def _inject_overlays(params: Parameters) -> tuple[c.Pod, tuple[str, ...]]:
+def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
+    """Render the templates of a pod for ``data`` and lay them over it.
+
+    Raises:
+        DataError: as ``inject_pod``.
+    """
+    names = select_templates(params.revision, params.pod, params.default_templates)
+    return render(params.revision, params.pod, data, names, native=params.native_sidecar)
+
+
+def finished(params: Parameters, rendered: Rendered) -> c.Pod:
+    """Do with a pod that has its overlays what templates cannot."""
     revision, pod = params.revision, params.pod
-    data = template_data(params, reinserted(_without_earlier_injection(params)))
-    names = select_templates(revision, pod, params.default_templates)
-    rendered = render(revision, pod, data, names, native=params.native_sidecar)
     final = reapplied(rendered.merged, pod, rendered.template, revision.behaviours)
     if revision.behaviours.adjust_init_user:
         final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
-    return post_processed(final, rendered.template, params), names
+    return post_processed(final, rendered.template, params)
 
 
 def _without_earlier_injection(params: Parameters) -> c.Pod:

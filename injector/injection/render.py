@@ -27,11 +27,15 @@ NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run."""
+    """What templates came to.
+
+    ``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run; ``overlays``: theirs.
+    """
 
     merged: c.Pod
     template: c.Pod
     names: tuple[str, ...]
+    overlays: tuple[dict[str, Any], ...]
 
 
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
@@ -54,13 +58,15 @@ def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str,
     """
     merged = pod
     template: c.Pod = {}
+    overlays: list[dict[str, Any]] = []
     for name in names:
         overlay = _overlay(revision, _template(revision, pod, name), name, data)
+        overlays.append(overlay)
         template = _applied(revision, name, template, overlay)
         if _native(revision, merged, native=native):
             merged = _proxy_among_init(merged, template)
         merged = _applied(revision, name, merged, overlay)
-    return Rendered(merged, template, names)
+    return Rendered(merged, template, names, tuple(overlays))
 
 
 def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:

@@ -24,7 +24,7 @@ def otel_resource_attributes(
     An annotation wins over what the pod shows. ``service.instance.id`` holds ``$(POD_NAME)``, which Kubernetes expands: the pod has
     no name yet when it is injected.
     """
-    if not _enriches(mesh):
+    if not enriches(mesh):
         return ""
     found = {
         "namespace": annotations.get(_PREFIX + "namespace") or namespace,
@@ -37,7 +37,8 @@ def otel_resource_attributes(
     return ",".join(f"service.{key}={value}" for key, value in found.items() if value)
 
 
-def _enriches(mesh: Any) -> bool:
+def enriches(mesh: Any) -> bool:
+    """Return whether a provider of a mesh config asks for the semantic conventions; without one there are no attributes at all."""
     message = mesh.target if isinstance(mesh, Pointer) else mesh
     if message is None:
         return False

@@ -103,7 +103,8 @@ def _engine(name: str, where: str) -> str:
 class Revision:
     """One control plane's injection, ready to run.
 
-    ``written`` is the name that goes into pods; ``overlays`` what texts that its templates rendered were read as.
+    ``written`` is the name that goes into pods; ``overlays`` what texts that its templates rendered were read as; ``kept`` what those who
+    inject with it remember, each under a name of its own: it goes when the revision does.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Revision:
     templates: Mapping[str, Template]
     fingerprint: str
     overlays: Remembered[dict[str, Any]] = field(default_factory=Remembered, compare=False, repr=False)
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def istio_version(self) -> str:

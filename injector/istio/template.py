@@ -40,6 +40,10 @@ class TemplateData(Struct):
         """Yield the fields in Go's order."""
         return iter(self._fields.items())
 
+    def replaced(self, **fields: Any) -> TemplateData:
+        """Return the data with other values in those of ``fields`` that the minor has."""
+        return TemplateData({name: fields.get(name, value) for name, value in self._fields.items()})
+
 
 class Template(Protocol):
     """A compiled template."""

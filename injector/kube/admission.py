@@ -58,12 +58,12 @@ class BrokenReviewError(ReviewError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: allowed or not, with a patch, a message and warnings."""
+    """An answer: allowed or not, with a patch, as operations or as their JSON, a message and warnings."""
 
     uid: str
     api_version: str
     allowed: bool
-    patch: Sequence[Mapping[str, Any]] = ()
+    patch: Sequence[Mapping[str, Any]] | bytes = ()
     message: str = ""
     code: int = 0
     warnings: tuple[str, ...] = ()
@@ -77,7 +77,8 @@ class Response:
         response: dict[str, Any] = {"uid": self.uid, "allowed": self.allowed}
         if self.patch:
             response["patchType"] = "JSONPatch"
-            response["patch"] = base64.b64encode(dump_json(self.patch)).decode()
+            patch = self.patch if isinstance(self.patch, bytes) else dump_json(self.patch)
+            response["patch"] = base64.b64encode(patch).decode()
         if self.message:
             status: dict[str, Any] = {"message": _unicode(self.message)}
             response["status"] = {**status, "code": self.code} if self.code else status
@@ -148,8 +149,8 @@ def allowed(request: Request, *, warnings: Sequence[str] = ()) -> Response:
     return Response(request.uid, request.api_version, allowed=True, warnings=tuple(warnings))
 
 
-def patched(request: Request, patch: Sequence[Mapping[str, Any]], *, warnings: Sequence[str] = ()) -> Response:
-    """Answer: go on, with these JSON patch operations."""
+def patched(request: Request, patch: Sequence[Mapping[str, Any]] | bytes, *, warnings: Sequence[str] = ()) -> Response:
+    """Answer: go on, with these JSON patch operations, or with these in JSON already."""
     return Response(request.uid, request.api_version, allowed=True, patch=patch, warnings=tuple(warnings))
 
 

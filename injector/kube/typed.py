@@ -22,13 +22,13 @@ from injector.kube.typedscalar import TypeMismatchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["go_encode", "go_struct_json", "normalise"]
+__all__ = ["ALWAYS_WRITTEN", "drops_empty", "go_encode", "go_struct_json", "normalise"]
 
 Decoder: TypeAlias = "Callable[[Any], Any]"
 
 
 # Structs that encode as scalars: Go writes them wherever they are no pointers, such as ``divisor: "0"``.
-_ALWAYS_WRITTEN: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
+ALWAYS_WRITTEN: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,11 @@ def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
             inner = _fields_of(struct_type(field.type), replace(options, coerce=False))
             fields.update((name, each._replace(go_path=f"{field.go}.{each.go_path}")) for name, each in inner.items())
         else:
-            fields[field.json] = _Field(field.json, _decoder(field.type, options), _drops_empty(field), field.json)
+            fields[field.json] = _Field(field.json, _decoder(field.type, options), drops_empty(field), field.json)
     return fields
 
 
-def _drops_empty(field: FieldType) -> bool:
+def drops_empty(field: FieldType) -> bool:
     """Return whether encoding/json leaves the field out when it is empty: it never does with structs."""
     is_struct = field.type in OPAQUE or struct_type.known(field.type)
     return field.omitempty and not field.type.startswith("*") and not is_struct
@@ -146,7 +146,7 @@ def _drops_empty(field: FieldType) -> bool:
 def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
     fields = _fields_of(struct, options)
     keep_unknown = options.keep_unknown
-    always = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in _ALWAYS_WRITTEN}
+    always = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in ALWAYS_WRITTEN}
 
     def find(key: str) -> _Field | None:
         found = struct.json_field(key)

@@ -29,18 +29,20 @@ from injector.errors import (
     whereabouts,
 )
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts
+from injector.injection.planner import Planner
+from injector.injection.result import Planned, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
 from injector.webhook.path import parse_path
+from injector.webhook.repeats import Repeats, masked
 from injector.webhook.shadow import Admission
 from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from injector.injection.result import Skipped
+    from injector.injection.result import Injected
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved
@@ -109,6 +111,8 @@ class InjectHandler:
         self._shadows = shadows
         self._recent = recent
         self._clock = clock
+        self._planner = Planner()
+        self._repeats = Repeats()
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
@@ -125,6 +129,9 @@ class InjectHandler:
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
+        if self._planner.eager:
+            await _sent(response, request)
+            self._planner.learn()
         return response
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
@@ -133,6 +140,11 @@ class InjectHandler:
         Raises:
             Refusal: the body is no review that could be answered.
         """
+        snapshot = self._registry.snapshot
+        repeated = masked(raw_path, body)
+        repeat = None if repeated is None else self._repeats.find(repeated, snapshot)
+        if repeated is not None and repeat is not None:
+            return Answer(repeat.body(repeated.uid), Outcome.SUCCESS, resolved=repeat.resolved)
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -146,18 +158,23 @@ class InjectHandler:
             path = parse_path(raw_path)
             envs = path.envs
             workload = partial(workload_key, review.object, review.namespace)
-            resolved = self._registry.snapshot.resolve(path.name, workload)
+            resolved = snapshot.resolve(path.name, workload)
             facts = RequestFacts(review.namespace, envs, resolved.revision.namespaces.get(review.namespace))
-            result = inject_pod(resolved.revision, review.object, facts)
+            inject = self._planner.inject if resolved.candidate is None else inject_pod
+            result = inject(resolved.revision, review.object, facts)
             watch.lap("inject")
             answer = _answered(review, result, resolved)
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             failed = _failed(review, error, resolved)
             return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
-        if self._recent is not None and isinstance(result, Injected):
+        if isinstance(result, Planned) and repeated is not None:
+            self._repeats.keep(repeated, review, result.patch, answer.body, resolved)
+        if self._recent is not None and not isinstance(result, Skipped):
             name = resolved.revision.name
-            self._recent.keep(name, body, pod=result.pod, namespace=review.namespace, envs=path.envs)
+            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=path.envs)
+        if isinstance(result, Planned):
+            return answer
         shadowed = _shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
@@ -191,12 +208,12 @@ class InjectHandler:
         return response
 
 
-def _answered(review: admission.Request, result: Injected | Skipped, resolved: Resolved) -> Answer:
-    if isinstance(result, Injected):
-        response = admission.patched(review, result.patch, warnings=result.warnings)
-        return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
-    response = admission.allowed(review, warnings=result.warnings)
-    return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
+def _answered(review: admission.Request, result: Injected | Planned | Skipped, resolved: Resolved) -> Answer:
+    if isinstance(result, Skipped):
+        response = admission.allowed(review, warnings=result.warnings)
+        return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
+    response = admission.patched(review, result.patch, warnings=result.warnings)
+    return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
 
 
 def _shadowed(

@@ -27,7 +27,7 @@ def error_of(raised: Exception, mark: Mark, **given: Any) -> ExecError:
             source.line(f"local_{name} = {name}", Mark(TREE, ROOT))
         source.line("raise raised", mark)
     source.places.append(DOT)
-    run = source.run("<template t>")["run"]
+    run = source.program("<template t>").run()["run"]
     line_map = LineMap("<template t>", TREE, tuple(source.marks), tuple(source.places))
     with pytest.raises(type(raised)) as caught:
         run()
@@ -146,7 +146,7 @@ def test_who_serves_may_have_the_text_compiled_elsewhere() -> None:
     source.lines.append("x = 7")
     token = TO_CODE.set(elsewhere)
     try:
-        names = source.run("<template a>")
+        names = source.program("<template a>").run()
     finally:
         TO_CODE.reset(token)
 

@@ -456,7 +456,7 @@ async def test_a_pod_that_was_injected_is_kept_as_it_came(
 ) -> None:
     client = await aiohttp_client(webhook_app(keeping))
 
-    await answer_of(client, "/inject/prod/cluster/c1", make_review(namespace="shop"))
+    await answer_of(client, "/inject/prod/cluster/c1", make_review(POD, namespace="shop"))
 
     assert list(recent.snapshot()) == ["1-24"]
     (kept,) = recent.snapshot()["1-24"]
@@ -465,7 +465,7 @@ async def test_a_pod_that_was_injected_is_kept_as_it_came(
         "StatefulSet db",
         {"ISTIO_META_CLUSTER_ID": "c1"},
     )
-    assert json.loads(kept.review) == make_review(namespace="shop")
+    assert json.loads(kept.review) == make_review(POD, namespace="shop")
 
 
 @pytest.mark.parametrize("answer", [Skipped("label", "the label says so"), ConfigError("broken"), KeyError("fault")])

@@ -1,0 +1,86 @@
+"""Injection by plan where there is one, else by the pipeline; what came by the pipeline may be worth a plan.
+
+Making a plan takes some three injections, so it is not done while a request waits: ``learn`` does it afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.injection.pipeline import inject_pod
+from injector.injection.planning import learn
+from injector.injection.plans import Asked, Plans
+from injector.injection.result import Injected, Planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from injector.injection.result import RequestFacts, Skipped
+    from injector.istio.revision import Revision
+
+_KEPT: Final = "plans"
+_WAITING: Final = 64
+# Plans are for the requests to come: making them may take half of the time, so that a flood of pods of ever new kinds is not
+# held up more than that.
+REST: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A pod, how it was injected, and by which revision's plans it will be known."""
+
+    plans: Plans
+    wanted: Asked
+    facts: RequestFacts
+    result: Injected
+
+
+@dataclass
+class Planner:
+    """Injects by the plans of whatever revision is asked for. It belongs to the thread that answers requests."""
+
+    clock: Callable[[], float] = time.monotonic
+    _lessons: deque[Lesson] = field(default_factory=lambda: deque(maxlen=_WAITING))
+    _rests_until: float = 0.0
+
+    def inject(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Planned | Skipped:
+        """Inject ``pod`` as ``inject_pod`` does, by a plan if there is one.
+
+        Raises:
+            DataError: as ``inject_pod``.
+        """
+        plans = plans_of(revision)
+        wanted = plans.ask(pod, facts) if plans.possible else None
+        plan = None if wanted is None else plans.find(wanted)
+        if wanted is not None and plan is not None:
+            return Planned(plan.patch(wanted.texts), plan.templates, plan.warnings)
+        result = inject_pod(revision, pod, facts)
+        if wanted is not None and isinstance(result, Injected) and plans.worth(wanted):
+            self._lessons.append(Lesson(plans, wanted, facts, result))
+        return result
+
+    @property
+    def eager(self) -> bool:
+        """Whether there is a plan to make, and it is time."""
+        return bool(self._lessons) and self.clock() >= self._rests_until
+
+    def learn(self) -> None:
+        """Make the plan that was asked for last."""
+        began = self.clock()
+        lesson = self._lessons.pop()
+        try:
+            learn(lesson.plans, lesson.wanted, lesson.facts, lesson.result)
+        finally:
+            ended = self.clock()
+            self._rests_until = ended + REST * (ended - began)
+
+
+def plans_of(revision: Revision) -> Plans:
+    """Return the plans of a revision, which go with it."""
+    plans: Plans | None = revision.kept.get(_KEPT)
+    if plans is None:
+        plans = revision.kept[_KEPT] = Plans(revision)
+    return plans

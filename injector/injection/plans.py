@@ -1,0 +1,234 @@
+"""Injections that are remembered by what they read of a pod: a pod that holds the same there gets the same patch.
+
+Most of a pod is never looked into: images, env variables, volumes but for their names, most labels. ``leaves_of`` says what the pipeline
+itself reads, whatever the templates; what these read is found by following them (``planning``). Names that are only printed may be other
+ones each time: they are slots of the patch. A plan is of one revision and goes with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError
+from injector.injection import containers as c
+from injector.injection.data import namespaced_name
+from injector.injection.overrides import OVERRIDES
+from injector.injection.parameters import NETWORK_LABEL
+from injector.injection.pipeline import owner_meta
+from injector.injection.policy import INJECT
+from injector.injection.status import STATUS
+from injector.istio.annotations import known_annotations
+from injector.istio.leaves import EXACT, Leaf, gather
+from injector.kube.canonical import is_canonical
+from injector.kube.pods import workload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from injector.injection.result import RequestFacts
+    from injector.istio.revision import Revision
+    from injector.kube.pods import WorkloadMeta
+
+PLANS: Final = 512
+"""How many a revision has at most; one takes some 15 KB for Istio's own templates."""
+
+SEEN: Final = 1024
+"""Pods that are remembered by the hash of their key until the second one of it comes: a pod of its own kind is not worth a plan."""
+
+# What of a container the pipeline reads: the rewrite of probes.
+_PROBED: Final = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+KINDS: Final = ("containers", "initContainers")
+ANNOTATIONS: Final = "annotations"
+# Any annotation of Istio's, and in whatever spelling (``prometheus``) those of Prometheus.
+_TELLING: Final = ("istio.io", "prometheus")
+
+
+# What the API server sends beside metadata and spec of a pod that is created.
+_USUAL: Final[Mapping[str, tuple[Any, ...]]] = {"apiVersion": ("v1",), "kind": ("Pod",), "status": ({},)}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The patch of all pods with one key.
+
+    Attributes:
+        pieces: its JSON, without the texts in the slots.
+        slots: for each gap between two pieces, the slot that fills it.
+        reserved: what no slot and no volume may be named: the template's own names, and texts that it compares names with.
+        templates: the names of the templates run.
+        warnings: of the policy.
+    """
+
+    pieces: tuple[bytes, ...]
+    slots: tuple[int, ...]
+    reserved: frozenset[str]
+    templates: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def patch(self, texts: list[str]) -> bytes:
+        """Return the JSON patch with these texts in its slots, which are inert and so stand in JSON as they are."""
+        found = [self.pieces[0]]
+        for slot, piece in zip(self.slots, self.pieces[1:], strict=True):
+            found += (texts[slot].encode(), piece)
+        return b"".join(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pod as plans see it.
+
+    Attributes:
+        pod: the pod as the API server sent it, in Go's own form, its namespace filled in.
+        workload: whose pod it is.
+        key: what plans are found by.
+        texts: what is in the slots.
+        names: of containers and volumes, which are unique in their lists.
+    """
+
+    pod: c.Pod
+    workload: WorkloadMeta
+    key: tuple[Any, ...]
+    texts: list[str]
+    names: frozenset[str]
+
+
+@dataclass
+class Plans:
+    """The plans of a revision, those asked for last. They belong to the thread that answers requests."""
+
+    revision: Revision
+    leaves: Leaf = field(init=False)
+    _plans: OrderedDict[tuple[Any, ...], Plan] = field(default_factory=OrderedDict)
+    _seen: OrderedDict[int, bool] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.leaves = leaves_of(self.revision)
+
+    @property
+    def possible(self) -> bool:
+        """Whether pods of the revision can have plans: overlays of Istio's templates, where nothing depends on the namespace."""
+        revision = self.revision
+        return not (revision.config.appends or revision.openshift or revision.engine == "jinja2")
+
+    def ask(self, pod: Mapping[str, Any], facts: RequestFacts) -> Asked | None:
+        """Return what is to be known of a pod to find its plan; None for a pod that has none.
+
+        A pod that an injection has touched before has none, and neither has one that Go would write otherwise than it came.
+        """
+        try:
+            canonical = _canonical(pod, facts.namespace)
+        except DataError:
+            return None
+        return None if canonical is None else asked(self.revision, self.leaves, canonical, facts)
+
+    def find(self, wanted: Asked) -> Plan | None:
+        """Return the plan of a pod."""
+        plan = self._plans.get(wanted.key)
+        if plan is None or not plan.reserved.isdisjoint(wanted.texts) or not plan.reserved.isdisjoint(wanted.names):
+            return None
+        self._plans.move_to_end(wanted.key)
+        return plan
+
+    def worth(self, wanted: Asked) -> bool:
+        """Return whether to make a plan for a pod that has none: the second one of its kind is worth it, and a third is not asked for."""
+        kind = hash((wanted.key, *wanted.texts) if wanted.key in self._plans else wanted.key)
+        tried = self._seen.get(kind)
+        self._seen[kind] = tried is not None
+        self._seen.move_to_end(kind)
+        if len(self._seen) > SEEN:
+            self._seen.popitem(last=False)
+        return tried is False
+
+    def keep(self, leaves: Leaf, key: tuple[Any, ...], plan: Plan) -> None:
+        """Remember a plan, made with these leaves; plans that were made with fewer are found no longer."""
+        if leaves is not self.leaves:
+            self.leaves = leaves
+            self._plans.clear()
+            self._seen.clear()
+        self._plans[key] = plan
+        if len(self._plans) > PLANS:
+            self._plans.popitem(last=False)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._plans)
+
+
+def leaves_of(revision: Revision) -> Leaf:
+    """Return what the pipeline reads of a pod, whatever a template reads: each exactly, but for the names of containers."""
+    labels = {INJECT, NETWORK_LABEL, *_selected(revision)}
+    annotations = {*known_annotations(revision.minor), *revision.config.injected_annotations}
+    container = Leaf(parts={"name": Leaf(), **dict.fromkeys(_PROBED, EXACT)})
+    lists = {kind: Leaf(each=container) for kind in KINDS}
+    meta = {"labels": _exactly(labels), ANNOTATIONS: _exactly(annotations)}
+    workload = {"name": Leaf(), "namespace": Leaf(), "kind": EXACT, "apiVersion": EXACT}
+    return Leaf(
+        parts={
+            "metadata": Leaf(parts=meta),
+            "spec": Leaf(parts={"hostNetwork": EXACT, **lists}),
+            "workload": Leaf(parts=workload),
+        }
+    )
+
+
+def _exactly(names: Iterable[str]) -> Leaf:
+    return Leaf(parts=dict.fromkeys(sorted(names), EXACT))
+
+
+def _selected(revision: Revision) -> set[str]:
+    """Return the labels that the selectors of the policy look at."""
+    policy = revision.config.policy
+    return {each.key for selector in (*policy.never, *policy.always) for each in selector.requirements}
+
+
+def _canonical(pod: Mapping[str, Any], namespace: str) -> c.Pod | None:
+    """Return a pod that Go reads and writes as it is, its namespace filled in; None for one that it changes."""
+    meta, spec = pod.get("metadata"), pod.get("spec")
+    if not (isinstance(meta, dict) and isinstance(spec, dict)):
+        return None
+    if any(key not in ("metadata", "spec") and value not in _USUAL.get(key, ()) for key, value in pod.items()):
+        return None
+    meta = {key: value for key, value in meta.items() if value is not None and key != "managedFields"}
+    if not (is_canonical(meta, "v1.ObjectMeta") and is_canonical(spec, "v1.PodSpec")):
+        return None
+    if namespace and "namespace" not in meta:
+        meta["namespace"] = namespace
+    return {**pod, "metadata": meta}
+
+
+def asked(revision: Revision, leaves: Leaf, pod: c.Pod, facts: RequestFacts) -> Asked | None:
+    """Return what is to be known of a pod, as it is in Go's form, by the leaves that are read; None where no plan can be for it."""
+    annotations = c.annotations_of(pod)
+    workload = workload_of(pod, revision.behaviours.owner_rules)
+    if STATUS in annotations or OVERRIDES in annotations or workload.kind == "DeploymentConfig":
+        return None
+    lists = [[item.get("name", "") for item in c.containers_of(pod, kind)] for kind in (*KINDS, "volumes")]
+    containers, names = lists[0] + lists[1], frozenset(lists[0] + lists[1] + lists[2])
+    if len(set(containers)) < len(containers) or len(set(lists[2])) < len(lists[2]) or "" in names:
+        return None
+    order = tuple(sorted(range(len(containers)), key=lambda index: f"{containers[index]}/"))
+    ignored = workload.namespace in revision.behaviours.ignored_namespaces
+    telling = tuple(each for each in annotations.items() if is_telling(each[0]))
+    key: list[Any] = [ignored, len(lists[2]), order, tuple(facts.proxy_envs.items()), telling, "status" in pod]
+    slots: dict[str, int] = {}
+    gather(leaves, document(revision, pod, workload), key, slots)
+    return Asked(pod, workload, tuple(key), list(slots), names)
+
+
+def is_telling(annotation: str) -> bool:
+    """Return whether an annotation counts, whatever a template reads."""
+    return any(word in annotation for word in _TELLING)
+
+
+def document(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[str, Any]:
+    """Return all that a plan depends on of one pod, for ``Leaf``."""
+    told = {
+        "name": workload.name,
+        "namespace": workload.namespace,
+        "kind": workload.kind,
+        "apiVersion": workload.api_version,
+    }
+    found = {"metadata": pod["metadata"], "spec": pod["spec"], "workload": told}
+    return found if namespaced_name(revision) else {**found, "owner": owner_meta(revision, pod, workload)}

@@ -1,0 +1,65 @@
+"""Pods changed at any leaf, as a hostile or careless user would: other names, names that mean something, numbers, parts gone or doubled."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+# Names that the templates know, words that YAML takes for something else, texts that have to be quoted, and numbers.
+TEXTS = (
+    *("web", "svc-9", "shop", "istio", "http", "app", "v1", "prod", "default", "kube-system", "a" * 63, "a" * 64, "A"),
+    *("istio-proxy", "istio-init", "istio-validation", "istio-data", "istio-envoy", "workload-socket"),
+    *("true", "false", "null", "yes", "y", "no", "-", "0", "123", "1e3", "8080", "100m", "1000m"),
+    *("x y", "it's", 'q"q', "a: b", "{}", "[]", "REDIRECT", "TPROXY", "NONE", "sidecar", "gateway", "grpc-agent"),
+)
+KEYS = (
+    *("app", "version", "app.kubernetes.io/name", "checksum/config", "istio.io/rev"),
+    *("service.istio.io/canonical-name", "service.istio.io/workload-name", "security.istio.io/tlsMode"),
+    *("networking.istio.io/tunnel", "topology.istio.io/network", "kubectl.kubernetes.io/default-container"),
+    *("inject.istio.io/templates", "proxy.istio.io/config", "prometheus.io/scrape", "prometheus.io/port"),
+    *("prometheus.io.port", "sidecar.istio.io/inject", "sidecar.istio.io/interceptionMode"),
+    *("sidecar.istio.io/nativeSidecar", "sidecar.istio.io/proxyCPU", "sidecar.istio.io/rewriteAppHTTPProbers"),
+    *("status.sidecar.istio.io/port", "traffic.sidecar.istio.io/excludeInboundPorts"),
+)
+NUMBERS = (0, 1, -1, 8080, 15020, 15021, 2**31, "http")
+MOST_CHANGES = 3
+
+
+def mutated(pod: dict[str, Any], random: Random) -> dict[str, Any]:
+    """A pod with one to three of its leaves, lists or objects changed."""
+    pod = copy.deepcopy(pod)
+    for _ in range(random.randint(1, MOST_CHANGES)):
+        path, value = random.choice([each for each in _values(pod) if each[0]])
+        parent: Any = pod
+        for key in path[:-1]:
+            parent = parent[key]
+        _change(pod, parent, path[-1], value, random)
+    return pod
+
+
+def _values(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    yield path, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from _values(item, (*path, key))
+
+
+def _change(pod: dict[str, Any], parent: Any, key: Any, value: Any, random: Random) -> None:
+    if isinstance(parent, dict) and random.random() < 0.1:
+        del parent[key]
+    elif isinstance(value, bool):
+        parent[key] = not value
+    elif isinstance(value, int):
+        parent[key] = random.choice((value + 1, *NUMBERS))
+    elif isinstance(value, str):
+        others = [other for _, other in _values(pod) if isinstance(other, str)]
+        parent[key] = random.choice((random.choice(TEXTS), random.choice(TEXTS), random.choice(others), f"{value}x"))
+    elif isinstance(value, list) and value:
+        change = random.choice((value.pop, value.reverse, lambda: value.append(copy.deepcopy(value[0]))))
+        change()
+    elif isinstance(value, dict):
+        value[random.choice((*KEYS, "name"))] = random.choice(TEXTS)
