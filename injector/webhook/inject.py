@@ -33,12 +33,13 @@ from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
 from injector.metrics import Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
+from injector.webhook.history import History
 from injector.webhook.path import parse_path
 from injector.webhook.shadow import Admission
 from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from injector.injection.result import Skipped
     from injector.metrics import Metrics
@@ -101,18 +102,18 @@ class InjectHandler:
         *,
         shadows: Shadows | None = None,
         recent: RecentPods | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        history: History | None = None,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._shadows = shadows
         self._recent = recent
-        self._clock = clock
+        self._history = history or History()
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
-        watch = Stopwatch(self._clock)
+        watch = Stopwatch(time.perf_counter)
         try:
             body = await self._read(request)
             watch.lap("read")
@@ -147,6 +148,7 @@ class InjectHandler:
             envs = path.envs
             workload = partial(workload_key, review.object, review.namespace)
             resolved = self._registry.snapshot.resolve(path.name, workload)
+            self._history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
             facts = RequestFacts(review.namespace, envs, resolved.revision.namespaces.get(review.namespace))
             result = inject_pod(resolved.revision, review.object, facts)
             watch.lap("inject")
