@@ -27,7 +27,7 @@ WINDOWS: Final[Mapping[str, int]] = {"10m": 1, "2h": 12}
 """How many samples make one step of each window."""
 DEFAULT_WINDOW: Final = "2h"
 # A fleet of thirty revisions with a tag each has half as many; what is beyond is left out, so that no configuration
-# makes the history larger than 1 MB.
+# makes the history larger than 2 MB, or a sample take longer than some 10 ms.
 MAX_PAIRS: Final = 64
 
 Pair: TypeAlias = tuple[str, str]

@@ -58,6 +58,7 @@ def _template() -> Template:
         shares_text=shares_text,
         seen=seen,
         number=number,
+        compact=compact,
         rate=rate,
         duration=duration,
         milliseconds=milliseconds,
@@ -103,6 +104,14 @@ def _workloads(count: int) -> str:
 def number(count: int) -> str:
     """Return a count with its thousands apart: ``12,345``."""
     return f"{count:,}"
+
+
+def compact(count: int) -> str:
+    """Return a count in as few letters as fit beside an axis: ``9,999``, ``12.3k``, ``1.23M``."""
+    if count < 10_000:  # noqa: PLR2004 -- five letters, with the comma
+        return number(count)
+    thousands = count / 1000
+    return f"{thousands:.3g}k" if thousands < 999.5 else f"{thousands / 1000:.3g}M"  # noqa: PLR2004 -- else it is 1e+03k
 
 
 def rate(share: float | None) -> str:
