@@ -47,6 +47,7 @@ def _chart(
     drawn = [
         {
             "times": times(end, history["stepSeconds"]),
+            "until": _clock(end),
             "differences": differences,
             "failures": sum(counts["failures"].values()),
             "cells": list(_cells(counts, styles)),

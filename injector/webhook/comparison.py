@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import InjectorError
 from injector.istio.minor import parse_minor
+from injector.metrics import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,10 +39,15 @@ def canaries(status: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def oldest_first(status: Mapping[str, Any], tag: Mapping[str, Any] | None, names: Iterable[str]) -> list[str]:
-    """Return revisions in the order that they are drawn in: by Istio version, then as the tag has them, then by name."""
+    """Return revisions in the order that they are drawn in: by Istio version, then as the tag has them, then by name.
+
+    What is served no longer comes first, requests for what never was come last.
+    """
     versions = {each["name"]: _version(each) for each in status["revisions"]}
     places = {name: place for place, name in enumerate(tag["weights"] if tag else ())}
-    return sorted(names, key=lambda name: (versions.get(name, (0, 0)), places.get(name, len(places)), name))
+    return sorted(
+        names, key=lambda name: (name == UNKNOWN, versions.get(name, (0, 0)), places.get(name, len(places)), name)
+    )
 
 
 def _version(revision: Mapping[str, Any]) -> tuple[int, int]:

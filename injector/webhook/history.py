@@ -169,23 +169,27 @@ class History:
         """
         name = window if window in WINDOWS else DEFAULT_WINDOW
         steps = self._windows[name].steps()
-        tags = sorted({tag for step in steps for tag in (*(pair[0] for pair in step.counts), *step.differences)})
         return {
             "window": name,
             "stepSeconds": WINDOWS[name] * STEP,
             "steps": STEPS,
             "workloadsError": round(ERROR, 4),
             "ends": [step.end for step in steps],
-            "tags": [{"name": tag, "steps": list(_shown(tag, steps))} for tag in tags],
+            "tags": [{"name": tag, "steps": found} for tag, found in sorted(_by_tag(steps).items())],
         }
 
 
-def _shown(tag: str, steps: Iterable[Step]) -> Iterable[dict[str, Any]]:
+def _by_tag(steps: Iterable[Step]) -> dict[str, list[dict[str, Any]]]:
+    """Return the steps of each tag in which something came."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for step in steps:
-        revisions = {revision: count._asdict() for (by, revision), count in step.counts.items() if by == tag}
-        differences = step.differences.get(tag, 0)
-        if revisions or differences:
-            yield {"end": step.end, "revisions": dict(sorted(revisions.items())), "shadowDifferences": differences}
+        revisions: dict[str, dict[str, Any]] = {tag: {} for tag, count in step.differences.items() if count}
+        for (tag, revision), count in sorted(step.counts.items()):
+            revisions.setdefault(tag, {})[revision] = count._asdict()
+        for tag, each in revisions.items():
+            shown = {"end": step.end, "revisions": each, "shadowDifferences": step.differences.get(tag, 0)}
+            found.setdefault(tag, []).append(shown)
+    return found
 
 
 def _hash_of(namespace: str, pod: Mapping[str, Any]) -> int:

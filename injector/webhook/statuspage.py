@@ -90,7 +90,11 @@ def seen(legend: Mapping[str, Any]) -> str:
     last, weight = legend["last"], legend["percent"]
     return "; ".join(
         [
-            *([f"{last['share']}, about {_workloads(last['workloads'])}"] if last and last["workloads"] else []),
+            *(
+                [f"last step {last['share']}, about {_workloads(last['workloads'])}"]
+                if last and last["workloads"]
+                else []
+            ),
             *([f"weight {weight:.4g} %"] if weight is not None else []),
             *(["tried by the shadow"] if legend["tried"] else []),
         ]

@@ -18,12 +18,14 @@ import aiohttp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-EXECUTABLE: Final = shutil.which("chromium") or shutil.which("chromium-browser")
+EXECUTABLE: Final = shutil.which("chromium")
 LIMIT: Final = 60.0
 """Seconds for the browser to start, and for each answer: a small machine that does much else takes some."""
 _FLAGS: Final = ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run")
 # The page is the project's own, and a container's root may not start the sandbox.
 _NO_SANDBOX: Final = "--no-sandbox"
+_KEPT: Final = 1000
+"""Events that are kept until the next page is opened."""
 _LISTENS: Final = re.compile(rb"DevTools listening on (ws://\S+)")
 
 
@@ -34,7 +36,7 @@ class Page:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._session: str | None = None
-        self._events: deque[dict[str, Any]] = deque(maxlen=1000)
+        self._events: deque[dict[str, Any]] = deque(maxlen=_KEPT)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method of the protocol, and return its result."""
@@ -62,11 +64,21 @@ class Page:
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
         )
         await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        await self.value("window.isBefore = true")
         self._events.clear()
         await self.call("Page.navigate", url=url)
+        # An event may still be the empty page's.
+        await self._loaded()
+        while await self.value("window.isBefore ?? false"):
+            await self._loaded()
+
+    async def _loaded(self) -> None:
         async with asyncio.timeout(LIMIT):
             while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
                 self._events.append(await self._socket.receive_json())
+        self._events = deque(
+            (event for event in self._events if event.get("method") != "Page.loadEventFired"), maxlen=_KEPT
+        )
 
     async def value(self, expression: str) -> Any:
         """Return what an expression of JavaScript comes to, as JSON data."""

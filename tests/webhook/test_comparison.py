@@ -88,10 +88,10 @@ def test_where_there_is_one_revision_nothing_is_compared(shadow: dict[str, Any] 
     assert canaries(status({"1-24": 1}, shadow)) == []
 
 
-def test_what_has_no_version_comes_first() -> None:
-    names = ["1-30", "gone", "broken", "1-24", "1-9"]
+def test_what_is_gone_comes_first_and_what_never_was_last() -> None:
+    names = ["1-30", "gone", "unknown", "broken", "1-24", "1-9"]
 
-    assert oldest_first(status({}), None, names) == ["broken", "gone", "1-9", "1-24", "1-30"]
+    assert oldest_first(status({}), None, names) == ["broken", "gone", "1-9", "1-24", "1-30", "unknown"]
 
 
 def test_weights_are_shares_of_their_sum() -> None:

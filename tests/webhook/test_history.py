@@ -127,6 +127,15 @@ def test_a_step_that_has_not_ended_is_shown_as_it_stands(history: History, clock
     assert [step["end"] for step in steps_of(history, "prod", "2h")] == shown["ends"][1:]
 
 
+def test_differences_that_are_found_after_the_last_request_have_a_step_too(
+    history: History, clock: Clock, metrics: Metrics
+) -> None:
+    metrics.shadowed("prod", "1-30", "different", ["image"])
+    samples(history, clock, metrics, 2)
+
+    assert steps_of(history, "prod") == [{"end": START + STEP, "revisions": {}, "shadowDifferences": 1}]
+
+
 def test_requests_without_a_tag_have_a_history_too(history: History, clock: Clock, metrics: Metrics) -> None:
     history.seen("", "1-24", "shop", pod("web"))
     samples(history, clock, metrics)

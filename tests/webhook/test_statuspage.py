@@ -121,13 +121,13 @@ def test_the_picture_of_a_tag_says_in_words_what_it_shows() -> None:
     text = text_of(status_page(STATUS))
 
     for said in (
-        "1-24 90 %, about 9 workloads; weight 90 %",
-        "1-30 10 %, about 1 workload; weight 10 %; tried by the shadow",
+        "1-24 last step 90 %, about 9 workloads; weight 90 %",
+        "1-30 last step 10 %, about 1 workload; weight 10 %; tried by the shadow",
         "prod: share of workloads by revision, failures and shadow differences over time",
         "Last step, 00:00:00 to 00:02:00: 1-24 90 %, 1-30 10 %, in all 6 failures and 3 shadow differences.",
         "Failures: 6 6 0",
         "Shadow differences: 3 3 0",
-        "00:00:00 to 00:02:00 90 % (9) 10 % (1) 6 3",
+        "Until 1-24 1-30 Failures Differences 00:02:00 90 % (9) 10 % (1) 6 3",
         "Workloads are counted to within some 3 %",
     ):
         assert said in text, text
@@ -163,7 +163,10 @@ def test_requests_that_name_a_revision_have_a_picture_too() -> None:
 
     text = text_of(status_page({**STATUS, **NOTHING, "history": history}))
 
-    assert "No tag: revisions by their own name 1-24 90 %, about 9 workloads 1-30 10 %, about 1 workload" in text
+    assert (
+        "No tag: revisions by their own name 1-24 last step 90 %, about 9 workloads 1-30 last step 10 %, about 1 workload"
+        in text
+    )
 
 
 def test_the_window_that_is_shown_is_marked() -> None:
