@@ -86,6 +86,12 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    async def press(self, key: str) -> None:
+        """Press a key that types nothing, such as Tab."""
+        code = {"Tab": 9, "Enter": 13}[key]
+        for event in ("rawKeyDown", "keyUp"):
+            await self.call("Input.dispatchKeyEvent", type=event, key=key, code=key, windowsVirtualKeyCode=code)
+
     async def complaints(self) -> list[str]:
         """Return what the browser logged of the page, as violations of its policy and scripts that failed."""
         await self.value("1")

@@ -109,6 +109,27 @@ async def test_each_fault_would_be_noticed(aiohttp_server: ServerFactory, cluste
     assert unnoticed == []
 
 
+FOCUS = """
+(({activeElement: node}) => [node.tagName, getComputedStyle(node).outlineStyle, node.getBoundingClientRect().height > 0])(document)
+"""
+
+
+async def test_all_of_it_can_be_reached_by_keyboard_and_is_seen_to_be(
+    aiohttp_server: ServerFactory, cluster: Cluster, page: Page
+) -> None:
+    await page.open(await address(aiohttp_server, cluster.operations()))
+
+    reached = []
+    for _ in range(10):
+        await page.press("Tab")
+        reached.append(await page.value(FOCUS))
+
+    # Both spans of time, the tables of both charts, those of tags (with the last differences), revisions and requests,
+    # and the links below.
+    order = ["A", "A", "SUMMARY", "SUMMARY", "DIV", "SUMMARY", "DIV", "DIV", "A", "A"]
+    assert reached == [[tag, "solid", True] for tag in order]
+
+
 COLUMNS = """
 [...document.querySelectorAll("svg.chart")].map((chart) => {
   const plot = chart.querySelector("svg"), box = plot.querySelector(".axis").getBoundingClientRect();
