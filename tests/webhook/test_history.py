@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -195,16 +196,40 @@ def test_no_pod_breaks_it(history: History, clock: Clock, metrics: Metrics, host
     assert steps_of(history, "prod")[0]["revisions"]["1-24"]["workloads"] == 1
 
 
-def test_what_it_holds_does_not_grow_with_the_cluster_or_with_time(
-    history: History, clock: Clock, metrics: Metrics
-) -> None:
-    for number in range(20_000):
+def held(history: History) -> int:
+    """How many bytes a history comes to."""
+    return len(pickle.dumps((history._now, history._windows)))
+
+
+@pytest.mark.parametrize("load", [10, 10_000])
+def test_what_it_holds_does_not_grow_with_the_cluster(metrics: Metrics, load: int) -> None:
+    clock = Clock()
+    history = History(clock=clock)
+    for number in range(load):
         history.seen("prod", "1-24", f"ns-{number % 100}", pod(f"web-{number}"))
-    samples(history, clock, metrics, STEPS * WINDOWS["2h"] + 100)
+        metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
+    seen = held(history)
+    samples(history, clock, metrics)
+
+    (step,) = steps_of(history, "prod")
+    assert step["revisions"]["1-24"]["requests"] == load
+    # The sketches, and the few bytes that a larger number takes.
+    assert 1024 < seen < 1024 + 1000
+    assert held(history) < 1024 + 2000
+
+
+def test_what_it_holds_does_not_grow_with_time(history: History, clock: Clock, metrics: Metrics) -> None:
+    def passes(steps: int) -> int:
+        for _ in range(steps * WINDOWS["2h"]):
+            history.seen("prod", "1-24", "shop", pod("web"))
+            metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
+            samples(history, clock, metrics)
+        return held(history)
+
+    full, later = passes(STEPS), passes(10)
 
     assert [len(history.shown(window)["ends"]) for window in WINDOWS] == [STEPS, STEPS]
-    assert {len(sketch._registers) for sketch in history._windows["2h"]._open.seen.values()} <= {1024}
-    assert history._now.seen == {}
+    assert later < full + 100
 
 
 def test_more_revisions_and_tags_than_it_has_room_for_are_left_out(
