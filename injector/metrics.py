@@ -8,7 +8,7 @@ failures + skips, always: one method counts a request and its outcome together. 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,11 +16,13 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client import CollectorRegistry
 
 UNKNOWN: Final = "unknown"
+TOTAL: Final = "total"
+"""The stage that is all of a request."""
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
 # From half a millisecond, as an injection takes, to the API server's longest timeout of 30 s; Istio's start at 100
@@ -217,28 +219,52 @@ class Metrics:
 
     def requests(self) -> list[RequestRow]:
         """Return what was counted of requests since the start, by revision and tag, each with its outcomes."""
-        requests, (success, failure, skip) = (
-            _counts(self._requests),
-            (_counts(self._outcomes[each]) for each in Outcome),
-        )
+        requests, success = (_by_pair(each) for each in (self._requests, self._outcomes[Outcome.SUCCESS]))
+        failures, skips = (_by_reason(self._outcomes[each]) for each in (Outcome.FAILURE, Outcome.SKIP))
         return [
-            RequestRow(*asked, count, success[asked], failure[asked], skip[asked])
+            RequestRow(*asked, count, success[asked], failures.get(asked, {}), skips.get(asked, {}))
             for asked, count in sorted(requests.items())
         ]
+
+    def shadow_differences(self) -> Tally[str]:
+        """Return by tag how many admissions its shadow's candidate made otherwise, or failed on, since the start."""
+        counts: Tally[str] = Tally()
+        for labels, value in _values(self._shadowed):
+            counts[labels["tag"]] += value if labels["outcome"] != "same" else 0
+        return counts
+
+    def latencies(self) -> dict[tuple[str, str], list[tuple[float, int]]]:
+        """Return by revision and tag how many requests took at most so many seconds in all, bound by bound."""
+        found: dict[tuple[str, str], list[tuple[float, int]]] = {}
+        for metric in self._seconds.collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_bucket") and sample.labels["stage"] == TOTAL:
+                    bounds = found.setdefault((sample.labels["revision"], sample.labels["tag"]), [])
+                    bounds.append((float(sample.labels["le"]), int(sample.value)))
+        return found
 
     def exposition(self) -> bytes:
         """Return every series as Prometheus reads it."""
         return generate_latest(self._registry)
 
 
-def _counts(counter: Counter) -> Tally[tuple[str, str]]:
-    """Return a counter's values by revision and tag, other labels summed."""
-    counts: Tally[tuple[str, str]] = Tally()
+def _values(counter: Counter) -> Iterator[tuple[Mapping[str, str], int]]:
+    """Yield a counter's labels and values."""
     for metric in counter.collect():
         for sample in metric.samples:
             if sample.name.endswith("_total"):
-                counts[sample.labels["revision"], sample.labels["tag"]] += int(sample.value)
-    return counts
+                yield sample.labels, int(sample.value)
+
+
+def _by_pair(counter: Counter) -> Tally[tuple[str, str]]:
+    return Tally({(labels["revision"], labels["tag"]): value for labels, value in _values(counter)})
+
+
+def _by_reason(counter: Counter) -> dict[tuple[str, str], dict[str, int]]:
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for labels, value in sorted(_values(counter), key=lambda pair: pair[0]["reason"]):
+        found.setdefault((labels["revision"], labels["tag"]), {})[labels["reason"]] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +275,18 @@ class RequestRow:
     tag: str
     requests: int = 0
     success: int = 0
-    failure: int = 0
-    skip: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    skips: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def failure(self) -> int:
+        """How many were refused or failed, whatever the reason."""
+        return sum(self.failures.values())
+
+    @property
+    def skip(self) -> int:
+        """How many were allowed without a sidecar, whatever the reason."""
+        return sum(self.skips.values())
 
 
 @dataclass(frozen=True, slots=True)

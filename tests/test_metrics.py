@@ -210,6 +210,25 @@ def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metr
         metrics.answered(Answered(outcome, {}, reason, "1-24", tag))
 
     assert metrics.requests() == [
-        RequestRow("1-24", "", 1, skip=1),
-        RequestRow("1-24", "prod", 3, success=1, failure=2),
+        RequestRow("1-24", "", 1, 0, {}, {"policy": 1}),
+        RequestRow("1-24", "prod", 3, 1, {"annotation": 1, "template": 1}, {}),
     ]
+    assert [(row.success, row.failure, row.skip) for row in metrics.requests()] == [(0, 0, 1), (1, 2, 0)]
+
+
+def test_latencies_are_those_of_whole_requests(metrics: Metrics) -> None:
+    metrics.answered(Answered(Outcome.SUCCESS, {"inject": 20.0, "total": 0.0007}, "", "1-24", "prod"))
+    metrics.answered(Answered(Outcome.SUCCESS, {"inject": 20.0, "total": 0.002}, "", "1-24", "prod"))
+
+    found = metrics.latencies()
+
+    assert list(found) == [("1-24", "prod")]
+    assert found["1-24", "prod"][:3] == [(0.0005, 0), (0.001, 1), (0.0025, 2)]
+    assert found["1-24", "prod"][-1] == (math.inf, 2)
+
+
+def test_shadow_differences_are_admissions_that_came_out_otherwise_or_failed(metrics: Metrics) -> None:
+    for outcome in ("same", "different", "different", "error"):
+        metrics.shadowed("prod", "1-30", outcome, ["image", "env"])
+
+    assert metrics.shadow_differences() == {"prod": 3}

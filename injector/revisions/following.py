@@ -165,7 +165,8 @@ class Follower:
         except Exception as error:  # noqa: BLE001 -- what is served is shown as out of date, whatever it was
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
-            return self._loader.failed(InternalError(f"internal error ({kind}) while reloading", hint="see the log"))
+            failure = InternalError(f"internal error ({kind}) while reloading", hint="see the log")
+            return self._loader.failed(failure, self._tempo.now())
 
     def _built_beside(self, now: float, pods: Pods, *, again: bool) -> Prepared | None:
         """Prepare on a thread, which has a context of its own, without holding up the event loop."""

@@ -65,13 +65,14 @@ class LoadReport:
     """What one load came to.
 
     ``source_error`` is why the source could not be loaded at all; each revision has it as its error then. ``tags`` are
-    those that are served.
+    those that are served; ``at`` is when it was, in seconds since the epoch.
     """
 
     revisions: Mapping[str, RevisionState] = field(default_factory=dict)
     tag_errors: tuple[DataError, ...] = ()
     source_error: InjectorError | None = None
     tags: Mapping[str, Tag] = field(default_factory=dict)
+    at: float = 0.0
 
     @property
     def errors(self) -> tuple[InjectorError, ...]:
@@ -144,14 +145,14 @@ class Loader:
             state = self._read()
         except ConfigError as error:
             same = _fingerprint_of(error) == self._fingerprint
-            return None if same else self.failed(error)
+            return None if same else self.failed(error, now)
         if state.fingerprint == self._fingerprint and not (again and self.report.errors):
             return None
         built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions} | self._kept(state)
         served = [each.state.served for each in built.values() if each.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served})
         states = {name: _noted(each.state, state.notes.get(name, ())) for name, each in sorted(built.items())}
-        report = LoadReport(states, tag_errors, tags=tags)
+        report = LoadReport(states, tag_errors, tags=tags, at=now)
         return Prepared(state.fingerprint, built, snapshot_of(served, tags, default=state.default), report)
 
     def adopt(self, prepared: Prepared) -> LoadReport:
@@ -160,10 +161,10 @@ class Loader:
         self._built, self._fingerprint, self.report = prepared.built, prepared.fingerprint, prepared.report
         return self.report
 
-    def failed(self, error: InjectorError) -> Prepared:
+    def failed(self, error: InjectorError, now: float) -> Prepared:
         """Return what to adopt where a load fails as a whole: what is served stays, and every revision shows why."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
-        report = LoadReport(states, self.report.tag_errors, error, self.report.tags)
+        report = LoadReport(states, self.report.tag_errors, error, self.report.tags, now)
         return Prepared(_fingerprint_of(error), self._built, self._registry.snapshot, report)
 
     def _read(self) -> SourceState:

@@ -6,19 +6,25 @@ sidecar: it serves, a revision at least, with a certificate that API servers tak
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import asyncio
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from injector.metrics import CONTENT_TYPE
+from injector.webhook.comparison import canaries
+from injector.webhook.history import DEFAULT_WINDOW
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Shadows
-from injector.webhook.status import status
+from injector.webhook.status import request_rows, status
 from injector.webhook.statuspage import HEADERS, status_page
 from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
@@ -36,6 +42,7 @@ class Operations:
     version: str
     shadows: Shadows | None = None
     upkeep: Upkeep = field(default_factory=Upkeep)
+    clock: Callable[[], float] = time.time
 
     async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 where the event loop is stuck: admissions wait for it as this does."""
@@ -50,21 +57,29 @@ class Operations:
         return web.Response(body=self.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def page(self, request: web.Request) -> web.Response:
-        """Answer what is served, and what is wrong, as a page; as JSON with ``?format=json``."""
+        """Answer what is served, what is wrong, and how that went, as a page; as JSON with ``?format=json``.
+
+        ``?window=`` says of how long: one of ``history.WINDOWS``.
+        """
         if request.query.get("format") == "json":
             return await self.status(request)
-        return web.Response(text=status_page(self._status()), content_type="text/html", headers=HEADERS)
+        # A fleet's page takes a tenth of a second, in which admissions must not wait.
+        text = await asyncio.to_thread(status_page, self._status(request))
+        return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
-    async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
-        """Answer what is served, and what is wrong."""
-        return web.json_response(self._status(), headers={"Cache-Control": "no-store"})
+    async def status(self, request: web.Request) -> web.Response:
+        """Answer the same as JSON."""
+        return web.json_response(self._status(request), headers={"Cache-Control": "no-store"})
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self, request: web.Request) -> dict[str, Any]:
         shadows = self.shadows or Shadows(self.metrics)
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
         certificates = self.upkeep.certificates
         found["certificate"] = None if certificates is None else certificates.shown()
-        found["requests"] = [asdict(row) for row in self.metrics.requests()]
+        found["time"] = self.clock()
+        found["requests"] = request_rows(self.metrics)
+        found["canaries"] = canaries(found)
+        found["history"] = self.upkeep.history.shown(request.query.get("window", DEFAULT_WINDOW))
         return found
 
     def _unready(self) -> str:

@@ -34,13 +34,14 @@ from injector.injection.result import Planned, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
+from injector.webhook.history import History
 from injector.webhook.path import parse_path
-from injector.webhook.repeats import Repeats, masked
+from injector.webhook.repeats import Made, Repeats, masked
 from injector.webhook.shadow import Admission
 from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from injector.injection.result import Injected
     from injector.metrics import Metrics
@@ -103,20 +104,20 @@ class InjectHandler:
         *,
         shadows: Shadows | None = None,
         recent: RecentPods | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        history: History | None = None,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._shadows = shadows
         self._recent = recent
-        self._clock = clock
+        self._history = history or History()
         self._planner = Planner()
         self._repeats = Repeats()
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
-        watch = Stopwatch(self._clock)
+        watch = Stopwatch(time.perf_counter)
         try:
             body = await self._read(request)
             watch.lap("read")
@@ -144,7 +145,9 @@ class InjectHandler:
         repeated = masked(raw_path, body)
         repeat = None if repeated is None else self._repeats.find(repeated, snapshot)
         if repeated is not None and repeat is not None:
-            return Answer(repeat.body(repeated.uid), Outcome.SUCCESS, resolved=repeat.resolved)
+            by = repeat.resolved
+            self._history.again(by.tag or "", by.revision.name, repeat.workload)
+            return Answer(repeat.body(repeated.uid), Outcome.SUCCESS, resolved=by)
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -159,6 +162,7 @@ class InjectHandler:
             envs = path.envs
             workload = partial(workload_key, review.object, review.namespace)
             resolved = snapshot.resolve(path.name, workload)
+            seen = self._history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
             facts = RequestFacts(review.namespace, envs, resolved.revision.namespaces.get(review.namespace))
             inject = self._planner.inject if resolved.candidate is None else inject_pod
             result = inject(resolved.revision, review.object, facts)
@@ -169,7 +173,7 @@ class InjectHandler:
             failed = _failed(review, error, resolved)
             return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
         if isinstance(result, Planned) and repeated is not None:
-            self._repeats.keep(repeated, review, result.patch, answer.body, resolved)
+            self._repeats.keep(repeated, review, result.patch, Made(answer.body, resolved, seen))
         if self._recent is not None and not isinstance(result, Skipped):
             name = resolved.revision.name
             self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=path.envs)

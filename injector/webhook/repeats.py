@@ -38,13 +38,22 @@ class Masked(NamedTuple):
     name: bytes
 
 
+class Made(NamedTuple):
+    """An answer, who gave it, and the hash of the workload that it was given to."""
+
+    answer: bytes
+    resolved: Resolved
+    workload: int
+
+
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """An answer, in two parts that have the uid between them, and what it was given by."""
+    """An answer, in two parts that have the uid between them, what it was given by, and the hash of the workload (``history``)."""
 
     head: bytes
     tail: bytes
     resolved: Resolved
+    workload: int
 
     def body(self, uid: bytes) -> bytes:
         """Return the answer to the review of a uid."""
@@ -68,15 +77,16 @@ class Repeats:
             self._held.move_to_end(wanted.key)
         return found
 
-    def keep(self, wanted: Masked, review: Request, patch: bytes, answer: bytes, resolved: Resolved) -> None:
+    def keep(self, wanted: Masked, review: Request, patch: bytes, made: Made) -> None:
         """Remember an answer that a plan gave, if all that was masked is what it is taken for; ``find`` came before."""
+        answer, resolved, workload = made
         uid, name, places = wanted.uid, wanted.name, wanted.key[1]
         if review.uid.encode() != uid or answer.count(uid) != 1:
             return
         if name and (name in patch or places != _places(review.object["spec"], name.decode())):
             return
         head, _, tail = answer.partition(uid)
-        self._held[wanted.key] = Repeat(head, tail, resolved)
+        self._held[wanted.key] = Repeat(head, tail, resolved, workload)
         if len(self._held) > ENTRIES:
             self._held.popitem(last=False)
 

@@ -103,8 +103,7 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    handler = InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent)
-    webhook = _runner(webhook_app(handler))
+    webhook = _runner(webhook_app(_handler(services, lifecycle, shadows)))
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
@@ -122,6 +121,17 @@ async def serve(
         lifecycle.enter(Phase.CLOSING)
         await webhook.cleanup()
         await ops.cleanup()
+
+
+def _handler(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> InjectHandler:
+    return InjectHandler(
+        services.registry,
+        services.metrics,
+        lifecycle,
+        shadows=shadows,
+        recent=services.recent,
+        history=services.upkeep.history,
+    )
 
 
 @asynccontextmanager

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from injector.metrics import RevisionRow
+from injector.revisions.following import failure_of
+from injector.webhook.latency import quantile
 
 if TYPE_CHECKING:
+    from injector.metrics import Metrics, RequestRow
     from injector.revisions.registry import Snapshot
     from injector.revisions.reload import LoadReport, RevisionState
     from injector.revisions.tags import Tag
@@ -20,6 +23,7 @@ def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadow
         "version": version,
         "phase": phase.value,
         "default": snapshot.default,
+        "reload": _reload(report),
         "revisions": [_revision(state) for state in report.revisions.values()],
         "tags": [_tag(tag) | {"shadow": _shadow(tag, snapshot, shadows)} for _, tag in sorted(snapshot.tags.items())],
         "shadowDropped": shadows.dropped,
@@ -59,6 +63,36 @@ def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | 
         return None
     tally = shadows.tally(tag.name, snapshot.revisions[tag.shadow.revision])
     return {"revision": tag.shadow.revision, "sample": tag.shadow.sample, **tally.shown()}
+
+
+def _reload(report: LoadReport) -> dict[str, Any]:
+    """Return when the configuration was loaded last, good or not, and what was wrong with it."""
+    errors = [str(error) for error in report.errors]
+    return {"at": report.at, "failure": failure_of(report) or None, "errors": errors}
+
+
+def request_rows(metrics: Metrics) -> list[dict[str, Any]]:
+    """Return what was counted of requests since the start, by revision and tag."""
+    latencies = metrics.latencies()
+    return [_request_row(row, latencies.get((row.revision, row.tag), [])) for row in metrics.requests()]
+
+
+def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[str, Any]:
+    tried = row.success + row.failure
+    return {
+        "revision": row.revision,
+        "tag": row.tag,
+        "requests": row.requests,
+        "success": row.success,
+        "skip": row.skip,
+        "failure": row.failure,
+        # Who is skipped was never to be injected.
+        "successRate": row.success / tried if tried else None,
+        "failures": dict(row.failures),
+        "skips": dict(row.skips),
+        "p50Seconds": quantile(latencies, 0.5),
+        "p99Seconds": quantile(latencies, 0.99),
+    }
 
 
 def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from injector.metrics import TOTAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-TOTAL: Final = "total"
 
 
 class Stopwatch:

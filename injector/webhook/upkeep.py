@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from injector.webhook.history import History
 from injector.webhook.looplag import LoopLag
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, the lag of the event loop, and the file of the old injector's probe."""
+    """The certificate, where TLS is on, the event loop's lag, the old injector's probe file, and what the page draws."""
 
     certificates: CertificateSource | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
+    history: History = field(default_factory=History)
 
     def stuck(self) -> str:
         """Return why the injector should be started anew; nothing where it should not."""
@@ -51,7 +53,7 @@ class Upkeep:
             await asyncio.wait(tasks)
 
     def _work(self, metrics: Metrics) -> list[Coroutine[Any, Any, None]]:
-        work = [self.lag.follow(metrics)]
+        work = [self.lag.follow(metrics), self.history.follow(metrics)]
         if self.certificates is not None:
             work.append(self.certificates.follow(metrics))
         if self.health_file is not None:

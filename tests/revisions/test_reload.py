@@ -269,6 +269,18 @@ def test_what_did_not_change_is_nothing_to_adopt(setup: Setup) -> None:
     assert setup.loader.prepare(2.0) is None
 
 
+def test_a_report_says_when_it_was_loaded_good_or_not(setup: Setup) -> None:
+    ats = [setup.loader.report.at, setup.loader.load(2.0).at]
+    setup.source.state = SourceState((make_raw("c"),))
+    ats.append(setup.loader.load(3.0).at)
+    setup.source.state = ConfigError("gone")
+    prepared = setup.loader.prepare(4.0)
+    assert prepared is not None
+    ats.append(setup.loader.adopt(prepared).at)
+
+    assert ats == [1.0, 1.0, 3.0, 4.0], "a load that found nothing new is none"
+
+
 def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
     before = setup.registry.snapshot
     setup.source.state = SourceState((make_raw("c"),))

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from injector.webhook.tls import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
 
+NOW = 1_700_000_000.0
 PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/status", "/")
 
 
@@ -57,6 +61,7 @@ async def operations(
         lifecycle=lifecycle,
         version="1.2.3",
         upkeep=parts.upkeep(),
+        clock=lambda: NOW,
     )
     return await aiohttp_client(operations_app(handlers))
 
@@ -143,6 +148,28 @@ async def test_the_status_is_json_that_nobody_keeps(operations: Client, path: st
     found = await response.json()
     assert (found["version"], [each["name"] for each in found["revisions"]]) == ("1.2.3", ["default"])
     assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(("query", "window"), [("", "2h"), ("window=10m", "10m"), ("window=a%22b", "2h")])
+async def test_every_view_has_the_same_as_json(operations: Client, query: str, window: str) -> None:
+    twins = [
+        await (await operations.get(f"{path}{query}")).json() for path in ("/status?format=json&", "/status.json?")
+    ]
+
+    assert twins[0] == twins[1]
+    assert (twins[0]["history"]["window"], twins[0]["time"], twins[0]["canaries"]) == (window, NOW, [])
+    assert (await operations.get(f"/status?{query}")).status == 200
+
+
+async def test_the_page_allows_its_own_style_sheet_and_nothing_else(operations: Client) -> None:
+    response = await operations.get("/status")
+    text = await response.text()
+
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = dict(each.split(" ", 1) for each in response.headers["Content-Security-Policy"].split("; "))
+    assert (policy["default-src"], policy["style-src"]) == ("'none'", f"'sha256-{digest}'")
+    assert re.findall(r"<script|\sstyle=|\son\w+=|javascript:|http://|https://", text) == []
 
 
 async def test_the_webhook_is_not_on_this_port(operations: Client) -> None:

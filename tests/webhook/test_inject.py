@@ -26,6 +26,7 @@ from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
 from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.history import History
 from injector.webhook.inject import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission
@@ -440,6 +441,30 @@ POD = {"metadata": {"generateName": "db-", "ownerReferences": OWNER}}
 def recent() -> RecentPods:
     """Where the last pods are kept."""
     return RecentPods()
+
+
+@pytest.mark.parametrize("answer", [None, Skipped("label", "the label says so"), ConfigError("broken")])
+async def test_the_workload_of_a_pod_is_counted_for_the_revision_that_it_was_sent_to(
+    aiohttp_client: ClientFactory,
+    core: Core,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    answer: Skipped | Exception | None,
+) -> None:
+    core.answer = answer or core.answer
+    history = History(clock=lambda: 10.0)
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, history=history)))
+
+    for path in ("/inject/prod", "/inject/prod", "/inject/1-24", "/inject/nobody"):
+        await answer_of(client, path)
+    history.sample(metrics)
+
+    found = {each["name"]: each["steps"][0]["revisions"] for each in history.shown("10m")["tags"]}
+    assert {tag: {name: counts["workloads"] for name, counts in by.items()} for tag, by in found.items()} == {
+        "prod": {"1-24": 1},
+        "": {"1-24": 1, "unknown": 0},
+    }
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from injector.kube.admission import decode
 from injector.revisions.registry import Resolved, Snapshot
-from injector.webhook.repeats import ENTRIES, MAX_BODY, Repeats, masked
+from injector.webhook.repeats import ENTRIES, MAX_BODY, Made, Repeats, masked
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 
@@ -45,7 +45,7 @@ def after(
     known = masked("/inject", body)
     assert known is not None
     assert repeats.find(known, SNAPSHOT) is None
-    repeats.keep(known, decode(body), PATCH, answer(UID), RESOLVED)
+    repeats.keep(known, decode(body), PATCH, Made(answer(UID), RESOLVED, 7))
     asked = masked(path, body_of(second, OTHER_UID))
     found = None if asked is None else repeats.find(asked, snapshot)
     return None if found is None or asked is None else found.body(asked.uid)
@@ -90,7 +90,7 @@ def test_an_answer_that_holds_the_name_of_the_token_is_not_kept() -> None:
     repeats, body = Repeats(), body_of(pod_with(f"{TOKEN}bcdfg"))
     known = masked("/inject", body)
     assert known is not None
-    repeats.keep(known, decode(body), f'["{TOKEN}bcdfg"]'.encode(), answer(UID), RESOLVED)
+    repeats.keep(known, decode(body), f'["{TOKEN}bcdfg"]'.encode(), Made(answer(UID), RESOLVED, 7))
 
     assert len(repeats) == 0
 
@@ -100,7 +100,7 @@ def test_a_body_that_says_its_uid_twice_is_not_taken_for_another() -> None:
     twice = body.replace(b'"namespace"', f'"uid":"{OTHER_UID}","namespace"'.encode(), 1)
     repeats, known = Repeats(), masked("/inject", twice)
     assert known is not None
-    repeats.keep(known, decode(twice), PATCH, answer(OTHER_UID), RESOLVED)
+    repeats.keep(known, decode(twice), PATCH, Made(answer(OTHER_UID), RESOLVED, 7))
 
     assert len(repeats) == 0
 
@@ -126,6 +126,6 @@ def test_only_so_many_answers_are_kept() -> None:
         known = masked("/inject", body)
         assert known is not None
         repeats.find(known, SNAPSHOT)
-        repeats.keep(known, decode(body), PATCH, answer(UID), RESOLVED)
+        repeats.keep(known, decode(body), PATCH, Made(answer(UID), RESOLVED, 7))
 
     assert len(repeats) == ENTRIES

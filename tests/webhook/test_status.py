@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
 from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
-from injector.metrics import RevisionRow
+from injector.metrics import Answered, Outcome, RevisionRow
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status import revision_rows, status
+from injector.webhook.status import request_rows, revision_rows, status
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -93,6 +94,38 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
     ]
     assert found["shadowDropped"] == 0
     assert "s3cr3t" not in json.dumps(found)
+
+
+def test_the_last_reload_is_shown_with_what_was_wrong(metrics: Metrics) -> None:
+    def reload(report: LoadReport) -> Any:
+        return status(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")["reload"]
+
+    assert reload(replace(REPORT, at=7.5)) == {
+        "at": 7.5,
+        "failure": "revision",
+        "errors": ["b/config: is empty", "is missing", "tag `x`: leads nowhere"],
+    }
+    assert reload(LoadReport({"a": GOOD}, at=8.0)) == {"at": 8.0, "failure": None, "errors": []}
+
+
+def test_requests_have_their_reasons_their_rate_and_their_times(metrics: Metrics) -> None:
+    for outcome, reason, seconds in (
+        (Outcome.SUCCESS, "", 0.0008),
+        (Outcome.SUCCESS, "", 0.0009),
+        (Outcome.SUCCESS, "", 0.02),
+        (Outcome.FAILURE, "template", 0.0008),
+        (Outcome.SKIP, "label", 0.0008),
+    ):
+        metrics.answered(Answered(outcome, {"total": seconds}, reason, "1-24", "prod"))
+    metrics.answered(Answered(Outcome.SKIP, {}, "policy", "1-30"))
+
+    skipped, tried = sorted(request_rows(metrics), key=lambda row: row["requests"])
+
+    assert (skipped["successRate"], skipped["p50Seconds"]) == (None, None)
+    assert (tried["successRate"], tried["failures"], tried["skips"]) == (0.75, {"template": 1}, {"label": 1})
+    assert 0.0005 < tried["p50Seconds"] < 0.001
+    assert 0.01 < tried["p99Seconds"] < 0.025
+    assert json.loads(json.dumps(tried)) == tried
 
 
 def test_the_metrics_get_the_same_revisions() -> None:

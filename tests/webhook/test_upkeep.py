@@ -39,27 +39,27 @@ def upkeep_of(**parts: Any) -> Upkeep:
 
 
 async def test_every_part_runs_until_the_block_ends(metrics: Metrics) -> None:
-    lag, certificates, health_file = parts = Work(), Work(), Work()
-    upkeep = upkeep_of(lag=lag, certificates=certificates, health_file=health_file)
+    lag, history, certificates, health_file = parts = Work(), Work(), Work(), Work()
+    upkeep = upkeep_of(lag=lag, history=history, certificates=certificates, health_file=health_file)
 
     async with upkeep.running(metrics):
         for part in parts:
             await part.begun.wait()
         during = [part.runs for part in parts]
 
-    assert (during, [part.runs for part in parts]) == ([True] * 3, [False] * 3)
-    assert (lag.started, certificates.started, health_file.started) == ([metrics], [metrics], [upkeep.stuck])
+    assert (during, [part.runs for part in parts]) == ([True] * 4, [False] * 4)
+    assert [part.started for part in parts] == [[metrics], [metrics], [metrics], [upkeep.stuck]]
     assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
 
 
-async def test_without_tls_and_file_only_the_lag_is_measured(metrics: Metrics) -> None:
+async def test_without_tls_and_file_only_the_lag_is_measured_and_the_history_kept(metrics: Metrics) -> None:
     lag = Work()
 
     async with upkeep_of(lag=lag).running(metrics):
         await lag.begun.wait()
         running = [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"]
 
-    assert len(running) == 1
+    assert len(running) == 2
 
 
 async def test_a_part_that_ends_by_itself_is_told_and_the_others_go_on(

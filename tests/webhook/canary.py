@@ -1,0 +1,112 @@
+"""A canary upgrade as the page shows it: two hours of a cluster's admissions, on a clock that a test winds."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from prometheus_client import CollectorRegistry
+
+from injector.errors import ConfigError
+from injector.injection.podchanges import Change
+from injector.injection.result import RequestFacts, Skipped
+from injector.metrics import Answered, Metrics, Outcome
+from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.reload import LoadReport, RevisionState
+from injector.revisions.tags import parse_tags
+from injector.revisions.weights import chosen
+from injector.webhook.health import Operations
+from injector.webhook.history import STEP, History
+from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.shadow import Admission, Shadows
+from injector.webhook.upkeep import Upkeep
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from injector.revisions.reload import Loader
+
+START: Final = 1_767_225_600.0
+"""2026-01-01 00:00:00Z."""
+WEIGHTS: Final = ((0, 0), (1200, 5), (2800, 10), (4600, 25), (6000, 50))
+"""From which second on the new revision has which weight, in percent."""
+TAGS: Final = """\
+canary: {1-24: 50, 1-30: 50}
+next: {revision: 1-24, shadow: {revision: 1-30, sample: 25}}
+prod: 1-24
+"""
+OLD, NEW = fake_revision("1-24", version="1.24"), fake_revision("1-30", version="1.30", fingerprint="beefcafe")
+
+
+@dataclass
+class Cluster:
+    """What is served, and its history so far."""
+
+    metrics: Metrics = field(default_factory=lambda: Metrics(CollectorRegistry(), version="1.2.3"))
+    now: float = START
+    tags: str = TAGS
+    random: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 -- traffic, no secret
+
+    def __post_init__(self) -> None:
+        self.history = History(clock=lambda: self.now)
+        self.shadows = Shadows(self.metrics)
+
+    def operations(self) -> Operations:
+        """The handlers of the operations port that tell of it."""
+        tags, lifecycle = parse_tags(self.tags), Lifecycle()
+        lifecycle.enter(Phase.SERVING)
+        broken = RevisionState(
+            "1-27", None, ConfigError("is no YAML", where="revisions/1-27/config:12", hint="close the bracket")
+        )
+        states = {"1-24": RevisionState("1-24", OLD, None, START - 9000), "1-27": broken}
+        states["1-30"] = RevisionState("1-30", NEW, None, START + 900, ("no policy: `enabled` is taken",))
+        report = LoadReport(states, (ConfigError("leads nowhere", where="tag `old`"),), tags=tags, at=START + 5400)
+        return Operations(
+            registry=Registry(snapshot_of([OLD, NEW], tags)),
+            loader=cast("Loader", SimpleNamespace(report=report)),
+            metrics=self.metrics,
+            lifecycle=lifecycle,
+            version="1.2.3",
+            shadows=self.shadows,
+            upkeep=Upkeep(history=self.history),
+            clock=lambda: self.now,
+        )
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass, with its admissions, sample by sample."""
+        for _ in range(round(seconds / STEP)):
+            self.now += STEP
+            for _ in range(self.random.randrange(9)):
+                self._admits(self.now - START)
+            self.history.sample(self.metrics)
+
+    def _admits(self, elapsed: float) -> None:
+        weight = next(each for since, each in reversed(WEIGHTS) if elapsed >= since)
+        workload = f"web-{self.random.randrange(400)}"
+        weights = [("1-24", 100 - weight), ("1-30", weight)]
+        name = chosen(weights, "canary", ("shop", "Deployment", workload))
+        self.answer("canary", name, workload)
+        if elapsed % 3 == 0:
+            self.answer("next", "1-24", workload)
+            self.shadow("next")
+
+    def answer(self, tag: str, revision: str, workload: str) -> None:
+        """Count one admission as the webhook does."""
+        self.history.seen(tag, revision, "shop", {"metadata": {"generateName": f"{workload}-"}})
+        slow = 1.7 if revision == "1-30" else 1.0
+        seconds = {"total": slow * self.random.lognormvariate(-6.5, 0.6)}
+        outcome, reason = Outcome.SUCCESS, ""
+        if self.random.random() < 0.05:
+            outcome, reason = Outcome.SKIP, self.random.choice(("label", "policy"))
+        elif self.random.random() < (0.02 if revision == "1-30" else 0.002):
+            outcome, reason = Outcome.FAILURE, self.random.choice(("template", "annotation"))
+        self.metrics.answered(Answered(outcome, seconds, reason, revision, tag))
+
+    def shadow(self, tag: str) -> None:
+        """Let the shadow try one admission."""
+        found = [Change("image", "spec.containers[istio-proxy].image", "a", "b")] if self.random.random() < 0.3 else []
+        if found and self.random.random() < 0.4:
+            found.append(Change("env", "spec.containers[istio-proxy].env[ISTIO_META_X].value", "a", "b"))
+        facts: Any = RequestFacts("shop")
+        self.shadows._count(Admission(tag, OLD, NEW, {}, facts, Skipped("label", "no"), 1), found)

@@ -1,0 +1,134 @@
+"""A headless Chromium, told what to do by its DevTools protocol over a websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import re
+import shutil
+import tempfile
+from collections import deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+EXECUTABLE: Final = shutil.which("chromium")
+LIMIT: Final = 60.0
+"""Seconds for the browser to start, and for each answer: a small machine that does much else takes some."""
+_FLAGS: Final = ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run")
+# The page is the project's own, and a container's root may not start the sandbox.
+_NO_SANDBOX: Final = "--no-sandbox"
+_KEPT: Final = 1000
+"""Events that are kept until the next page is opened."""
+_LISTENS: Final = re.compile(rb"DevTools listening on (ws://\S+)")
+
+
+class Page:
+    """One tab."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._session: str | None = None
+        self._events: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method of the protocol, and return its result."""
+        number = next(self._numbers)
+        session = {"sessionId": self._session} if self._session else {}
+        await self._socket.send_json({"id": number, "method": method, "params": params, **session})
+        async with asyncio.timeout(LIMIT):
+            while (answer := await self._socket.receive_json()).get("id") != number:
+                self._events.append(answer)
+        assert "error" not in answer, (method, answer["error"])
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    async def attach(self) -> None:
+        """Open the tab."""
+        target = await self.call("Target.createTarget", url="about:blank")
+        attached = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Log", "Runtime"):
+            await self.call(f"{domain}.enable")
+
+    async def open(self, url: str, *, width: int = 1280, scheme: str = "light") -> None:
+        """Open an address in a window so wide, in a light or a dark scheme, and wait until it is loaded."""
+        await self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+        )
+        await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        await self.value("window.isBefore = true")
+        self._events.clear()
+        await self.call("Page.navigate", url=url)
+        # An event may still be the empty page's.
+        await self._loaded()
+        while await self.value("window.isBefore ?? false"):
+            await self._loaded()
+
+    async def _loaded(self) -> None:
+        async with asyncio.timeout(LIMIT):
+            while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
+                self._events.append(await self._socket.receive_json())
+        self._events = deque(
+            (event for event in self._events if event.get("method") != "Page.loadEventFired"), maxlen=_KEPT
+        )
+
+    async def value(self, expression: str) -> Any:
+        """Return what an expression of JavaScript comes to, as JSON data."""
+        found = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    async def press(self, key: str) -> None:
+        """Press a key that types nothing, such as Tab."""
+        code = {"Tab": 9, "Enter": 13}[key]
+        for event in ("rawKeyDown", "keyUp"):
+            await self.call("Input.dispatchKeyEvent", type=event, key=key, code=key, windowsVirtualKeyCode=code)
+
+    async def complaints(self) -> list[str]:
+        """Return what the browser logged of the page, as violations of its policy and scripts that failed."""
+        await self.value("1")
+        return [event["params"]["entry"]["text"] for event in self._events if event.get("method") == "Log.entryAdded"]
+
+    async def screenshot(self) -> bytes:
+        """Return the whole page as PNG."""
+        return base64.b64decode((await self.call("Page.captureScreenshot", captureBeyondViewport=True))["data"])
+
+
+@asynccontextmanager
+async def browsing() -> AsyncIterator[Page]:
+    """A tab of a browser of its own, whose profile is gone afterwards."""
+    assert EXECUTABLE is not None
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        flags = (*_FLAGS, _NO_SANDBOX, f"--user-data-dir={profile}", "--remote-debugging-port=0")
+        process = await asyncio.create_subprocess_exec(EXECUTABLE, *flags, stderr=asyncio.subprocess.PIPE)
+        try:
+            address = await _address(process)
+            async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as socket:
+                page = Page(socket)
+                await page.attach()
+                yield page
+                await page.call("Browser.close")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+
+
+async def _address(process: asyncio.subprocess.Process) -> str:
+    """Return where the browser listens, once it does."""
+    assert process.stderr is not None
+    async with asyncio.timeout(LIMIT):
+        said = b""
+        while line := await process.stderr.readline():
+            said += line
+            if found := _LISTENS.search(line):
+                return found[1].decode()
+    raise AssertionError(said.decode(errors="replace"))
