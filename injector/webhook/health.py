@@ -64,6 +64,7 @@ class Operations:
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
         certificates = self.upkeep.certificates
         found["certificate"] = None if certificates is None else certificates.shown()
+        found["unserved"] = None if self.upkeep.unserved is None else self.upkeep.unserved.shown()
         found["requests"] = [asdict(row) for row in self.metrics.requests()]
         return found
 

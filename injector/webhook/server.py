@@ -22,6 +22,7 @@ from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Shadows
+from injector.webhook.unserved import UnservedHandler
 from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
+    from injector.webhook.explained import Explained
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ class Listeners:
 class Services:
     """What requests are answered with, and what else is done meanwhile.
 
-    ``follower`` keeps it up to date and tries new builds on the pods of ``recent``.
+    ``follower`` keeps it up to date and tries new builds on the pods of ``recent``; ``elsewhere`` are the names that
+    another injector serves, and ``explained`` puts the decision into answers.
     """
 
     registry: Registry
@@ -75,6 +78,8 @@ class Services:
     recent: RecentPods | None = None
     follower: Follower | None = None
     upkeep: Upkeep = field(default_factory=Upkeep)
+    elsewhere: frozenset[str] = frozenset()
+    explained: Explained | None = None
 
 
 async def serve(
@@ -103,8 +108,7 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    handler = InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent)
-    webhook = _runner(webhook_app(handler))
+    webhook = _runner(_webhook(services, lifecycle, shadows))
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
@@ -122,6 +126,13 @@ async def serve(
         lifecycle.enter(Phase.CLOSING)
         await webhook.cleanup()
         await ops.cleanup()
+
+
+def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
+    registry, metrics = services.registry, services.metrics
+    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent)
+    inject.explained = services.explained
+    return webhook_app(inject, UnservedHandler(inject, registry, metrics, services.upkeep.unserved, services.elsewhere))
 
 
 @asynccontextmanager

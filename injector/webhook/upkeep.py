@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.metrics import Metrics
+    from injector.revisions.unserved import UnservedNames
     from injector.webhook.healthfile import HealthFile
     from injector.webhook.tls import CertificateSource
 
@@ -23,11 +24,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, the lag of the event loop, and the file of the old injector's probe."""
+    """The certificate, where TLS is on, the file of the old injector's probe, the lag of the event loop, and the watch."""
 
     certificates: CertificateSource | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
+    unserved: UnservedNames | None = None
 
     def stuck(self) -> str:
         """Return why the injector should be started anew; nothing where it should not."""
@@ -56,6 +58,8 @@ class Upkeep:
             work.append(self.certificates.follow(metrics))
         if self.health_file is not None:
             work.append(self.health_file.follow(self.stuck))
+        if self.unserved is not None:
+            work.append(self.unserved.follow(metrics))
         return work
 
 

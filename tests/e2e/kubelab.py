@@ -65,6 +65,19 @@ class Lab:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
         self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=text)
 
+    def create(self, manifest: dict[str, Any]) -> tuple[bool, str]:
+        """Create one object as a user does; whether that was allowed, and all that kubectl said."""
+        command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", "create", "-f", "-"]
+        done = subprocess.run(
+            command,
+            input=json.dumps(manifest),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode == 0, done.stdout
+
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")
