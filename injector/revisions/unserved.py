@@ -7,7 +7,8 @@ namespace has neither, as in the selectors of Istio's webhooks (``istio.webhooks
 What is remembered does not grow with the cluster: of namespaces those that carry one of the two labels, by name; of pods
 only those whose name is not served, at most ``MAX_PODS``. It is the API server that picks them, by a selector that leaves
 out what is served, and it sends their metadata alone: where every name is served the watch of pods is silent. To list the
-pods every so often instead would have it read all of them from etcd each time, and tell later.
+pods every so often instead would have it read all of them from etcd each time, and tell later. Metadata does not say which
+pods use the host's network and would get no sidecar anyway: these are counted too.
 """
 
 from __future__ import annotations

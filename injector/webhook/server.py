@@ -132,7 +132,8 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     registry, metrics = services.registry, services.metrics
     inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent)
     inject.explained = services.explained
-    return webhook_app(inject, UnservedHandler(inject, registry, metrics, services.upkeep.unserved, services.elsewhere))
+    names, elsewhere = services.upkeep.unserved, services.elsewhere
+    return webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle, names, elsewhere))
 
 
 @asynccontextmanager

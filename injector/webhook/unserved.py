@@ -3,7 +3,8 @@
 A pod whose name is served is none of its business: that name's own webhook injects it. Of the others it says so, or
 refuses them. Which name counts is in the path, as the selectors of the configuration have it (``istio.webhooks``): the
 pod's, which the review has, or the namespace's, which it has not and which is known where namespaces are watched
-(``revisions.unserved``). Whatever cannot be judged is let through, and counted.
+(``revisions.unserved``). Whatever cannot be judged is let through, and counted: above all everything before revisions
+and tags are read, when nothing is served yet.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
+from injector.injection.status import STATUS
 from injector.istio.servednames import MAX_VALUE, listed, meant
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
 from injector.webhook.inject import JSON, Refusal, refused
+from injector.webhook.lifecycle import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Registry
     from injector.revisions.unserved import UnservedNames
     from injector.webhook.inject import InjectHandler
+    from injector.webhook.lifecycle import Lifecycle
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +40,13 @@ DENY: Final = "deny"
 SERVED: Final = "served"
 WARNED: Final = "warned"
 DENIED: Final = "denied"
+EXEMPT: Final = "exempt"
+UNWATCHED: Final = "unwatched"
 UNKNOWN: Final = "unknown"
 FAILED: Final = "failed"
-"""How a review ends: the name is served; it is not, and that is said, or the pod is refused; which name it is about is not
-known; or the request is no review."""
+"""How a review ends: the name is served; it is not, and that is said, or the pod is refused; no name brings the pod a
+sidecar, or it has one; the name is the namespace's, and no namespaces are watched; the name is not known, or not yet whether
+it is served; or the request is no review."""
 
 # A refusal may list more of the names that are served than a warning, which Kubernetes cuts.
 _LONGEST: Final = 1024
@@ -55,6 +62,7 @@ class UnservedHandler:
         inject: what reads requests, under the limits of all that this port is sent.
         registry: what is served here.
         metrics: where reviews are counted; as requests of the injection they do not count.
+        lifecycle: how far the server is.
         names: the watch of namespaces, where there is one.
         elsewhere: names that another injector serves.
     """
@@ -62,6 +70,7 @@ class UnservedHandler:
     inject: InjectHandler
     registry: Registry
     metrics: Metrics
+    lifecycle: Lifecycle
     names: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
 
@@ -79,16 +88,25 @@ class UnservedHandler:
 
     def _answer(self, review: admission.Request, action: str, kind: str) -> tuple[admission.Response, str]:
         name, served = self._name(review, kind), self.registry.snapshot.names | self.elsewhere
-        if name is None:
-            return admission.allowed(review), UNKNOWN
-        if name in served:
-            return admission.allowed(review), SERVED
+        passed = self._passed(review, kind, name, served)
+        if name is None or passed:
+            return admission.allowed(review), passed
         whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_VALUE]}"
         if action == DENY:
             _log.warning("denied: uid=%.64r nobody serves %.63r, the name of %s", review.uid, name, whose)
             return admission.errored(review, message(name, whose, served, longest=_LONGEST), code=_FORBIDDEN), DENIED
         warning = message(name, whose, served, longest=admission.MAX_WARNING)
         return admission.allowed(review, warnings=(warning,)), WARNED
+
+    def _passed(self, review: admission.Request, kind: str, name: str | None, served: frozenset[str]) -> str:
+        """Return the outcome of a pod that is let through; nothing where its name is served by nobody."""
+        if kind != POD and self.names is None:
+            return UNWATCHED
+        if name is None or self.lifecycle.phase is Phase.STARTING or not self.registry.snapshot.revisions:
+            return UNKNOWN
+        if name in served:
+            return SERVED
+        return EXEMPT if _needs_none(review.object) else ""
 
     def _name(self, review: admission.Request, kind: str) -> str | None:
         if kind == POD:
@@ -119,8 +137,16 @@ def _review(body: bytes) -> admission.Request:
 
 
 def _label(pod: Mapping[str, Any]) -> str | None:
-    """Return the pod's label; what is sent here may be anything."""
-    metadata = pod.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    name = labels.get(REVISION_LABEL) if isinstance(labels, dict) else None
+    name = _mapping(_mapping(pod.get("metadata")).get("labels")).get(REVISION_LABEL)
     return name if isinstance(name, str) else None
+
+
+def _needs_none(pod: Mapping[str, Any]) -> bool:
+    """Tell whether a pod would get no sidecar from anyone, since it uses the host's network, or has one already."""
+    has_one = STATUS in _mapping(_mapping(pod.get("metadata")).get("annotations"))
+    return has_one or _mapping(pod.get("spec")).get("hostNetwork") is True
+
+
+def _mapping(found: Any) -> Mapping[str, Any]:
+    """Return what should be a mapping; what is sent here may be anything."""
+    return found if isinstance(found, dict) else {}

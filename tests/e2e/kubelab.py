@@ -35,14 +35,14 @@ def missing() -> str:
 
 
 class Lab:
-    """One API server; what it holds is kept while it is down."""
+    """One API server, with further flags of its own; what it holds is kept while it is down."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, flags: str = "") -> None:
         self.home = home
         self.kubeconfig = home / "admin.kubeconfig"
         names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT")
         ports = dict(zip(names, map(str, free_ports(4)), strict=True))
-        self._env = {**os.environ, "KUBELAB": str(home), "NO_KCM": "1", "KEEP": "1", **ports}
+        self._env = {**os.environ, "KUBELAB": str(home), "NO_KCM": "1", "KEEP": "1", **ports, "APISERVER_ARGS": flags}
         (home / "bin").mkdir(parents=True)
         for name in BINARIES:
             _same_file(BUILT / name, home / "bin" / name)

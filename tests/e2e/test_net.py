@@ -19,6 +19,7 @@ from tests.architecture.serving import free_ports, wait_until_ready
 from tests.e2e.kubelab import Lab, missing
 from tests.e2e.test_cluster_source import Injector, control_plane, injector, namespace_of, tag_of
 from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = {"istio.io/rev": "prdo"}
 """The label of whoever meant `prod`."""
+AUDIT_LOG = "audit.log"
 
 REASON = missing()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -35,7 +37,12 @@ pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server whose namespaces `shop`, which names `prdo`, and `plain`, which names nothing, can hold pods."""
-    made = Lab(tmp_path_factory.mktemp("kubelab"))
+    home = tmp_path_factory.mktemp("kubelab")
+    policy = home / "audit.json"
+    rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}]}
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
+    log = home / AUDIT_LOG
+    made = Lab(home, flags=f"--audit-policy-file={policy} --audit-log-path={log} --audit-log-mode=blocking-strict")
     try:
         made.start()
         made.apply(namespace_of("istio-system"), namespace_of("injector-system"))
@@ -76,7 +83,7 @@ def over_tls(lab: Lab, folder: Path, *flags: str) -> Iterator[tuple[Injector, tu
     command = [sys.executable, "-m", "injector", "serve", "--bind", "127.0.0.1"]
     command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
     command += ["--tlsCertFile", str(certificate), "--tlsKeyFile", str(key)]
-    command += ["--from-cluster", "--kubeconfig", str(lab.kubeconfig), *flags]
+    command += ["--kubeconfig", str(lab.kubeconfig), *flags]
     log = folder / "log"
     with log.open("w") as written:
         process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
@@ -130,7 +137,7 @@ def test_what_names_nothing_is_counted_until_a_tag_of_that_name_appears_and_agai
 
 
 def test_kubectl_shows_the_warning_or_the_refusal_and_neither_once_the_name_is_served(net: Lab, tmp_path: Path) -> None:
-    with over_tls(net, tmp_path, "--watch-unserved") as (served, url):
+    with over_tls(net, tmp_path, "--from-cluster", "--watch-unserved") as (served, url):
         served.until(lambda: "shop" not in str(shown(served)) and shown(served)["namespaces"] == 1)
 
         net.apply(configuration("--unserved", "warn", *url))
@@ -168,8 +175,30 @@ def attempted(lab: Lab, served: Injector, namespace: str) -> str:
     return served.metrics()
 
 
-def test_kubectl_shows_which_revision_injected_a_pod(net: Lab, tmp_path: Path) -> None:
-    with over_tls(net, tmp_path, "--explain", "both") as (served, url):
+def audited(lab: Lab, webhook: str) -> dict[str, str]:
+    """What the audit log has last of what a webhook said."""
+    events = [json.loads(line) for line in (lab.home / AUDIT_LOG).read_text().splitlines()]
+    noted = [
+        {key: value for key, value in event.get("annotations", {}).items() if key.startswith(f"{webhook}/")}
+        for event in events
+    ]
+    return [each for each in noted if each][-1]
+
+
+def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "revisions"
+    (folder / "1-28").mkdir(parents=True)
+    (folder / "1-28" / "config").write_text(CONFIG)
+
+    with over_tls(net, tmp_path, "--revisions-dir", str(folder), "--watch-unserved") as (served, _):
+        served.until(lambda: shown(served)["counted"] and "prdo" in shown(served)["names"])
+
+        (folder / "tags.yaml").write_text("prdo: 1-28\n")
+        served.until(lambda: "prdo" not in shown(served)["names"])
+
+
+def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(net: Lab, tmp_path: Path) -> None:
+    with over_tls(net, tmp_path, "--from-cluster", "--explain", "both") as (served, url):
         net.apply(configuration("--revision", "default", *url))
         labels = {"sidecar.istio.io/inject": "true"}
         said: list[str] = []
@@ -182,6 +211,12 @@ def test_kubectl_shows_which_revision_injected_a_pod(net: Lab, tmp_path: Path) -
 
         served.until(injected)
         assert "Warning: injected by revision default" in said[-1]
+        webhook = "object.sidecar-injector.istio.io"
+        assert audited(net, webhook) == {
+            f"{webhook}/decision": "injected",
+            f"{webhook}/revision": "default",
+            f"{webhook}/templates": "sidecar",
+        }
         host = {**pod_of("host", "plain", labels)}
         host["spec"]["hostNetwork"] = True
         assert "Warning: not injected by revision default: it uses the host's network" in net.create(host)[1]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.webhook.inject import InjectHandler
+    from injector.webhook.lifecycle import Lifecycle
 
 
 def test_the_webhooks_port_has_one_route(handler: InjectHandler) -> None:
@@ -20,9 +21,9 @@ def test_the_webhooks_port_has_one_route(handler: InjectHandler) -> None:
 
 
 def test_beside_it_is_that_for_names_that_nobody_serves(
-    handler: InjectHandler, registry: Registry, metrics: Metrics
+    handler: InjectHandler, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
 ) -> None:
-    app = webhook_app(handler, UnservedHandler(handler, registry, metrics))
+    app = webhook_app(handler, UnservedHandler(handler, registry, metrics, lifecycle))
 
     assert [str(route.resource and route.resource.canonical) for route in app.router.routes()] == [
         "/inject{rest}", "/unserved/{action}/{kind}",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from injector.kube.admission import MAX_WARNING
+from injector.revisions.registry import Snapshot
 from injector.webhook.app import webhook_app
 from injector.webhook.lifecycle import Phase
 from injector.webhook.unserved import UnservedHandler, message
@@ -30,18 +31,25 @@ SAID = (
 )
 
 
-def handler_of(
-    inject: InjectHandler, registry: Registry, metrics: Metrics, named: dict[str, str] | None
-) -> UnservedHandler:
-    """The handler, with the namespaces that are watched, or None."""
-    names = None if named is None else cast("UnservedNames", SimpleNamespace(named_by=named.get))
-    return UnservedHandler(inject, registry, metrics, names, frozenset({"1-18"}))
+@pytest.fixture
+def named() -> dict[str, str] | None:
+    """What the namespaces that are watched name."""
+    return NAMESPACES
 
 
 @pytest.fixture
-async def net(aiohttp_client: ClientFactory, handler: InjectHandler, registry: Registry, metrics: Metrics) -> Client:
-    """A client of the webhook's port, where namespaces are watched."""
-    return await aiohttp_client(webhook_app(handler, handler_of(handler, registry, metrics, NAMESPACES)))
+async def net(
+    aiohttp_client: ClientFactory,
+    handler: InjectHandler,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    named: dict[str, str] | None,
+) -> Client:
+    """A client of the webhook's port."""
+    names = None if named is None else cast("UnservedNames", SimpleNamespace(named_by=named.get))
+    unserved = UnservedHandler(handler, registry, metrics, lifecycle, names, frozenset({"1-18"}))
+    return await aiohttp_client(webhook_app(handler, unserved))
 
 
 async def answer_of(client: Client, path: str, review: dict[str, Any]) -> dict[str, Any]:
@@ -121,6 +129,7 @@ async def test_a_name_that_is_served_here_or_elsewhere_is_let_through_in_silence
         ("pod", make_review({"metadata": "x"})),
         ("pod", make_review({"metadata": {"labels": {REV: 7}}})),
         ("pod", make_review({})),
+        ("namespace", make_review({"metadata": {"annotations": 7}, "spec": []}, namespace="made-a-moment-ago")),
     ],
 )
 async def test_where_no_name_is_known_the_pod_is_let_through_and_counted(
@@ -130,13 +139,41 @@ async def test_where_no_name_is_known_the_pod_is_let_through_and_counted(
     assert outcomes(collector) == {(kind, "unknown"): 1}
 
 
+@pytest.mark.parametrize("named", [None])
 async def test_without_a_watch_pods_are_judged_and_namespaces_let_through(
-    aiohttp_client: ClientFactory, handler: InjectHandler, registry: Registry, metrics: Metrics
+    net: Client, collector: CollectorRegistry
 ) -> None:
-    client = await aiohttp_client(webhook_app(handler, handler_of(handler, registry, metrics, None)))
+    assert (await answer_of(net, "/unserved/deny/namespace", asking(None, "shop")))["allowed"] is True
+    assert (await answer_of(net, "/unserved/deny/pod", asking("prdo")))["allowed"] is False
+    assert outcomes(collector) == {("namespace", "unwatched"): 1, ("pod", "denied"): 1}
 
-    assert (await answer_of(client, "/unserved/deny/namespace", asking(None, "shop")))["allowed"] is True
-    assert (await answer_of(client, "/unserved/deny/pod", asking("prdo")))["allowed"] is False
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(labels={REV: "prdo"}, hostNetwork=True),
+        make_pod(labels={REV: "prdo"}, annotations={"sidecar.istio.io/status": "{}"}),
+    ],
+)
+@pytest.mark.parametrize(("kind", "namespace"), [("pod", "plain"), ("namespace", "shop")])
+async def test_a_pod_that_gets_no_sidecar_by_any_name_or_has_one_is_let_through(
+    net: Client, collector: CollectorRegistry, pod: dict[str, Any], kind: str, namespace: str
+) -> None:
+    assert (await answer_of(net, f"/unserved/deny/{kind}", make_review(pod, namespace=namespace)))["allowed"] is True
+    assert outcomes(collector) == {(kind, "exempt"): 1}
+
+
+@pytest.mark.parametrize("nothing", ["yet", "at all"])
+async def test_where_nothing_is_served_yet_nobody_is_refused(
+    net: Client, collector: CollectorRegistry, registry: Registry, lifecycle: Lifecycle, nothing: str
+) -> None:
+    if nothing == "yet":
+        lifecycle.enter(Phase.STARTING)
+    else:
+        registry.swap(Snapshot())
+
+    assert await answer_of(net, "/unserved/deny/pod", asking("prdo")) == {"uid": UID, "allowed": True}
+    assert outcomes(collector) == {("pod", "unknown"): 1}
 
 
 async def test_what_is_no_review_is_answered_by_its_status_as_on_inject(
