@@ -93,7 +93,7 @@ class UnservedHandler:
             return admission.allowed(review), passed
         whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_VALUE]}"
         if action == DENY:
-            _log.warning("denied: uid=%.64r nobody serves %.63r, the name of %s", review.uid, name, whose)
+            _log.warning("denied: uid=%.64r nobody serves %.63r, the name of %.80r", review.uid, name, whose)
             return admission.errored(review, message(name, whose, served, longest=_LONGEST), code=_FORBIDDEN), DENIED
         warning = message(name, whose, served, longest=admission.MAX_WARNING)
         return admission.allowed(review, warnings=(warning,)), WARNED
@@ -116,7 +116,7 @@ class UnservedHandler:
 
 def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> str:
     """Return why a pod gets no sidecar, what to do, and as many of the names that are served as ``longest`` leaves room."""
-    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_VALUE]} of {whose} is served by nobody"
+    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_VALUE]!r} of {whose} is served by nobody"
     todo = "; correct the label or set the tag; served: "
     hint = meant(name, served)
     if len(what) + len(hint) + len(todo) + _LEAST > longest:

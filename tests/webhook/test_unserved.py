@@ -26,7 +26,7 @@ REV = "istio.io/rev"
 NAMESPACES = {"shop": "prdo", "mesh": "1-24", "partner": "1-18"}
 """What the namespaces of the cluster name; `prod`, `1-24` and `default` are served, and `1-18` by another injector."""
 SAID = (
-    f"no sidecar: {REV}=prdo of %s is served by nobody (did you mean prod?); correct the label or set the tag;"
+    f"no sidecar: {REV}='prdo' of %s is served by nobody (did you mean prod?); correct the label or set the tag;"
     " served: 1-18, 1-24, default, prod"
 )
 
@@ -202,13 +202,19 @@ async def test_nothing_of_it_counts_as_a_request_for_an_injection(net: Client, c
     assert [sample for metric in requests for sample in metric.samples] == []
 
 
+async def test_what_a_label_holds_is_quoted(net: Client) -> None:
+    answer = await answer_of(net, "/unserved/deny/pod", asking("\x1b[2J\nprdo"))
+
+    assert "istio.io/rev='\\x1b[2J\\nprdo' of the pod" in answer["status"]["message"]
+
+
 async def test_a_refusal_is_logged_by_names_alone(net: Client, caplog: pytest.LogCaptureFixture) -> None:
     review = make_review(make_pod(labels={REV: "prdo\nforged"}, annotations={"a": "s3cr3t"}))
 
     await answer_of(net, "/unserved/deny/pod", review)
 
     assert [each.getMessage() for each in caplog.records if each.name == "injector.webhook.unserved"] == [
-        f"denied: uid='{UID}' nobody serves 'prdo\\nforged', the name of the pod"
+        f"denied: uid='{UID}' nobody serves 'prdo\\nforged', the name of 'the pod'"
     ]
 
 
