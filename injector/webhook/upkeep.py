@@ -24,7 +24,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, the file of the old injector's probe, the lag of the event loop, and the watch."""
+    """The certificate, where TLS is on, the lag of the event loop, the file of the old injector's probe.
+
+    ``unserved`` looks for names that nobody serves, where that is asked for.
+    """
 
     certificates: CertificateSource | None = None
     health_file: HealthFile | None = None
