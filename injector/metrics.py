@@ -100,6 +100,16 @@ WATCH_SYNCED: Final[_Series] = (
     "1 where what is known of the cluster is up to date, 0 since the last fault.",
     ("resource",),
 )
+UNSERVED_NAMES: Final[_Series] = (
+    "injector_unserved_names",
+    "Namespaces, and pods without a sidecar, whose label istio.io/rev names nothing that is served, by kind.",
+    ("kind",),
+)
+UNSERVED_REVIEWS: Final[_Series] = (
+    "injector_unserved_reviews_total",
+    "AdmissionReviews of the webhook for names that nobody serves, by whose label it was called for and outcome.",
+    ("kind", "outcome"),
+)
 RELOADS: Final[tuple[_Series, ...]] = (
     ("injector_config_reloads_total", "Changes of the configuration that were found and loaded, good or not.", ()),
     (
@@ -147,6 +157,8 @@ class Metrics:
         build.labels(version).set(1)
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
+        self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
+        self._unserved_reviews = Counter(*UNSERVED_REVIEWS, registry=registry)
         self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
@@ -200,6 +212,16 @@ class Metrics:
     def watch_synced(self, resource: str, *, synced: bool) -> None:
         """Show whether what is known of a resource is up to date."""
         self._watch_synced.labels(resource).set(synced)
+
+    def unserved_names(self, namespaces: int, pods: int | None) -> None:
+        """Show how many namespaces and pods name what nobody serves; pods that cannot be counted have no series."""
+        for kind, count in (("namespace", namespaces), ("pod", pods)):
+            if count is not None:
+                self._unserved_names.labels(kind).set(count)
+
+    def unserved_review(self, kind: str, outcome: str) -> None:
+        """Count one review of the webhook for names that nobody serves; kinds and outcomes are closed lists."""
+        self._unserved_reviews.labels(kind, outcome).inc()
 
     def reloaded(self, failure: str = "") -> None:
         """Count one reload; ``failure`` is its reason, one of ``RELOAD_FAILURES``, where it failed."""

@@ -28,8 +28,8 @@ _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m":
 class Setting:
     """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``text`` or ``texts`` (repeatable). ``aliases`` are
-    further spellings. ``unused`` is why a flag of the old injector is accepted without effect, and what serves its
+    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``explain``, ``text`` or ``texts`` (repeatable).
+    ``aliases`` are further spellings. ``unused`` is why a flag of the old injector is accepted without effect, and what serves its
     purpose.
     """
 
@@ -55,8 +55,14 @@ class Setting:
         return ENV_PREFIX + (self.variable_name or _CAPITAL.sub("_", self.camel).upper())
 
 
+EXPLAIN: Final = ("off", "warnings", "audit", "both")
+"""The values of ``--explain``."""
+
 # A folder of thirty revisions takes some 100 ms to read.
 MIN_RELOAD_INTERVAL: Final = 1.0
+
+# k8s.io/apimachinery/pkg/util/validation, IsValidLabelValue; an empty one names nothing.
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NO_CLUSTER: Final = (
@@ -111,7 +117,29 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "kubeconfig",
         "kubeconfig",
         "path",
-        "How to reach the API server, for --from-cluster; without it, as the pod's service account.",
+        "How to reach the API server, for --from-cluster and --watch-unserved; without it, as the pod's service account.",
+    ),
+    Setting(
+        "watch_unserved",
+        "watchUnserved",
+        "flag",
+        "Watch the cluster for namespaces and pods whose istio.io/rev names nothing that is served.",
+        default=False,
+    ),
+    Setting(
+        "served_elsewhere",
+        "servedElsewhere",
+        "texts",
+        "A revision or tag that another injector serves, so that its name is not missed here.",
+        (),
+        "NAME",
+    ),
+    Setting(
+        "explain",
+        "explain",
+        "explain",
+        "What answers say of the decision: warnings for whoever creates the pod, audit annotations, or both.",
+        "off",
     ),
     Setting(
         "reload_interval",
@@ -174,6 +202,9 @@ class Settings:
     from_cluster: bool = False
     istio_namespace: str = "istio-system"
     kubeconfig: Path | None = None
+    watch_unserved: bool = False
+    served_elsewhere: tuple[str, ...] = ()
+    explain: str = "off"
     reload_interval: float = 30.0
     shutdown_delay: float = 5.0
     health_check_interval: float = 0.0
@@ -207,6 +238,11 @@ class Settings:
                 where="--reload-interval",
                 hint=f"give {MIN_RELOAD_INTERVAL:g}s or more, or 0 to follow no changes",
             )
+        for name in self.served_elsewhere:
+            if not _LABEL_VALUE.fullmatch(name):
+                raise UsageError(
+                    f"{name[:80]!r} is no value of a label", where="--served-elsewhere", hint="give one name each time"
+                )
         if self.port == self.ops_port != 0:
             raise UsageError(f"both ports are {self.port}", where="--ops-port", hint="choose another")
         return self
@@ -215,7 +251,9 @@ class Settings:
         """Return a line for each setting that is given and has no effect."""
         idle = {setting.name: setting.unused for setting in FIELDS if setting.unused}
         if not self.from_cluster:
-            idle |= dict.fromkeys(("istio_namespace", "kubeconfig"), "it belongs to --from-cluster")
+            idle["istio_namespace"] = "it belongs to --from-cluster"
+        if not self.from_cluster and not self.watch_unserved:
+            idle["kubeconfig"] = "it belongs to --from-cluster and --watch-unserved"
         if not self.health_check_interval:
             idle["health_check_file"] = "give --healthCheckInterval too"
         if not self.health_check_file:

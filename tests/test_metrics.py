@@ -161,6 +161,32 @@ def test_faults_of_a_watch_are_counted_and_whether_it_is_up_to_date_is_shown(
     assert (faults, synced) == (2, [1, 0])
 
 
+def test_names_that_nobody_serves_are_shown_by_kind_and_pods_only_where_they_are_counted(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    def shown() -> list[float | None]:
+        name = "injector_unserved_names"
+        return [registry.get_sample_value(name, {"kind": kind}) for kind in ("namespace", "pod")]
+
+    before = shown()
+    metrics.unserved_names(2, None)
+    without_pods = shown()
+    metrics.unserved_names(0, 7)
+
+    assert (before, without_pods, shown()) == ([None, None], [2, None], [0, 7])
+
+
+def test_reviews_of_names_that_nobody_serves_are_counted_and_are_no_requests(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.unserved_review("pod", "warned")
+    metrics.unserved_review("pod", "warned")
+
+    labels = {"kind": "pod", "outcome": "warned"}
+    assert registry.get_sample_value("injector_unserved_reviews_total", labels) == 2
+    assert metrics.requests() == []
+
+
 def test_reloads_are_counted_and_their_failures_by_reason_from_the_start(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:

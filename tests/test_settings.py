@@ -60,6 +60,7 @@ def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() 
         {**PLAIN, "revisions_dir": Path("r")},
         {**PLAIN, "inject_config": Path("c"), "values_file": Path("v"), "mesh_config": Path("m"), "revision": "a"},
         {**PLAIN, "port": 0, "ops_port": 0},
+        {**PLAIN, "served_elsewhere": ("1-18", "A.b_c", "x" * 63)},
         {**PLAIN, "reload_interval": 0.0},
         {**PLAIN, "reload_interval": 1.0},
     ],
@@ -83,6 +84,8 @@ def test_settings_that_go_together_pass(given: dict[str, Any]) -> None:
         ({**PLAIN, "revision": "a"}, "--revision belongs to --injectConfig"),
         ({**PLAIN, "reload_interval": 0.001}, "--reload-interval: 0.001 s is too short"),
         ({**PLAIN, "port": 8080}, "both ports are 8080"),
+        ({**PLAIN, "served_elsewhere": ("a", "b,c")}, "--served-elsewhere: 'b,c' is no value of a label"),
+        ({**PLAIN, "served_elsewhere": ("",)}, "--served-elsewhere: '' is no value of a label"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused_with_advice(given: dict[str, Any], says: str) -> None:
@@ -106,7 +109,8 @@ def test_a_flag_that_has_no_effect_is_named_with_what_serves_instead() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: it belongs to --from-cluster"]),
+        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: it belongs to --from-cluster and --watch-unserved"]),
+        ({"watch_unserved": True, "kubeconfig": Path("k")}, []),
         ({"istio_namespace": "mesh"}, ["--istioNamespace has no effect: it belongs to --from-cluster"]),
         ({"from_cluster": True, "kubeconfig": Path("k"), "istio_namespace": "mesh"}, []),
     ],

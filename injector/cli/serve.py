@@ -22,7 +22,7 @@ from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import FIELDS, Settings, key_values
+from injector.settings import EXPLAIN, FIELDS, Settings, key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from injector.revisions.following import Watch
     from injector.revisions.registry import Registry
     from injector.revisions.source import RevisionSource
+    from injector.revisions.unserved import UnservedNames
     from injector.settings import Setting
     from injector.webhook.healthfile import HealthFile
     from injector.webhook.server import Follow, Services
@@ -49,6 +50,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "flag": {"is_flag": True},
     "text": {},
     "texts": {"multiple": True},
+    "explain": {"type": click.Choice(EXPLAIN)},
 }
 """What click makes of each kind of setting."""
 
@@ -169,7 +171,7 @@ def _serve(settings: Settings) -> None:
         gc.freeze()
 
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    upkeep = Upkeep(certificates, _health_file(settings))
+    upkeep = Upkeep(certificates, _health_file(settings), unserved=_unserved(settings, registry))
     services = _services(settings, loader, registry, metrics, upkeep)
     follow = None if cluster is None else _following(cluster, services)
     asyncio.run(serve(listeners, services, started=started, follow=follow))
@@ -186,11 +188,22 @@ def _metrics() -> Metrics:
 
 
 def _cluster(settings: Settings, metrics: Metrics) -> ClusterSource:
-    # Imported here, since the client takes half a second and 40 MB, and only this setting needs it.
+    # Imported here, since the client takes half a second and 40 MB, and few settings need it.
     from injector.cluster.client import KubeClient
     from injector.revisions.clustersource import ClusterSource
 
     return ClusterSource(KubeClient(settings.kubeconfig), metrics, settings.istio_namespace)
+
+
+def _unserved(settings: Settings, registry: Registry) -> UnservedNames | None:
+    if not settings.watch_unserved:
+        return None
+    # Imported here, since the client takes half a second and 40 MB, and few settings need it.
+    from injector.cluster.client import KubeClient
+    from injector.revisions.unserved import UnservedNames
+
+    client = KubeClient(settings.kubeconfig, flag="--watch-unserved")
+    return UnservedNames(client, registry, frozenset(settings.served_elsewhere))
 
 
 def _following(cluster: ClusterSource, services: Services) -> Follow:
@@ -224,6 +237,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
+    from injector.webhook.explained import EXPLAINED
     from injector.webhook.server import Services
 
     shown = partial(_show, metrics)
@@ -231,7 +245,10 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep)
+    elsewhere = frozenset(settings.served_elsewhere)
+    return Services(
+        registry, loader, metrics, own_version(), recent, follower, upkeep, elsewhere, EXPLAINED[settings.explain]
+    )
 
 
 def _show(metrics: Metrics, report: LoadReport) -> None:

@@ -11,7 +11,14 @@ from injector.cli.output import SEPARATOR
 from injector.cli.selection import offline_source
 from injector.cli.webhookflags import revision_name, revisions_dir, tag_name, webhook_flags
 from injector.errors import UsageError
-from injector.istio.webhooks import DEFAULT_NAME, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks import (
+    DEFAULT_NAME,
+    UNSERVED_ACTIONS,
+    deactivated,
+    revision_webhook,
+    tag_webhook,
+    unserved_webhook,
+)
 from injector.kube.serial import dump_yaml
 from injector.revisions.tags import usable_tags
 from injector.revisions.tagstore import DirectoryTags, find_revision, find_tag
@@ -33,13 +40,33 @@ def webhook() -> None:
 @webhook.command("generate")
 @click.option("-r", "--revision", metavar="REVISION", help="The one revision to write for.")
 @click.option("--tag", metavar="TAG", help="The one tag to write for.")
+@click.option(
+    "--unserved",
+    type=click.Choice(UNSERVED_ACTIONS),
+    help="Write for the names that nobody serves instead; its failure policy is always Ignore.",
+)
 @revisions_dir(required=False, without="the embedded revisions without it")
 @webhook_flags
 @verbose
-def generate(revision: str | None, tag: str | None, directory: Path | None, options: WebhookOptions) -> None:
-    """Print the MutatingWebhookConfigurations of every revision and tag, or of one, for `kubectl apply -f -`."""
+def generate(
+    revision: str | None, tag: str | None, unserved: str | None, directory: Path | None, options: WebhookOptions
+) -> None:
+    """Print the MutatingWebhookConfigurations of every revision and tag, or of one, for `kubectl apply -f -`.
+
+    With --unserved it is the one that says so, or refuses, where a pod's or a namespace's istio.io/rev names nothing that
+    is served.
+    """
     if revision is not None and tag is not None:
         raise UsageError("it is either a revision or a tag", where="--tag", hint="give one of --revision and --tag")
+    if unserved is not None:
+        if revision is not None or tag is not None:
+            raise UsageError(
+                "it is written for every name that is not served",
+                where="--unserved",
+                hint="leave out --revision and --tag",
+            )
+        click.echo(dump_yaml(unserved_webhook(unserved, options)), nl=False)
+        return
     documents = [dump_yaml(document) for document in _chosen(revision, tag, directory, options)]
     click.echo(SEPARATOR.join(documents), nl=False)
 

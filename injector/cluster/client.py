@@ -35,6 +35,10 @@ REQUEST_TIMEOUT: Final = 30.0
 IDLE_TIMEOUT: Final = 150.0
 # How much longer than asked for a watch may last before it counts as dead.
 WATCH_GRACE: Final = 30.0
+# Kubernetes' "Alternate representations of resources": a pod without its metadata is some 10 KiB that nobody reads here.
+_JSON: Final = "application/json"
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _MAX_MESSAGE: Final = 300
 _MAX_ERROR_BODY: Final = 64 * 1024
 
@@ -76,10 +80,14 @@ REASONS: Final = (
 
 
 class KubeClient:
-    """One API server, reached with a kubeconfig, or from inside a pod by its service account."""
+    """One API server, reached with a kubeconfig, or from inside a pod by its service account.
 
-    def __init__(self, kubeconfig: Path | None = None) -> None:
+    ``flag`` is what asks for it, for messages.
+    """
+
+    def __init__(self, kubeconfig: Path | None = None, *, flag: str = "--from-cluster") -> None:
         self._kubeconfig = kubeconfig
+        self._flag = flag
         self._api: ApiClient | None = None
         self._connecting = asyncio.Lock()
 
@@ -98,7 +106,8 @@ class KubeClient:
             ClusterError: the API server cannot be reached, or refuses.
         """
         query = [*_selector(scope), ("limit", str(PAGE_SIZE)), *([("continue", token)] if token else [])]
-        found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query)
+        accept = _METADATA_LIST if scope.metadata_only else _JSON
+        found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
         metadata = found.get("metadata")
         items = found.get("items")
         if not isinstance(metadata, dict) or not isinstance(items, list | None):
@@ -126,7 +135,8 @@ class KubeClient:
             sock_read=min(IDLE_TIMEOUT, seconds + WATCH_GRACE),
         )
         path, cutter = scope.resource.path(namespace=scope.namespace), LineCutter()
-        async with self._requested("GET", path, query, timeout=limits) as response:
+        accept = _METADATA if scope.metadata_only else _JSON
+        async with self._requested("GET", path, query, accept=accept, timeout=limits) as response:
             async for piece in response.content.iter_any():
                 try:
                     lines = cutter.feed(piece)
@@ -164,10 +174,16 @@ class KubeClient:
             await api.close()
 
     async def _json(
-        self, method: str, path: str, query: list[tuple[str, str]], body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, str]],
+        body: Mapping[str, Any] | None = None,
+        *,
+        accept: str = _JSON,
     ) -> dict[str, Any]:
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
-        async with self._requested(method, path, query, body=body, timeout=limits) as response:
+        async with self._requested(method, path, query, body=body, accept=accept, timeout=limits) as response:
             text = await response.read()
         try:
             found = load_json(text)
@@ -185,10 +201,11 @@ class KubeClient:
         query: list[tuple[str, str]],
         *,
         body: Mapping[str, Any] | None = None,
+        accept: str = _JSON,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         api = await self._connected()
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = "application/apply-patch+yaml"
         where = f"{api.configuration.host}{path}"
@@ -231,16 +248,16 @@ class KubeClient:
     async def _connected(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
-                configuration = await _configuration(self._kubeconfig)
+                configuration = await _configuration(self._kubeconfig, self._flag)
                 try:
                     self._api = ApiClient(configuration)
                 except (OSError, ValueError) as error:
-                    raise _unusable(self._kubeconfig, error) from error
+                    raise _unusable(self._kubeconfig, self._flag, error) from error
                 self._api.user_agent = USER_AGENT
             return self._api
 
 
-async def _configuration(kubeconfig: Path | None) -> Configuration:
+async def _configuration(kubeconfig: Path | None, flag: str) -> Configuration:
     """Read the credentials; what the library says of a fault is left out, since it quotes the file."""
     configuration = Configuration()
     if kubeconfig is None:
@@ -249,7 +266,7 @@ async def _configuration(kubeconfig: Path | None) -> Configuration:
         except (ConfigException, OSError) as error:
             raise ConfigError(
                 "this is no pod with a service account's token",
-                where="--from-cluster",
+                where=flag,
                 hint="give --kubeconfig, or set automountServiceAccountToken: true",
             ) from error
         return configuration
@@ -261,14 +278,14 @@ async def _configuration(kubeconfig: Path | None) -> Configuration:
             f"cannot be read: {error.strerror}", where=str(kubeconfig), hint="correct --kubeconfig"
         ) from error
     except Exception as error:
-        raise _unusable(kubeconfig, error) from error
+        raise _unusable(kubeconfig, flag, error) from error
     return configuration
 
 
-def _unusable(kubeconfig: Path | None, error: Exception) -> ConfigError:
+def _unusable(kubeconfig: Path | None, flag: str, error: Exception) -> ConfigError:
     return ConfigError(
         f"its credentials cannot be used ({type(error).__name__})",
-        where="--from-cluster" if kubeconfig is None else str(kubeconfig),
+        where=flag if kubeconfig is None else str(kubeconfig),
         hint="try it with `kubectl --kubeconfig`",
     )
 

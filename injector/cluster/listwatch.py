@@ -81,7 +81,7 @@ class ListWatch:
         self._pending: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
         self._trouble = ""
-        self.state = WatchState(keep, chance)
+        self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
         """Set once everything was listed and told for the first time."""
         self.answered = asyncio.Event()

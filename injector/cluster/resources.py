@@ -33,11 +33,16 @@ WEBHOOKS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects: those of one namespace or of all, with the labels of a selector or any."""
+    """Which objects: those of one namespace or of all, with the labels of a selector or any.
+
+    ``metadata_only`` leaves the rest of each object with the API server; ``room`` is how many are remembered at most.
+    """
 
     resource: Resource
     namespace: str = ""
     labels: str = ""
+    metadata_only: bool = False
+    room: int | None = None
 
     def __str__(self) -> str:
         """Say what they are, for messages."""

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from injector.cluster.client import Page
 
-# Up to four list/watches run at once (ConfigMaps, webhooks, namespaces, nodes): while the API server is down they come
-# to less than a request a second, and the longest wait stays below the 5 s in which it must be listed once it is back.
+# Up to seven list/watches run at once (ConfigMaps, webhooks, nodes, pods, namespaces by three questions): while the API
+# server is down they come to less than two requests a second, and the longest wait stays below the 5 s in which it must
+# be listed once it is back.
 WAITS: Final = (1.0, 2.0, 4.0)
 JITTER: Final = 0.125
 """The part of a wait that chance adds, so that replicas do not return as one."""
@@ -79,11 +80,15 @@ class WatchState:
     Args:
         keep: what of an object is worth remembering; None leaves the object out.
         chance: a number from 0 to 1, anew at each call.
+        room: how many objects are remembered at most; None for all. Which are left out is left to chance.
     """
 
-    def __init__(self, keep: Callable[[Mapping[str, Any]], Any], chance: Callable[[], float]) -> None:
+    def __init__(
+        self, keep: Callable[[Mapping[str, Any]], Any], chance: Callable[[], float], *, room: int | None = None
+    ) -> None:
         self._keep = keep
         self._chance = chance
+        self._room = room
         self._version = ""
         self._token = ""
         self._pages: dict[str, Any] = {}
@@ -93,6 +98,11 @@ class WatchState:
         self.listed = False
         self.faults: Counter[str] = Counter()
         self.last_fault = ""
+
+    @property
+    def full(self) -> bool:
+        """Whether there may be more than is remembered."""
+        return self._room is not None and len(self.objects) >= self._room
 
     def next(self) -> Action:
         """Return what to do now."""
@@ -162,11 +172,11 @@ class WatchState:
         return self.objects.get(_key(item), _ABSENT)
 
     def _put(self, objects: dict[str, Any], item: Mapping[str, Any]) -> None:
-        kept = self._keep(item)
+        kept, key = self._keep(item), _key(item)
         if kept is None:
-            objects.pop(_key(item), None)
-        else:
-            objects[_key(item)] = kept
+            objects.pop(key, None)
+        elif self._room is None or len(objects) < self._room or key in objects:
+            objects[key] = kept
 
     def _changed(self, item: Mapping[str, Any]) -> None:
         self._put(self.objects, item)

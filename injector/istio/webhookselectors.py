@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from injector.istio.servednames import meant
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL, WebhookOptions, revision_webhook
 from injector.kube.selectors import Selector
 
@@ -106,10 +107,10 @@ def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -
     if injection is not None:
         return f"the namespace's label {INJECTION} asks for the default revision, and there is none"
     if rev is not None and rev not in names:
-        return f"the namespace's label {REVISION_LABEL} names `{rev}`, which nobody serves; {known}"
+        return f"the namespace's label {REVISION_LABEL} names `{rev}`, which nobody serves{meant(rev, names)}; {known}"
     pods = labels.get(REVISION_LABEL)
     if rev is None and pods is not None:
-        return f"the pod's label {REVISION_LABEL} names `{pods}`, which nobody serves; {known}"
+        return f"the pod's label {REVISION_LABEL} names `{pods}`, which nobody serves{meant(pods, names)}; {known}"
     if DEFAULT_NAME not in names and labels.get(INJECT) == "true":
         return f"the pod's label {INJECT} asks for the default revision, and there is none"
     return f"the namespace has neither {INJECTION} nor {REVISION_LABEL}, and the pod neither {REVISION_LABEL} nor {INJECT}=true"

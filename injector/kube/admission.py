@@ -22,7 +22,9 @@ V1BETA1: Final = "admission.k8s.io/v1beta1"
 _VERSIONS: Final = (V1, V1BETA1)
 # Kubernetes asks for warnings of at most 256 characters, and drops those that do not fit a header: with line ends and
 # other control characters (k8s.io/apimachinery pkg/util/net, NewWarningHeader).
-_MAX_WARNING: Final = 256
+MAX_WARNING: Final = 256
+# Those after the first 4096 characters are dropped, all of one answer taken together.
+_MAX_WARNINGS: Final = 4096 // MAX_WARNING
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
@@ -58,7 +60,11 @@ class BrokenReviewError(ReviewError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: allowed or not, with a patch, as operations or as their JSON, a message and warnings."""
+    """An answer: allowed or not, with a patch, as operations or as their JSON, a message and warnings.
+
+    ``audit`` is what the API server notes of the request in its audit log, each key below the webhook's name: it is the
+    name part of a qualified name.
+    """
 
     uid: str
     api_version: str
@@ -67,6 +73,7 @@ class Response:
     message: str = ""
     code: int = 0
     warnings: tuple[str, ...] = ()
+    audit: tuple[tuple[str, str], ...] = ()
 
     def encode(self) -> bytes:
         """Return the AdmissionReview as JSON.
@@ -83,7 +90,10 @@ class Response:
             status: dict[str, Any] = {"message": _unicode(self.message)}
             response["status"] = {**status, "code": self.code} if self.code else status
         if self.warnings:
-            response["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:_MAX_WARNING] for text in self.warnings]
+            shown = self.warnings[:_MAX_WARNINGS]
+            response["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:MAX_WARNING] for text in shown]
+        if self.audit:
+            response["auditAnnotations"] = {key: _unicode(value) for key, value in self.audit}
         return dump_json({"apiVersion": self.api_version, "kind": "AdmissionReview", "response": response})
 
 

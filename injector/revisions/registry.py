@@ -55,6 +55,14 @@ class Snapshot:
     tags: Mapping[str, Tag] = field(default_factory=lambda: MappingProxyType({}))
     default: str | None = None
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every value of the label ``istio.io/rev`` that a webhook's path of this injector answers for.
+
+        Where something is the default, whatever its name, Istio's webhooks for ``default`` lead to it.
+        """
+        return frozenset((*self.revisions, *self.tags, *((DEFAULT_REVISION,) if self.default is not None else ())))
+
     def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> Resolved:
         """Return the revision that serves requests for ``name``: a revision, a tag, or empty for the default.
 

@@ -76,6 +76,7 @@ class Operations:
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
         certificates = self.upkeep.certificates
         found["certificate"] = None if certificates is None else certificates.shown()
+        found["unserved"] = None if self.upkeep.unserved is None else self.upkeep.unserved.shown()
         found["time"] = self.clock()
         found["requests"] = request_rows(self.metrics)
         found["canaries"] = canaries(found)

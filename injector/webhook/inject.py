@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved
+    from injector.webhook.explained import Explained
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
@@ -114,19 +115,21 @@ class InjectHandler:
         self._history = history or History()
         self._planner = Planner()
         self._repeats = Repeats()
+        self.explained: Explained | None = None
+        """What puts the decision into answers, where that is wanted."""
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
         watch = Stopwatch(time.perf_counter)
         try:
-            body = await self._read(request)
+            body = await self.read(request)
             watch.lap("read")
             answer = self.answer(request.rel_url.raw_path, body, watch)
         except Refusal as refusal:
             self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
-            return self._closing(_refused(refusal))
+            return self.closing(refused(refusal))
         self._metrics.answered(_counted(answer, watch))
-        response = self._closing(web.Response(body=answer.body, content_type=JSON))
+        response = self.closing(web.Response(body=answer.body, content_type=JSON))
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
@@ -153,7 +156,7 @@ class InjectHandler:
         except admission.BrokenReviewError as error:
             if not error.broken.uid:
                 raise Refusal(400, "undecodable", error.what) from error
-            return _failed(error.broken, error, None)
+            return _failed(error.broken, error, None, self.explained)
         watch.lap("decode")
         resolved: Resolved | None = None
         envs: Mapping[str, str] = {}
@@ -167,10 +170,10 @@ class InjectHandler:
             inject = self._planner.inject if resolved.candidate is None else inject_pod
             result = inject(resolved.revision, review.object, facts)
             watch.lap("inject")
-            answer = _answered(review, result, resolved)
+            answer = _answered(review, result, resolved, self.explained)
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
-            failed = _failed(review, error, resolved)
+            failed = _failed(review, error, resolved, self.explained)
             return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
         if isinstance(result, Planned) and repeated is not None:
             self._repeats.keep(repeated, review, result.patch, Made(answer.body, resolved, seen))
@@ -182,7 +185,7 @@ class InjectHandler:
         shadowed = _shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
-    async def _read(self, request: web.Request) -> bytes:
+    async def read(self, request: web.Request) -> bytes:
         """Return the body of a request that can be a review.
 
         Raises:
@@ -206,17 +209,24 @@ class InjectHandler:
             raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
         return body
 
-    def _closing(self, response: web.Response) -> web.Response:
+    def closing(self, response: web.Response) -> web.Response:
+        """Return a response that ends its connection where others are to be used from now on."""
         if not self._lifecycle.keeps_connections:
             response.force_close()
         return response
 
 
-def _answered(review: admission.Request, result: Injected | Planned | Skipped, resolved: Resolved) -> Answer:
+def _answered(
+    review: admission.Request, result: Injected | Planned | Skipped, resolved: Resolved, explained: Explained | None
+) -> Answer:
     if isinstance(result, Skipped):
         response = admission.allowed(review, warnings=result.warnings)
+        if explained is not None:
+            response = explained.skipped(response, result, resolved)
         return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
     response = admission.patched(review, result.patch, warnings=result.warnings)
+    if explained is not None:
+        response = explained.injected(response, result, resolved)
     return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
 
 
@@ -241,7 +251,12 @@ async def _sent(response: web.Response, request: web.Request) -> None:
         await response.write_eof()
 
 
-def _failed(review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None) -> Answer:
+def _failed(
+    review: admission.Request | admission.Broken,
+    error: Exception,
+    resolved: Resolved | None,
+    explained: Explained | None,
+) -> Answer:
     if isinstance(error, InjectorError):
         reason = reason_of(error)
         message = str(error)
@@ -252,7 +267,10 @@ def _failed(review: admission.Request | admission.Broken, error: Exception, reso
         reason = INTERNAL_REASON
         message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
         _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), whereabouts(error))
-    return Answer(admission.errored(review, message).encode(), Outcome.FAILURE, reason, resolved)
+    response = admission.errored(review, message)
+    if explained is not None:
+        response = explained.refused(response, reason, resolved)
+    return Answer(response.encode(), Outcome.FAILURE, reason, resolved)
 
 
 def reason_of(error: InjectorError) -> str:
@@ -264,7 +282,8 @@ def _name(resolved: Resolved | None) -> str:
     return "unknown" if resolved is None else resolved.revision.name
 
 
-def _refused(refusal: Refusal) -> web.Response:
+def refused(refusal: Refusal) -> web.Response:
+    """Return the response to a request that is no review."""
     response = web.Response(text=refusal.message, status=refusal.status)
     if refusal.status == web.HTTPServiceUnavailable.status_code:
         response.headers["Retry-After"] = RETRY_AFTER

@@ -22,6 +22,7 @@ from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Shadows
+from injector.webhook.unserved import UnservedHandler
 from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
+    from injector.webhook.explained import Explained
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ class Listeners:
 class Services:
     """What requests are answered with, and what else is done meanwhile.
 
-    ``follower`` keeps it up to date and tries new builds on the pods of ``recent``.
+    ``follower`` keeps it up to date and tries new builds on the pods of ``recent``; ``elsewhere`` are the names that
+    another injector serves, and ``explained`` puts the decision into answers.
     """
 
     registry: Registry
@@ -75,6 +78,8 @@ class Services:
     recent: RecentPods | None = None
     follower: Follower | None = None
     upkeep: Upkeep = field(default_factory=Upkeep)
+    elsewhere: frozenset[str] = frozenset()
+    explained: Explained | None = None
 
 
 async def serve(
@@ -103,7 +108,7 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    webhook = _runner(webhook_app(_handler(services, lifecycle, shadows)))
+    webhook = _runner(_webhook(services, lifecycle, shadows))
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
@@ -123,15 +128,12 @@ async def serve(
         await ops.cleanup()
 
 
-def _handler(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> InjectHandler:
-    return InjectHandler(
-        services.registry,
-        services.metrics,
-        lifecycle,
-        shadows=shadows,
-        recent=services.recent,
-        history=services.upkeep.history,
-    )
+def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
+    registry, metrics, history = services.registry, services.metrics, services.upkeep.history
+    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, history=history)
+    inject.explained = services.explained
+    names, elsewhere = services.upkeep.unserved, services.elsewhere
+    return webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle, names, elsewhere))
 
 
 @asynccontextmanager

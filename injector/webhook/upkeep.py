@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.metrics import Metrics
+    from injector.revisions.unserved import UnservedNames
     from injector.webhook.healthfile import HealthFile
     from injector.webhook.tls import CertificateSource
 
@@ -24,12 +25,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, the event loop's lag, the old injector's probe file, and what the page draws."""
+    """The certificate, where TLS is on, the event loop's lag, the old injector's probe file, and what the page draws.
+
+    ``unserved`` looks for names that nobody serves, where that is asked for.
+    """
 
     certificates: CertificateSource | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
     history: History = field(default_factory=History)
+    unserved: UnservedNames | None = None
 
     def stuck(self) -> str:
         """Return why the injector should be started anew; nothing where it should not."""
@@ -58,6 +63,8 @@ class Upkeep:
             work.append(self.certificates.follow(metrics))
         if self.health_file is not None:
             work.append(self.health_file.follow(self.stuck))
+        if self.unserved is not None:
+            work.append(self.unserved.follow(metrics))
         return work
 
 

@@ -12,7 +12,7 @@ import yaml
 from click import Context
 
 from injector.cli import main
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, WEBHOOKS
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ def test_from_the_cluster_it_may_read_what_it_watches_and_write_nothing() -> Non
     assert permissions("rbac.yaml") == {(kind, resource.plural) for resource, kind in watched.items()}
     assert permissions("nodes.yaml") == {("ClusterRole", NODES.plural)}
     assert permissions("namespaces.yaml") == {("ClusterRole", NAMESPACES.plural)}
+    assert permissions("unserved.yaml") == {("ClusterRole", each.plural) for each in (NAMESPACES, PODS)}
 
 
 def test_every_role_is_bound_to_the_account_that_the_pod_then_has() -> None:

@@ -24,6 +24,7 @@ from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.unserved import UnservedHandler
 from tests.architecture import serving
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def routes() -> list[AbstractRoute]:
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     loader = Loader(embedded_source(), registry)
     operations = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="")
-    apps = (webhook_app(InjectHandler(registry, metrics, lifecycle)), operations_app(operations))
+    inject = InjectHandler(registry, metrics, lifecycle)
+    apps = (webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle)), operations_app(operations))
     return [route for app in apps for route in app.router.routes() if route.method != "HEAD"]
 
 

@@ -190,6 +190,24 @@ def test_the_embedded_revisions_explain_without_a_directory(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("pod", "namespace", "whose"),
+    [({"istio.io/rev": "canray"}, "", "the pod's"), ({}, "istio.io/rev=canray", "the namespace's")],
+)
+def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
+    folder: Path, pod: dict[str, str], namespace: str, whose: str
+) -> None:
+    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels=pod)))
+
+    result = CliRunner().invoke(
+        main, ["explain", "-f", str(folder / "m.yaml"), "--namespace-labels", namespace or "team=a"]
+    )
+
+    assert result.stdout.startswith("Pod default/hello: skipped (no_webhook)\n")
+    says = f"{whose} label istio.io/rev names `canray`, which nobody serves (did you mean canary?); known are canary, "
+    assert says in result.stdout
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
         (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path both say which revision"),

@@ -9,11 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.serve import _health_file, option_of, serve, source_of, watched_folders
+from injector.cli.serve import _health_file, _unserved, option_of, serve, source_of, watched_folders
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
+from injector.revisions.registry import Registry
 from injector.revisions.single import SingleSource
 from injector.settings import FIELDS, Setting, Settings
 from injector.webhook.healthfile import HealthFile
@@ -94,6 +95,9 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--from-cluster"], "from_cluster", True),
         (["--istio-namespace", "mesh"], "istio_namespace", "mesh"),
         (["--kubeconfig", "k"], "kubeconfig", Path("k")),
+        (["--watch-unserved"], "watch_unserved", True),
+        (["--served-elsewhere", "1-18", "--servedElsewhere", "old"], "served_elsewhere", ("1-18", "old")),
+        (["--explain", "both"], "explain", "both"),
         (["--reload-interval", "1m"], "reload_interval", 60.0),
         (["--reloadInterval", "0"], "reload_interval", 0.0),
         (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
@@ -206,6 +210,7 @@ def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None
         (["file"], "Got unexpected extra argument"),
         (["--port", "70000"], "70000 is not in the range 0<=x<=65535"),
         (["--ops-port", "http"], "'http' is not a valid integer range"),
+        (["--explain", "all"], "'all' is not one of 'off', 'warnings', 'audit', 'both'"),
         (["--shutdown-delay", "5"], "'5' is no duration; write it as 500ms, 5s or 1m30s"),
         ([], "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, or --insecure-http"),
         (["--tlsCertFile", "c"], "the webhook has no certificate"),
@@ -321,6 +326,18 @@ def test_the_health_file_is_written_where_both_flags_are_given(
     given: dict[str, Any], expected: HealthFile | None
 ) -> None:
     assert _health_file(Settings(**given)) == expected
+
+
+def test_names_that_nobody_serves_are_looked_for_where_that_is_asked() -> None:
+    registry = Registry()
+    settings = Settings(kubeconfig=Path("k"), watch_unserved=True, served_elsewhere=("1-18",))
+
+    found = _unserved(settings, registry)
+
+    assert _unserved(Settings(kubeconfig=Path("k")), registry) is None
+    assert found is not None
+    assert found.registry is registry
+    assert found.served == {"1-18"}
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:

@@ -116,9 +116,27 @@ def test_the_flags_reach_every_webhook(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("action", ["warn", "deny"])
+def test_for_names_that_nobody_serves_there_is_one_configuration_whatever_is_served(
+    directory: Path, action: str
+) -> None:
+    (document,) = documents(generate("--unserved", action, "--failure-policy", "Fail", "--timeout", "3s"))
+
+    assert document["metadata"]["name"] == "injector-unserved"
+    assert {webhook["failurePolicy"] for webhook in document["webhooks"]} == {"Ignore"}
+    assert {webhook["timeoutSeconds"] for webhook in document["webhooks"]} == {3}
+    assert [webhook["clientConfig"]["service"]["path"] for webhook in document["webhooks"]] == [
+        f"/unserved/{action}/namespace", f"/unserved/{action}/pod",
+    ]  # fmt: skip
+    assert documents(generate("--unserved", action, "--revisions-dir", str(directory), "--timeout", "3s")) == [document]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
+        (["--unserved", "ignore"], 64, "'ignore' is not one of 'warn', 'deny'"),
+        (["--unserved", "warn", "-r", "a"], 64, "--unserved: it is written for every name that is not served"),
+        (["--unserved", "deny", "--tag", "a"], 64, "--unserved: it is written for every name that is not served"),
         (["-r", "a", "--tag", "b"], 64, "--tag: it is either a revision or a tag"),
         (["--tag", "b"], 64, "--tag: nothing says which revision the tag leads to; give --revisions-dir"),
         (["-r", "A"], 64, "--revision: 'A' cannot name a revision"),

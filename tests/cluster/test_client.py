@@ -15,7 +15,7 @@ from kubernetes_asyncio.config import incluster_config
 from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.lines import LineCutter
-from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.webhook.certificates import write_certificate
 
@@ -108,6 +108,29 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
     assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
     assert query == {"labelSelector": "istio.io/rev", "limit": "100", "continue": "before"}
     assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
+
+
+async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api) -> None:
+    scope, kinds = Scope(PODS, metadata_only=True), ("PartialObjectMetadataList", "PartialObjectMetadata")
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    async with opened(api) as client:
+        await client.page(scope)
+        async for _ in client.watch(scope, resource_version="9", seconds=1):
+            pass
+        await client.page(Scope(PODS))
+
+    wanted = [f"application/json;as={kind};g=meta.k8s.io;v=v1" for kind in kinds]
+    assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
+
+
+async def test_the_flag_that_asks_for_the_cluster_is_named_where_there_are_no_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    with pytest.raises(ConfigError, match="--watch-unserved: this is no pod with a service account's token"):
+        await KubeClient(flag="--watch-unserved").open()
 
 
 @pytest.mark.parametrize("items", [[], None])

@@ -112,6 +112,16 @@ def test_pages_are_asked_for_one_after_another() -> None:
     assert (found.asked, found.told) == (["list", "list next", "watch 10"], [(0.0, {"a": 1, "b": 2})])
 
 
+def test_the_scope_says_how_much_is_remembered() -> None:
+    client = FakeClient([page(A, B)])
+    scope = Scope(CONFIG_MAPS, room=1)
+
+    watch = ListWatch(client, scope, keep=lambda each: each, changed=lambda _: None, observer=Observed())
+    watch.state.page(page(A, B))
+
+    assert (list(watch.state.objects), watch.state.full) == (["a"], True)
+
+
 def test_an_empty_list_is_told_too() -> None:
     assert ran(FakeClient([page()]), 1).told == [(0.0, {})]
 

@@ -49,6 +49,27 @@ def test_pages_are_one_list_and_show_only_when_all_are_here() -> None:
     assert (state.objects, state.next()) == ({"a": 1, "b": 2}, Watch("11"))
 
 
+def test_no_more_is_remembered_than_there_is_room_for() -> None:
+    state = WatchState(lambda found: found.get("x"), lambda: 0.0, room=2)
+    state.page(page(item("a", 1, x=1), more="more"))
+    before = state.full
+    state.page(page(item("b", 1, x=1), item("c", 1, x=1)))
+
+    assert (before, state.full, state.objects) == (False, True, {"a": 1, "b": 1})
+    state.line(line("MODIFIED", item("b", 12, x=2)))
+    assert (state.line(line("ADDED", item("d", 13, x=1))), state.objects) == (Seen.SAME, {"a": 1, "b": 2})
+    state.line(line("DELETED", item("a", 14, x=1)))
+    assert (state.full, state.line(line("MODIFIED", item("c", 15, x=3)))) == (False, Seen.CHANGED)
+    assert state.objects == {"b": 2, "c": 3}
+
+
+def test_there_is_room_for_everything_unless_it_is_said() -> None:
+    state = make_state()
+    state.page(page(*(item(str(number), 1, x=1) for number in range(500))))
+
+    assert (len(state.objects), state.full) == (500, False)
+
+
 @pytest.mark.parametrize(
     ("told", "seen", "objects"),
     [

@@ -35,14 +35,14 @@ def missing() -> str:
 
 
 class Lab:
-    """One API server; what it holds is kept while it is down."""
+    """One API server, with further flags of its own; what it holds is kept while it is down."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, flags: str = "") -> None:
         self.home = home
         self.kubeconfig = home / "admin.kubeconfig"
         names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT")
         ports = dict(zip(names, map(str, free_ports(4)), strict=True))
-        self._env = {**os.environ, "KUBELAB": str(home), "NO_KCM": "1", "KEEP": "1", **ports}
+        self._env = {**os.environ, "KUBELAB": str(home), "NO_KCM": "1", "KEEP": "1", **ports, "APISERVER_ARGS": flags}
         (home / "bin").mkdir(parents=True)
         for name in BINARIES:
             _same_file(BUILT / name, home / "bin" / name)
@@ -64,6 +64,19 @@ class Lab:
         """Create objects, or change them."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
         self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=text)
+
+    def create(self, manifest: dict[str, Any]) -> tuple[bool, str]:
+        """Create one object as a user does; whether that was allowed, and all that kubectl said."""
+        command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", "create", "-f", "-"]
+        done = subprocess.run(
+            command,
+            input=json.dumps(manifest),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode == 0, done.stdout
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""

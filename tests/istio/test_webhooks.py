@@ -7,12 +7,24 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks import (
+    UNSERVED_ACTIONS,
+    UNSERVED_KINDS,
+    Endpoint,
+    WebhookOptions,
+    deactivated,
+    revision_webhook,
+    tag_webhook,
+    unserved_webhook,
+)
+from injector.istio.webhookselectors import called
+from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
+REV, AUTO, INJECT, NAME = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "kubernetes.io/metadata.name"
 REVISIONS = ("default", "1-24", "1-30")
 TAGS = {
     "tag-prod": ("prod", "1-24", {}, {}),
@@ -117,6 +129,82 @@ def test_only_the_default_takes_namespaces_without_labels() -> None:
 )
 def test_a_url_ends_in_the_path_of_the_name(url: str, expected: str) -> None:
     assert Endpoint(url=url).client_config("prod") == {"url": expected}
+
+
+CALLED = [
+    ({REV: "prdo"}, {}, ["namespace"]),
+    ({REV: "prdo"}, {REV: "other"}, ["namespace"]),
+    ({}, {REV: "prdo"}, ["pod"]),
+    ({}, {REV: "prdo", INJECT: "true"}, ["pod"]),
+    ({}, {}, []),
+    ({}, {REV: "prdo", INJECT: "false"}, []),
+    ({REV: "prdo"}, {INJECT: "false"}, []),
+    ({REV: "prdo", AUTO: "enabled"}, {}, []),
+    ({AUTO: "disabled"}, {REV: "prdo"}, []),
+    ({REV: "prdo", NAME: "kube-system"}, {}, []),
+    ({NAME: "injector-system"}, {REV: "prdo"}, []),
+]
+"""Labels of a namespace and of a pod, and whose name the webhook for names that nobody serves is called for."""
+
+
+@pytest.mark.parametrize(("namespace", "pod", "kinds"), CALLED)
+def test_names_that_nobody_serves_are_looked_for_where_istio_looks_for_names(
+    namespace: dict[str, str], pod: dict[str, str], kinds: list[str]
+) -> None:
+    webhooks = unserved_webhook("warn", WebhookOptions())["webhooks"]
+
+    called = [
+        webhook["name"].partition(".")[0]
+        for webhook in webhooks
+        if Selector.compile(webhook["namespaceSelector"]).matches({NAME: "shop"} | namespace)
+        and Selector.compile(webhook["objectSelector"]).matches(pod)
+    ]
+
+    assert called == kinds
+
+
+@pytest.mark.parametrize(("namespace", "pod", "kinds"), [case for case in CALLED if NAME not in case[0]])
+def test_the_webhook_for_names_that_nobody_serves_is_called_for_what_that_names_own_would_be(
+    namespace: dict[str, str], pod: dict[str, str], kinds: list[str]
+) -> None:
+    names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
+
+    found = [each.webhook.name.split(".")[1] for each in called(names, namespace, pod)]
+
+    assert found == [{"namespace": "namespace", "pod": "object"}[kind] for kind in kinds]
+
+
+@pytest.mark.parametrize("action", UNSERVED_ACTIONS)
+def test_the_webhook_for_names_that_nobody_serves_holds_up_no_pod(action: str) -> None:
+    options = WebhookOptions(ca_bundle="Q0E=", reinvocation_policy="IfNeeded")
+    configuration = unserved_webhook(action, options)
+
+    assert configuration["metadata"] == {
+        "name": "injector-unserved",
+        "labels": {"app.kubernetes.io/name": "injector"},
+    }
+    for webhook, kind in zip(configuration["webhooks"], UNSERVED_KINDS, strict=True):
+        assert webhook["name"] == f"{kind}.unserved.injector.istio.io"
+        assert webhook["clientConfig"]["service"]["path"] == f"/unserved/{action}/{kind}"
+        assert webhook["clientConfig"]["caBundle"] == "Q0E="
+        assert (webhook["failurePolicy"], webhook["reinvocationPolicy"], webhook["sideEffects"]) == (
+            "Ignore", "Never", "None",
+        )  # fmt: skip
+        assert webhook["timeoutSeconds"] == 2
+        assert webhook["rules"][0]["operations"] == ["CREATE"]
+
+
+def test_the_webhook_for_names_that_nobody_serves_takes_the_timeout_the_namespaces_and_the_url_that_it_is_given() -> (
+    None
+):
+    endpoint = Endpoint(namespace="ours", url="https://injector.example/inject")
+    configuration = unserved_webhook("deny", WebhookOptions(endpoint, timeout=9, istio_namespace="mesh"))
+
+    assert configuration["metadata"]["name"] == "injector-unserved-mesh"
+    webhook = configuration["webhooks"][0]
+    assert webhook["clientConfig"] == {"url": "https://injector.example/unserved/deny/namespace"}
+    assert webhook["timeoutSeconds"] == 9
+    assert "ours" in webhook["namespaceSelector"]["matchExpressions"][0]["values"]
 
 
 def test_another_istio_namespace_is_a_part_of_the_names() -> None:

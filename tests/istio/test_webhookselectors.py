@@ -81,7 +81,9 @@ def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], p
         ({AUTO: "disabled"}, {}, "the namespace's label istio-injection is `disabled`"),
         ({AUTO: "disabled", REV: "prod"}, {INJECT: "true"}, "istio-injection is `disabled`"),
         ({REV: "1-99"}, {}, "names `1-99`, which nobody serves; known are 1-24, 1-30, default, prod"),
-        ({}, {REV: "1-99"}, "the pod's label istio.io/rev names `1-99`, which nobody serves"),
+        ({}, {REV: "1-99"}, "the pod's label istio.io/rev names `1-99`, which nobody serves; known"),
+        ({REV: "prdo"}, {}, "names `prdo`, which nobody serves (did you mean prod?); known are 1-24"),
+        ({}, {REV: "Prod"}, "names `Prod`, which nobody serves (did you mean prod?); known are 1-24"),
     ],
 )
 def test_no_webhook_is_called_and_the_reason_is_said(namespace: dict[str, str], pod: dict[str, str], says: str) -> None:

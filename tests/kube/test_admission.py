@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -80,6 +81,20 @@ def test_a_warning_fits_into_a_header(request_of_a_pod: Request) -> None:
     response = answer(allowed(request_of_a_pod, warnings=["line\r\nline\x00é", "x" * 300]).encode())
 
     assert response["warnings"] == ["line line é", "x" * 256]
+
+
+def test_warnings_that_kubernetes_would_drop_are_not_sent(request_of_a_pod: Request) -> None:
+    response = answer(allowed(request_of_a_pod, warnings=[f"{number:0256}" for number in range(20)]).encode())
+
+    assert [int(each) for each in response["warnings"]] == list(range(16))
+    assert sum(map(len, response["warnings"])) == 4096
+
+
+def test_what_the_audit_log_is_to_note_is_said_where_there_is_something(request_of_a_pod: Request) -> None:
+    noted = replace(allowed(request_of_a_pod), audit=(("decision", "injected"), ("tag", "a\udc80b")))
+
+    assert answer(noted.encode())["auditAnnotations"] == {"decision": "injected", "tag": "a?b"}
+    assert "auditAnnotations" not in answer(allowed(request_of_a_pod).encode())
 
 
 def test_a_message_that_is_no_unicode_is_answered_nevertheless(request_of_a_pod: Request) -> None:

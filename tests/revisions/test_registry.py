@@ -26,6 +26,21 @@ def test_a_revision_is_found_by_its_name() -> None:
     assert (resolved.revision.name, resolved.tag) == ("b", None)
 
 
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        (snapshot(), set()),
+        (snapshot("a", "b"), {"a", "b"}),
+        (snapshot("a", "b", tags="prod: a"), {"a", "b", "prod"}),
+        (snapshot("a"), {"a", "default"}),
+        (snapshot("a", "b", default="a"), {"a", "b", "default"}),
+        (snapshot("a", "default"), {"a", "default"}),
+    ],
+)
+def test_its_names_are_revisions_tags_and_the_default_where_there_is_one(found: Snapshot, names: set[str]) -> None:
+    assert found.names == names
+
+
 def test_a_tag_leads_to_its_revision_and_is_named() -> None:
     resolved = snapshot("a", "b", tags="prod: a").resolve("prod")
 

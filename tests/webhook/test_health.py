@@ -20,6 +20,7 @@ from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from injector.revisions.reload import Loader
+    from injector.revisions.unserved import UnservedNames
     from injector.webhook.looplag import LoopLag
     from injector.webhook.tls import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
@@ -34,11 +35,17 @@ class Parts:
 
     certificate_fault: str = ""
     lag_fault: str = ""
+    unserved: dict[str, int] | None = None
 
     def upkeep(self) -> Upkeep:
         certificates = SimpleNamespace(fault=lambda: self.certificate_fault, shown=lambda: {"names": ["a.example"]})
         lag = SimpleNamespace(fault=lambda: self.lag_fault)
-        return Upkeep(cast("CertificateSource", certificates), lag=cast("LoopLag", lag))
+        unserved = None if self.unserved is None else SimpleNamespace(shown=lambda: self.unserved)
+        return Upkeep(
+            cast("CertificateSource", certificates),
+            lag=cast("LoopLag", lag),
+            unserved=cast("UnservedNames | None", unserved),
+        )
 
 
 @pytest.fixture
@@ -120,6 +127,20 @@ async def test_the_status_has_the_certificate(operations: Client) -> None:
     response = await operations.get("/status.json")
 
     assert (await response.json())["certificate"] == {"names": ["a.example"]}
+
+
+async def test_the_status_has_no_names_that_nobody_serves_where_nobody_looks_for_them(operations: Client) -> None:
+    assert (await (await operations.get("/status.json")).json())["unserved"] is None
+
+
+class TestWithWatch:
+    @pytest.fixture
+    def parts(self) -> Parts:
+        """Where names that nobody serves are looked for."""
+        return Parts(unserved={"namespaces": 3})
+
+    async def test_the_status_has_the_names_that_nobody_serves(self, operations: Client) -> None:
+        assert (await (await operations.get("/status.json")).json())["unserved"] == {"namespaces": 3}
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:

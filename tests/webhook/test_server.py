@@ -19,12 +19,13 @@ from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import shadow
 from injector.webhook.certificate import CertificateFiles
+from injector.webhook.explained import EXPLAINED
 from injector.webhook.healthfile import HealthFile
 from injector.webhook.history import History
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls import CertificateSource
 from injector.webhook.upkeep import Upkeep
-from tests.factories import UID, make_review
+from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 from tests.webhook.certificates import issue, write_certificate
 
@@ -94,6 +95,22 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
 
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.post(server.url("/inject"), json=make_review())
+
+
+async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
+    told = replace(services, elsewhere=frozenset({"1-18"}), explained=EXPLAINED["warnings"])
+
+    async with running(LISTENERS, told) as server, aiohttp.ClientSession() as session:
+
+        async def warnings(path: str, name: str) -> list[str]:
+            review = make_review(make_pod(labels={"istio.io/rev": name}))
+            async with session.post(server.url(path), json=review) as answer:
+                found: list[str] = (await answer.json())["response"].get("warnings", [])
+                return found
+
+        assert await warnings("/inject/prod", "prod") == ["injected by revision 1-24 (tag prod)"]
+        assert await warnings("/unserved/warn/pod", "1-18") == []
+        assert ["is served by nobody" in each for each in await warnings("/unserved/warn/pod", "1-19")] == [True]
 
 
 async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:

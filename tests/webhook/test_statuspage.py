@@ -196,6 +196,43 @@ def test_with_nothing_to_show_each_table_says_none() -> None:
     assert "Workloads by revision" not in text
 
 
+UNSERVED: dict[str, Any] = {
+    "counted": True,
+    "namespaces": 2,
+    "pods": 7,
+    "names": {"prdo": {"namespaces": 2, "pods": 7}},
+    "more": 0,
+    "podsAtLeast": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "Namespaces: 2 , pods without a sidecar: 7 . Name Namespaces Pods prdo 2 7"),
+        (
+            {"podsAtLeast": True, "more": 5},
+            "pods without a sidecar: at least 7 . Name Namespaces Pods prdo 2 7 and 5 more",
+        ),
+        ({"pods": None}, "Namespaces: 2 , pods without a sidecar: cannot be listed."),
+        ({"counted": False, "names": {}}, "Names that nobody serves Not counted yet. Requests"),
+    ],
+)
+def test_names_that_nobody_serves_are_shown(changes: dict[str, Any], says: str) -> None:
+    assert says in text_of(status_page({**STATUS, "unserved": {**UNSERVED, **changes}}))
+
+
+def test_where_nobody_looks_for_names_that_nobody_serves_the_page_is_silent() -> None:
+    assert status_page({**STATUS, "unserved": None}) == status_page(STATUS)
+    assert "nobody serves" not in status_page(STATUS)
+
+
+def test_a_label_is_escaped() -> None:
+    names = {"<script>alert(1)</script>": {"namespaces": 1, "pods": 0}}
+
+    assert "<script" not in status_page({**STATUS, "unserved": {**UNSERVED, "names": names}})
+
+
 HOSTILE = """<script>alert(1)</script>"'&{{ 7 * 7 }}"""
 
 

@@ -39,16 +39,16 @@ def upkeep_of(**parts: Any) -> Upkeep:
 
 
 async def test_every_part_runs_until_the_block_ends(metrics: Metrics) -> None:
-    lag, history, certificates, health_file = parts = Work(), Work(), Work(), Work()
-    upkeep = upkeep_of(lag=lag, history=history, certificates=certificates, health_file=health_file)
+    lag, history, certificates, health_file, unserved = parts = Work(), Work(), Work(), Work(), Work()
+    upkeep = upkeep_of(lag=lag, history=history, certificates=certificates, health_file=health_file, unserved=unserved)
 
     async with upkeep.running(metrics):
         for part in parts:
             await part.begun.wait()
         during = [part.runs for part in parts]
 
-    assert (during, [part.runs for part in parts]) == ([True] * 4, [False] * 4)
-    assert [part.started for part in parts] == [[metrics], [metrics], [metrics], [upkeep.stuck]]
+    assert (during, [part.runs for part in parts]) == ([True] * 5, [False] * 5)
+    assert [part.started for part in parts] == [[metrics], [metrics], [metrics], [upkeep.stuck], [metrics]]
     assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
 
 

@@ -1,0 +1,223 @@
+"""Names that nobody serves, in a real API server: counted, shown, warned of and refused, until somebody serves them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from injector.cli import main
+from tests.architecture.serving import free_ports, wait_until_ready
+from tests.e2e.kubelab import Lab, missing
+from tests.e2e.test_cluster_source import Injector, control_plane, injector, namespace_of, tag_of
+from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG
+from tests.webhook.certificates import Order, issue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = {"istio.io/rev": "prdo"}
+"""The label of whoever meant `prod`."""
+AUDIT_LOG = "audit.log"
+
+REASON = missing()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """An API server whose namespaces `shop`, which names `prdo`, and `plain`, which names nothing, can hold pods."""
+    home = tmp_path_factory.mktemp("kubelab")
+    policy = home / "audit.json"
+    rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}]}
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
+    log = home / AUDIT_LOG
+    made = Lab(home, flags=f"--audit-policy-file={policy} --audit-log-path={log} --audit-log-mode=blocking-strict")
+    try:
+        made.start()
+        made.apply(namespace_of("istio-system"), namespace_of("injector-system"))
+        for name, labels in (("shop", NAMED), ("plain", {})):
+            made.apply({**namespace_of(name), "metadata": {"name": name, "labels": labels}})
+            account = {"name": "default", "namespace": name}
+            made.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+        made.apply(*control_plane("istio-system", "default", tag="1.28.1"))
+        yield made
+    finally:
+        made.end()
+
+
+def counted(served: Injector) -> tuple[str, ...]:
+    """The series of what names something that nobody serves."""
+    lines = served.metrics().splitlines()
+    return tuple(line for line in lines if line.startswith("injector_unserved_names{"))
+
+
+def shown(served: Injector) -> dict[str, Any]:
+    """What /status.json says of it."""
+    found: dict[str, Any] = served.get("/status.json", json.load)["unserved"]
+    return found
+
+
+def gauges(namespaces: int, pods: int) -> tuple[str, ...]:
+    return (
+        f'injector_unserved_names{{kind="namespace"}} {namespaces}.0',
+        f'injector_unserved_names{{kind="pod"}} {pods}.0',
+    )
+
+
+@contextmanager
+def over_tls(lab: Lab, folder: Path, *flags: str) -> Iterator[tuple[Injector, tuple[str, ...]]]:
+    """The injector as the API server can call it, and the flags of `webhook generate` that say where."""
+    port, ops_port = free_ports(2)
+    certificate, key = issue(Order(names=("127.0.0.1",))).write(folder)
+    command = [sys.executable, "-m", "injector", "serve", "--bind", "127.0.0.1"]
+    command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
+    command += ["--tlsCertFile", str(certificate), "--tlsKeyFile", str(key)]
+    command += ["--kubeconfig", str(lab.kubeconfig), *flags]
+    log = folder / "log"
+    with log.open("w") as written:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
+        try:
+            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
+            url = ("--url", f"https://127.0.0.1:{port}", "--ca-bundle", str(certificate))
+            yield Injector(process, port, ops_port, log), url
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+
+
+def configuration(*flags: str) -> dict[str, Any]:
+    """What `webhook generate` prints."""
+    result = CliRunner().invoke(main, ["webhook", "generate", *flags])
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = yaml.safe_load(result.stdout)
+    return found
+
+
+def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    return make_pod(name, namespace=namespace, labels=labels)
+
+
+def test_what_names_nothing_is_counted_until_a_tag_of_that_name_appears_and_again_when_it_goes(
+    net: Lab, tmp_path: Path
+) -> None:
+    for name in ("rbac.yaml", "nodes.yaml", "unserved.yaml"):
+        net.apply_file(ROOT / "deploy" / "from-cluster" / name)
+    net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
+    account = net.kubeconfig_of("injector", "injector-system")
+
+    with injector(net, tmp_path, "--watch-unserved", kubeconfig=account) as served:
+        served.until(lambda: counted(served) == gauges(1, 1))
+        assert shown(served)["names"] == {"prdo": {"namespaces": 1, "pods": 1}}
+        page = served.get("/status", lambda answer: answer.read().decode())
+        assert "<code>prdo</code>" in page
+
+        net.apply(tag_of("prdo", "default"))
+        served.until(lambda: counted(served) == gauges(0, 0))
+        assert shown(served) == {
+            "counted": True, "namespaces": 0, "pods": 0, "names": {}, "more": 0, "podsAtLeast": False,
+        }  # fmt: skip
+
+        net.delete("mutatingwebhookconfiguration", "istio-revision-tag-prdo")
+        served.until(lambda: counted(served) == gauges(1, 1))
+
+        net.delete("pod", "lost", "plain")
+        served.until(lambda: counted(served) == gauges(1, 0))
+        assert "injector_watch_faults_total{" not in served.metrics()
+
+
+def test_kubectl_shows_the_warning_or_the_refusal_and_neither_once_the_name_is_served(net: Lab, tmp_path: Path) -> None:
+    with over_tls(net, tmp_path, "--from-cluster", "--watch-unserved") as (served, url):
+        served.until(lambda: "shop" not in str(shown(served)) and shown(served)["namespaces"] == 1)
+
+        net.apply(configuration("--unserved", "warn", *url))
+        # The API server takes a moment to follow its webhooks; a pod that it called nobody for is created in silence.
+        served.until(lambda: 'kind="namespace",outcome="warned"' in attempted(net, served, "shop"))
+        allowed, said = net.create(pod_of("warned", "shop"))
+        assert allowed, said
+        assert "Warning: no sidecar: istio.io/rev='prdo' of namespace shop is served by nobody" in said
+        assert "served: default" in said
+        assert "of the pod is served by nobody" in net.create(pod_of("warned", "plain", NAMED))[1]
+        assert "Warning" not in net.create(pod_of("asks-for-nothing", "plain"))[1]
+        assert "Warning" not in net.create(pod_of("served", "plain", {"istio.io/rev": "default"}))[1]
+
+        net.apply(configuration("--unserved", "deny", *url))
+        served.until(lambda: 'kind="namespace",outcome="denied"' in attempted(net, served, "shop"))
+        allowed, said = net.create(pod_of("refused", "shop"))
+        assert not allowed
+        assert "denied the request: no sidecar: istio.io/rev='prdo' of namespace shop is served by nobody" in said
+
+        net.apply(tag_of("prdo", "default"))
+        served.until(lambda: shown(served)["namespaces"] == 0)
+        allowed, said = net.create(pod_of("served-now", "shop"))
+        assert allowed, said
+        assert "Warning" not in said
+
+    allowed, said = net.create(pod_of("while-it-is-away", "shop"))
+    assert allowed, said
+    net.delete("mutatingwebhookconfiguration", "istio-revision-tag-prdo")
+    net.delete("mutatingwebhookconfiguration", "injector-unserved")
+
+
+def attempted(lab: Lab, served: Injector, namespace: str) -> str:
+    """The metrics after one more pod was tried, and not kept."""
+    lab.create({**pod_of("", namespace), "metadata": {"generateName": "try-", "namespace": namespace}})
+    return served.metrics()
+
+
+def audited(lab: Lab, webhook: str) -> dict[str, str]:
+    """What the audit log has last of what a webhook said."""
+    events = [json.loads(line) for line in (lab.home / AUDIT_LOG).read_text().splitlines()]
+    noted = [
+        {key: value for key, value in event.get("annotations", {}).items() if key.startswith(f"{webhook}/")}
+        for event in events
+    ]
+    return [each for each in noted if each][-1]
+
+
+def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "revisions"
+    (folder / "1-28").mkdir(parents=True)
+    (folder / "1-28" / "config").write_text(CONFIG)
+
+    with over_tls(net, tmp_path, "--revisions-dir", str(folder), "--watch-unserved") as (served, _):
+        served.until(lambda: shown(served)["counted"] and "prdo" in shown(served)["names"])
+
+        (folder / "tags.yaml").write_text("prdo: 1-28\n")
+        served.until(lambda: "prdo" not in shown(served)["names"])
+
+
+def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(net: Lab, tmp_path: Path) -> None:
+    with over_tls(net, tmp_path, "--from-cluster", "--explain", "both") as (served, url):
+        net.apply(configuration("--revision", "default", *url))
+        labels = {"sidecar.istio.io/inject": "true"}
+        said: list[str] = []
+
+        def injected() -> bool:
+            pod = {**pod_of("", "plain"), "metadata": {"generateName": "a-", "namespace": "plain", "labels": labels}}
+            allowed, text = net.create(pod)
+            said.append(text)
+            return allowed and "Warning" in text
+
+        served.until(injected)
+        assert "Warning: injected by revision default" in said[-1]
+        webhook = "object.sidecar-injector.istio.io"
+        assert audited(net, webhook) == {
+            f"{webhook}/decision": "injected",
+            f"{webhook}/revision": "default",
+            f"{webhook}/templates": "sidecar",
+        }
+        host = {**pod_of("host", "plain", labels)}
+        host["spec"]["hostNetwork"] = True
+        assert "Warning: not injected by revision default: it uses the host's network" in net.create(host)[1]
+    net.delete("mutatingwebhookconfiguration", "istio-sidecar-injector")

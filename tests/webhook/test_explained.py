@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import AnnotationError
+from injector.injection.policy import INJECT, injection_required
+from injector.injection.result import Injected, Skipped
+from injector.istio.behaviours import behaviours_of
+from injector.istio.config import Policy
+from injector.kube.admission import MAX_WARNING, V1, Response
+from injector.kube.selectors import Selector
+from injector.revisions.registry import Resolved
+from injector.settings import EXPLAIN
+from injector.webhook.explained import EXPLAINED, MAX_VALUE, REMEDIES, Explained
+from tests.factories import UID, make_pod, make_review
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from injector.webhook.inject import InjectHandler
+    from tests.webhook.conftest import Client, Core
+
+BOTH, TAGGED, PLAIN = Explained(True, True), Resolved(fake_revision("1-24"), "prod"), Resolved(fake_revision("1-24"))
+ANSWER = Response(UID, V1, allowed=True, warnings=("policy: odd",))
+INJECTED = Injected({}, [], ("sidecar", "custom"))
+# k8s.io/apiserver/pkg/audit, checkAnnotationKey: the part behind the webhook's name is that of a qualified name.
+KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def audit(response: Response) -> dict[str, str]:
+    return dict(response.audit)
+
+
+def test_an_injected_pod_is_told_its_revision_tag_and_templates() -> None:
+    response = BOTH.injected(ANSWER, INJECTED, TAGGED)
+
+    assert response.warnings == ("injected by revision 1-24 (tag prod)", "policy: odd")
+    assert audit(response) == {
+        "decision": "injected",
+        "revision": "1-24",
+        "tag": "prod",
+        "templates": "sidecar,custom",
+    }
+
+
+def test_without_a_tag_none_is_named() -> None:
+    response = BOTH.injected(ANSWER, INJECTED, PLAIN)
+
+    assert response.warnings[0] == "injected by revision 1-24"
+    assert "tag" not in audit(response)
+
+
+@pytest.mark.parametrize("reason", REMEDIES)
+def test_a_skipped_pod_is_told_why_and_what_to_do(reason: str) -> None:
+    response = BOTH.skipped(ANSWER, Skipped(reason, "x"), TAGGED)
+
+    assert response.warnings[0] == f"not injected by revision 1-24 (tag prod): {REMEDIES[reason]}"
+    assert audit(response) == {"decision": "skipped", "reason": reason, "revision": "1-24", "tag": "prod"}
+
+
+def test_a_refused_pod_has_its_reason_in_the_audit_log_and_no_warning_beside_its_message() -> None:
+    response = BOTH.refused(ANSWER, "template", TAGGED)
+
+    assert (response.warnings, audit(response)) == (
+        ANSWER.warnings,
+        {"decision": "refused", "reason": "template", "revision": "1-24", "tag": "prod"},
+    )
+    assert audit(BOTH.refused(ANSWER, "unknown_revision", None)) == {
+        "decision": "refused",
+        "reason": "unknown_revision",
+    }
+
+
+def test_every_value_of_the_flag_means_something_and_off_means_nothing() -> None:
+    assert tuple(EXPLAINED) == EXPLAIN
+    assert EXPLAINED["off"] is None
+    shown = {
+        name: (len(response.warnings), bool(response.audit))
+        for name, each in EXPLAINED.items()
+        if each is not None
+        for response in (each.injected(ANSWER, INJECTED, PLAIN),)
+    }
+    assert shown == {"warnings": (2, False), "audit": (1, True), "both": (2, True)}
+
+
+def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
+    longest = Resolved(fake_revision("r" * 63), "t" * 63)
+    warnings = [BOTH.skipped(ANSWER, Skipped(reason, ""), longest).warnings[0] for reason in REMEDIES]
+    many = BOTH.injected(ANSWER, Injected({}, [], ("name",) * 100_000), longest)
+
+    assert max(map(len, warnings)) <= MAX_WARNING
+    assert max(len(value) for value in audit(many).values()) == MAX_VALUE
+    assert [key for key in audit(many) if not KEY.fullmatch(key)] == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "pod"),
+    [
+        ("enabled", make_pod(hostNetwork=True)),
+        ("enabled", make_pod(namespace="kube-system")),
+        ("odd", make_pod()),
+        ("enabled", make_pod(labels={INJECT: "false"})),
+        ("enabled", make_pod(annotations={INJECT: "false"})),
+        ("enabled", make_pod(labels={"never": "me"})),
+        ("disabled", make_pod()),
+    ],
+)
+def test_every_reason_to_skip_has_a_remedy(policy: str, pod: dict[str, Any]) -> None:
+    never = Selector.compile({"matchLabels": {"never": "me"}})
+    rules = Policy(policy, never=(never,))
+
+    found = injection_required(rules, behaviours_of((1, 30)), pod, pod["metadata"].get("namespace", "shop"))
+
+    assert (found.inject, found.reason in REMEDIES) == (False, True)
+
+
+async def test_answers_say_nothing_of_it_unless_that_is_wanted(client: Client, handler: InjectHandler) -> None:
+    assert handler.explained is None
+    answer = await (await client.post("/inject/prod", json=make_review())).json()
+
+    assert sorted(answer["response"]) == ["allowed", "patch", "patchType", "uid"]
+
+
+async def test_the_answer_to_a_review_has_the_decision(client: Client, handler: InjectHandler, core: Core) -> None:
+    handler.explained = BOTH
+
+    async def answered(result: Injected | Skipped | Exception) -> dict[str, Any]:
+        core.answer = result
+        found = (await (await client.post("/inject/prod", json=make_review())).json())["response"]
+        return {key: found.get(key) for key in ("allowed", "warnings", "auditAnnotations")}
+
+    by = {"revision": "1-24", "tag": "prod"}
+    assert await answered(INJECTED) == {
+        "allowed": True,
+        "warnings": ["injected by revision 1-24 (tag prod)"],
+        "auditAnnotations": {"decision": "injected", **by, "templates": "sidecar,custom"},
+    }
+    assert await answered(Skipped("label", "label says 's3cr3t'")) == {
+        "allowed": True,
+        "warnings": [f"not injected by revision 1-24 (tag prod): {REMEDIES['label']}"],
+        "auditAnnotations": {"decision": "skipped", "reason": "label", **by},
+    }
+    assert await answered(AnnotationError("s3cr3t")) == {
+        "allowed": False,
+        "warnings": None,
+        "auditAnnotations": {"decision": "refused", "reason": "annotation", **by},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "review", "reason"),
+    [("/inject/nope", make_review(), "unknown_revision"), ("/inject/prod", make_review(object=None), "review")],
+)
+async def test_what_no_revision_was_asked_about_is_refused_without_one(
+    client: Client, handler: InjectHandler, path: str, review: dict[str, Any], reason: str
+) -> None:
+    handler.explained = BOTH
+
+    response = (await (await client.post(path, json=review)).json())["response"]
+
+    assert response["auditAnnotations"] == {"decision": "refused", "reason": reason}
