@@ -31,6 +31,8 @@ EVERYTHING: Object = {
     "tolerations": [{"key": "a", "operator": "Exists"}],
 }
 
+KIND = "mutatingwebhookconfiguration"
+
 REASON = missing()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
@@ -243,3 +245,31 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: L
     finally:
         for each in of_kind(objects, "MutatingWebhookConfiguration"):
             lab.delete(each["kind"], each["metadata"]["name"])
+
+
+def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patched_and_removed_whole(lab: Lab) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+    name = "istio-sidecar-injector-canary"
+    at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=released")
+    lab.apply(namespace_of("released"))
+
+    def helm(*arguments: str) -> str:
+        done = rendering.helm(*arguments, *at)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "istio.io/rev=canary" in helm("install", "injector", str(rendering.CHART))
+    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eHg="}]
+    kubectl(lab, "patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
+    helm("upgrade", "injector", str(rendering.CHART), "--set=timeoutSeconds=7")
+
+    first = json.loads(kubectl(lab, "get", KIND, name, "-o", "json").stdout)["webhooks"][0]
+    assert (first["clientConfig"]["caBundle"], first["timeoutSeconds"]) == ("eHg=", 7)
+
+    helm("uninstall", "injector")
+    assert "NotFound" in kubectl(lab, "get", KIND, name).stderr, "a webhook that is left refuses every pod"
+    left = kubectl(
+        lab, "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
+    )
+    assert left.stdout == ""
