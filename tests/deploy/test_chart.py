@@ -47,7 +47,7 @@ EVERYTHING: Object = {
     "revisions": REVISIONS,
     "tags": {"prod": "1-24", "next": {"weights": {"1-24": 1, "1-30": 9}, "shadow": {"revision": "1-24", "sample": 5}}},
     "fromCluster": {"enabled": True, "namespaces": True},
-    "apiServerClient": {"configMap": "api-client-ca", "name": "kube-apiserver"},
+    "apiServerClient": {"configMap": "api-client-ca", "names": ["kube-apiserver"]},
     "namespace": {"create": True},
     "networkPolicy": {"enabled": True},
     "monitoring": {kind: {"enabled": True} for kind in ("serviceMonitor", "prometheusRule", "dashboards")},
@@ -280,6 +280,7 @@ def test_self_signed_names_the_secret_and_the_service_of_the_release() -> None:
 
     assert (given["--ca-secret"], given["--namespace"], given["--service"]) == ("my-ca", NAMESPACE, "other")
     assert "--patch-webhooks" in given
+    assert "--no-patch-webhooks" in flags(rendered({"tls": {"patchWebhooks": False}})), "it is on unless said"
     assert secrets == [
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["my-ca"], "verbs": ["get", "update"]}
     ]
@@ -336,6 +337,15 @@ def test_the_api_servers_own_certificate_is_asked_for_where_its_ca_is_given() ->
     assert flags(objects)["--client-ca-file"] == f"{mounts['client-ca']}/ca.crt"
     assert flags(objects)["--client-name"] == "kube-apiserver"
     assert "--client-ca-file" not in flags(rendered())
+
+
+def test_who_looks_for_names_that_nobody_serves_may_read_namespaces_and_pods_and_nothing_else() -> None:
+    objects = rendered({"tls": {"mode": "files"}, "watchUnserved": True})
+    (rule,) = one(objects, "ClusterRole")["rules"]
+
+    assert "--watch-unserved" in flags(objects)
+    assert rule == {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}
+    assert pod_spec(objects)["automountServiceAccountToken"] is True
 
 
 def test_the_number_of_pods_is_the_autoscalers_where_there_is_one() -> None:

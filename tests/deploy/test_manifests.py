@@ -41,7 +41,7 @@ every_base = pytest.mark.parametrize("name", NAMES)
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
 PENDING = {"--tls-mode", "--ca-secret", "--namespace", "--service", "--patch-webhooks", "--log-format"}
-"""Flags of `serve` that come with the certificates and logs of their own issues."""
+"""Flags of `serve` that come with issues of their own: certificates, logs."""
 
 
 def command(name: str) -> Command:

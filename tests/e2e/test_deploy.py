@@ -25,7 +25,7 @@ EVERYTHING: Object = {
     "tags": {"default": "1-24"},
     "fromCluster": {"enabled": True, "namespaces": True},
     "networkPolicy": {"enabled": True},
-    "apiServerClient": {"configMap": "ca", "name": "kube-apiserver"},
+    "apiServerClient": {"configMap": "ca", "names": ["kube-apiserver"]},
     "monitoring": {"dashboards": {"enabled": True}},
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "a", "operator": "Exists"}],

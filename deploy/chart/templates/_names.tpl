@@ -51,7 +51,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* Not empty where the injector calls the API server. */}}
 {{- define "injector.callsAPI" -}}
-{{- if or .Values.fromCluster.enabled (eq .Values.tls.mode "self-signed") }}true{{ end -}}
+{{- if or .Values.fromCluster.enabled .Values.watchUnserved (eq .Values.tls.mode "self-signed") }}true{{ end -}}
 {{- end }}
 
 {{/* Not empty where there is a folder of revisions to mount. */}}
