@@ -273,3 +273,31 @@ def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patch
         lab, "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
     )
     assert left.stdout == ""
+
+
+NOTES: list[tuple[tuple[str, ...], str]] = [
+    ((), "serves the two revisions of its image, stable and canary"),
+    ((), "kubectl label namespace NAMESPACE istio.io/rev=canary"),
+    (
+        ("fromCluster.enabled=true",),
+        "No webhook sends pods to it yet: give `webhooks`, or use `injector webhook generate",
+    ),
+    (("fromCluster.enabled=true",), "It may patch no caBundle: name the webhooks"),
+    (("webhooks[0].tag=default", "webhooks[0].revision=stable"), "NAMESPACE istio-injection=enabled"),
+    (("tls.mode=files",), "The API server is not told which certificate to trust: give `tls.caBundle`"),
+    (("tls.mode=files",), "once Secret injector-tls holds tls.crt and tls.key for injector.injector-system.svc"),
+    (("revisions.one.configMap=a", "revisions.two.configMap=b"), "The injector serves one, two."),
+]
+
+
+@pytest.mark.parametrize(("values", "said"), NOTES, ids=[said for _, said in NOTES])
+def test_the_notes_say_what_is_served_and_what_is_left_to_do(lab: Lab, values: tuple[str, ...], said: str) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+    given = [f"--set={value}" for value in values]
+    at = (f"--kubeconfig={lab.kubeconfig}", f"--namespace={NAMESPACE}")
+
+    done = rendering.helm("install", "injector", str(rendering.CHART), "--dry-run=client", *given, *at)
+
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout.partition("NOTES:")[2]
