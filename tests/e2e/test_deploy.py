@@ -285,7 +285,7 @@ NOTES: list[tuple[tuple[str, ...], str]] = [
     (("fromCluster.enabled=true",), "It may patch no caBundle: name the webhooks"),
     (("webhooks[0].tag=default", "webhooks[0].revision=stable"), "NAMESPACE istio-injection=enabled"),
     (("tls.mode=files",), "The API server is not told which certificate to trust: give `tls.caBundle`"),
-    (("tls.mode=files",), "once Secret injector-tls holds tls.crt and tls.key for injector.injector-system.svc"),
+    (("tls.mode=files",), "once Secret injector-tls holds tls.crt and tls.key for injector.noted.svc"),
     (("revisions.one.configMap=a", "revisions.two.configMap=b"), "The injector serves one, two."),
 ]
 
@@ -295,7 +295,7 @@ def test_the_notes_say_what_is_served_and_what_is_left_to_do(lab: Lab, values: t
     if rendering.missing():
         pytest.skip(rendering.missing())
     given = [f"--set={value}" for value in values]
-    at = (f"--kubeconfig={lab.kubeconfig}", f"--namespace={NAMESPACE}")
+    at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=noted")
 
     done = rendering.helm("install", "injector", str(rendering.CHART), "--dry-run=client", *given, *at)
 
