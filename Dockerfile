@@ -1,17 +1,25 @@
-# Two stages: what builds stays behind. Pin PYTHON by digest in a release: --build-arg PYTHON=python:3.13-slim@sha256:...
+# Two stages: what builds stays behind. A release pins the base by digest, which is learnt where a registry can be reached:
+#   docker buildx imagetools inspect python:3.13-slim --format '{{.Manifest.Digest}}'
+#   docker build --build-arg PYTHON=python:3.13-slim@sha256:... .
 ARG PYTHON=python:3.13-slim
 
 FROM ${PYTHON} AS build
 WORKDIR /src
-RUN python -m venv /opt/build && python -m venv --without-pip /opt/injector
-COPY requirements.lock requirements-build.lock ./
-RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement requirements-build.lock \
- && /opt/build/bin/pip --python /opt/injector/bin/python install --no-cache-dir --require-hashes --requirement requirements.lock
+ENV UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never
+COPY requirements-image.lock ./
+RUN python -m venv /opt/build \
+ && /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement requirements-image.lock
+ENV PATH=/opt/build/bin:$PATH
+COPY requirements.lock ./
+RUN uv venv /opt/injector \
+ && uv pip install --python /opt/injector --require-hashes --compile-bytecode --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY scripts/sbom scripts/sbom
 COPY injector injector
 COPY revisions revisions
-RUN /opt/build/bin/hatchling build --target wheel \
- && /opt/build/bin/pip --python /opt/injector/bin/python install --no-cache-dir --no-deps dist/*.whl
+RUN uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python \
+ && uv pip install --python /opt/injector --no-deps --compile-bytecode dist/*.whl \
+ && scripts/sbom >/opt/injector/sbom.cdx.json
 
 FROM ${PYTHON}
 COPY --from=build /opt/injector /opt/injector

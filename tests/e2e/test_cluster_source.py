@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.architecture.serving import free_ports, post, wait_until_ready
+from tests.deploy import rendering
 from tests.e2e.kubelab import Lab, missing
 from tests.factories import make_review
 from tests.revisions.fakes import CONFIG
@@ -198,12 +199,20 @@ def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(lab: Lab, tmp_
         served.until(lambda: 'injector_watch_synced{resource="nodes"} 1.0' in served.metrics())
 
 
+def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
+    """What the chart lets the injector read of a cluster, with the account that may."""
+    given = {"fromCluster": {"enabled": True, "namespaces": namespaces}, "tls": {"mode": "files"}}
+    kinds = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+    return [each for each in rendering.rendered(given) if each["kind"] in kinds]
+
+
 def test_the_permissions_of_deploy_are_enough_and_without_those_for_openshift_the_rest_is_served(
     lab: Lab, tmp_path: Path
 ) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
     lab.apply(namespace_of("istio-system"), namespace_of("injector-system"))
-    for name in ("rbac.yaml", "nodes.yaml"):
-        lab.apply_file(ROOT / "deploy" / "from-cluster" / name)
+    lab.apply(*permissions(namespaces=False))
     lab.apply(*control_plane("istio-system", "default", tag="1.28.1"))
 
     with injector(lab, tmp_path, kubeconfig=lab.kubeconfig_of("injector", "injector-system")) as served:
@@ -218,7 +227,7 @@ def test_the_permissions_of_deploy_are_enough_and_without_those_for_openshift_th
         lab.apply(*control_plane("istio-system", "default", tag="1.28.2", platform="openshift"))
         served.until(lambda: 'reason="forbidden",resource="namespaces"' in served.metrics())
         assert served.image("default") == "proxy:1.28.2"
-        lab.apply_file(ROOT / "deploy" / "from-cluster" / "namespaces.yaml")
+        lab.apply(*permissions(namespaces=True))
         served.until(lambda: 'injector_watch_synced{resource="namespaces"} 1.0' in served.metrics())
 
 

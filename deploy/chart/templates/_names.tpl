@@ -1,0 +1,76 @@
+{{/* Names and labels that all objects share. */}}
+
+{{- define "injector.fullname" -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "injector.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "injector.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "injector.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "injector.labels" -}}
+{{ include "injector.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* Of a cluster-scoped object: two releases of one name in two namespaces have their own. */}}
+{{- define "injector.clusterName" -}}
+{{ include "injector.fullname" . }}-{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "injector.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "injector.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end }}
+
+{{- define "injector.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}
+{{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret of the pair that handshakes get, where files hold it. */}}
+{{- define "injector.tlsSecret" -}}
+{{- default (printf "%s-tls" (include "injector.fullname" .)) .Values.tls.secretName -}}
+{{- end }}
+
+{{- define "injector.serviceHost" -}}
+{{ include "injector.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{/* Not empty where the injector calls the API server. */}}
+{{- define "injector.callsAPI" -}}
+{{- if or .Values.fromCluster.enabled .Values.watchUnserved (eq .Values.tls.mode "self-signed") }}true{{ end -}}
+{{- end }}
+
+{{/* Not empty where there is a folder of revisions to mount. */}}
+{{- define "injector.hasFolder" -}}
+{{- if or .Values.revisions .Values.tags }}true{{ end -}}
+{{- end }}
+
+{{- define "injector.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "injector.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}

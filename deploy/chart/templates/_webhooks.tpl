@@ -1,0 +1,103 @@
+{{/* What `injector webhook generate` and `injector tag generate` print: a test compares. */}}
+
+{{/* The revision that a tag of the values leads to: the heaviest, the first of equals. Takes the tag's value. */}}
+{{- define "injector.heaviest" -}}
+  {{- $weights := . -}}
+  {{- if kindIs "string" . -}}
+    {{- . -}}
+  {{- else if kindIs "string" .revision -}}
+    {{- .revision -}}
+  {{- else -}}
+    {{- if kindIs "map" .weights }}{{ $weights = .weights }}{{ end -}}
+    {{- $best := "" -}}
+    {{- $most := -1 -}}
+    {{- range $name, $weight := $weights -}}
+      {{- if gt (int $weight) $most }}{{ $best = $name }}{{ $most = int $weight }}{{ end -}}
+    {{- end -}}
+    {{- $best -}}
+  {{- end -}}
+{{- end }}
+
+{{/* The webhooks to write, as JSON: those of the values, else one for each revision and tag of the values. */}}
+{{- define "injector.wantedWebhooks" -}}
+  {{- $wanted := list -}}
+  {{- if kindIs "slice" .Values.webhooks -}}
+    {{- $wanted = .Values.webhooks -}}
+  {{- else -}}
+    {{- range $name, $_ := .Values.revisions }}{{ $wanted = append $wanted (dict "revision" $name) }}{{ end -}}
+    {{- range $name, $_ := .Values.tags }}{{ $wanted = append $wanted (dict "tag" $name) }}{{ end -}}
+    {{- if not (or $wanted .Values.fromCluster.enabled) -}}
+      {{- $wanted = list (dict "revision" "stable") (dict "revision" "canary") -}}
+    {{- end -}}
+  {{- end -}}
+  {{- toJson $wanted -}}
+{{- end }}
+
+{{/* Each webhook with what is worked out: `path`, `object`, `leads` (its revision), `never`. As JSON. */}}
+{{- define "injector.webhooks" -}}
+  {{- $wanted := include "injector.wantedWebhooks" . | fromJsonArray -}}
+  {{- $suffix := "" -}}
+  {{- if ne .Values.fromCluster.istioNamespace "istio-system" }}{{ $suffix = printf "-%s" .Values.fromCluster.istioNamespace }}{{ end -}}
+  {{- $known := and .Values.revisions (not .Values.fromCluster.enabled) -}}
+  {{- $default := false -}}
+  {{- range $wanted }}{{ if eq (default "" .tag) "default" }}{{ $default = true }}{{ end }}{{ end -}}
+  {{- $all := list -}}
+  {{- range $wanted -}}
+    {{- $path := default .revision .tag -}}
+    {{- $leads := .revision -}}
+    {{- $object := printf "istio-sidecar-injector-%s" $path -}}
+    {{- if .tag -}}
+      {{- $object = printf "istio-revision-tag-%s" $path -}}
+      {{- if hasKey $.Values.tags .tag }}{{ $leads = include "injector.heaviest" (get $.Values.tags .tag) }}{{ end -}}
+      {{- if not $leads }}{{ fail (printf "webhooks: nothing says which revision tag %q leads to; give `revision` too, or the tag in `tags`" .tag) }}{{ end -}}
+      {{- if and $known (not (hasKey $.Values.tags .tag)) }}{{ fail (printf "webhooks: no tag %q is served; add it to `tags`" .tag) }}{{ end -}}
+    {{- else if eq $path "default" -}}
+      {{- $object = "istio-sidecar-injector" -}}
+    {{- end -}}
+    {{- if and $known (not (hasKey $.Values.revisions $leads)) }}{{ fail (printf "webhooks: no revision %q is served; add it to `revisions`" $leads) }}{{ end -}}
+    {{- $never := and $default (eq $path "default") (not .tag) -}}
+    {{- $all = append $all (merge (dict "path" $path "leads" $leads "object" (default (printf "%s%s" $object $suffix) .name) "never" $never) .) -}}
+  {{- end -}}
+  {{- toJson $all -}}
+{{- end }}
+
+{{/* Istio's webhooks for one name: which namespaces, and which pods, they are for. Takes the webhook. */}}
+{{- define "injector.cases" -}}
+- prefix: rev.namespace.
+  namespaces:
+    - {key: istio.io/rev, operator: In, values: [{{ .path | quote }}]}
+    - {key: istio-injection, operator: DoesNotExist}
+  pods:
+    - {key: sidecar.istio.io/inject, operator: NotIn, values: ["false"]}
+- prefix: rev.object.
+  namespaces:
+    - {key: istio.io/rev, operator: DoesNotExist}
+    - {key: istio-injection, operator: DoesNotExist}
+  pods:
+    - {key: sidecar.istio.io/inject, operator: NotIn, values: ["false"]}
+    - {key: istio.io/rev, operator: In, values: [{{ .path | quote }}]}
+{{- if eq .path "default" }}
+- prefix: namespace.
+  namespaces:
+    - {key: istio-injection, operator: In, values: [enabled]}
+  pods:
+    - {key: sidecar.istio.io/inject, operator: NotIn, values: ["false"]}
+- prefix: object.
+  namespaces:
+    - {key: istio-injection, operator: DoesNotExist}
+    - {key: istio.io/rev, operator: DoesNotExist}
+  pods:
+    - {key: sidecar.istio.io/inject, operator: In, values: ["true"]}
+    - {key: istio.io/rev, operator: DoesNotExist}
+{{- if .autoInjectNamespaces }}
+- prefix: auto.
+  namespaces:
+    - {key: istio-injection, operator: DoesNotExist}
+    - {key: istio.io/rev, operator: DoesNotExist}
+    - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-public, kube-node-lease, local-path-storage]}
+  pods:
+    - {key: sidecar.istio.io/inject, operator: DoesNotExist}
+    - {key: istio.io/rev, operator: DoesNotExist}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,421 @@
+"""The chart: what its schema refuses, what each mode renders, and that its webhooks are those of the command line."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from injector.cli import main
+from injector.revisions.tags import parse_tags
+from tests.deploy.rendering import (
+    CHART,
+    NAMESPACE,
+    ROOT,
+    Object,
+    container,
+    flags,
+    helm,
+    missing,
+    of_kind,
+    one,
+    pod_spec,
+    rendered,
+    templated,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True, scope="module")
+def installed() -> None:
+    """Helm, without which nothing here can be tried."""
+    if missing():
+        pytest.skip(missing())
+
+
+REVISIONS = {
+    "1-24": {"configMap": "istio-sidecar-injector-1-24", "meshConfigMap": "istio-1-24"},
+    "1-30": {"configMap": "all-in-one", "settings": {"istioVersion": "1.30"}},
+}
+EVERYTHING: Object = {
+    "revisions": REVISIONS,
+    "tags": {"prod": "1-24", "next": {"weights": {"1-24": 1, "1-30": 9}, "shadow": {"revision": "1-24", "sample": 5}}},
+    "fromCluster": {"enabled": True, "namespaces": True},
+    "apiServerClient": {"configMap": "api-client-ca", "names": ["kube-apiserver"]},
+    "namespace": {"create": True},
+    "networkPolicy": {"enabled": True},
+    "monitoring": {kind: {"enabled": True} for kind in ("serviceMonitor", "prometheusRule", "dashboards")},
+}
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, *({"tls": {"mode": mode}} for mode in ("files", "cert-manager"))])
+def test_lint_finds_nothing(values: Object) -> None:
+    given = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    done = helm("lint", "--strict", str(CHART), *given)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+REFUSED: list[tuple[Object, str]] = [
+    ({"replica": 3}, "additional properties 'replica' not allowed"),
+    ({"tls": {"mod": "files"}}, "additional properties 'mod' not allowed"),
+    ({"tls": {"mode": "vault"}}, "'self-signed', 'cert-manager', 'files'"),
+    ({"tls": {"mode": "files", "caBundle": "-----BEGIN"}}, "does not match pattern"),
+    ({"tls": {"caSecretName": "Not_A_Name"}}, "does not match pattern"),
+    ({"tls": {"certManager": {"duration": "90d"}}}, "does not match pattern"),
+    ({"image": {"digest": "sha256:short"}}, "does not match pattern"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "'Always', 'IfNotPresent', 'Never'"),
+    ({"failurePolicy": "fail"}, "'Fail', 'Ignore'"),
+    ({"timeoutSeconds": 31}, "maximum: got 31, want 30"),
+    ({"timeoutSeconds": "5s"}, "got string, want integer"),
+    ({"replicas": 0}, "minimum: got 0, want 1"),
+    ({"logFormat": "xml"}, "'json', 'text'"),
+    ({"extraArgs": ["serve"]}, "does not match pattern"),
+    ({"revisions": {"1-24": {}}}, "missing property 'configMap'"),
+    ({"revisions": {"1.24": {"configMap": "a"}}}, "invalid propertyName '1.24'"),
+    ({"revisions": {"cluster": {"configMap": "a"}}}, "invalid propertyName 'cluster'"),
+    ({"revisions": {"1-24": {"configmap": "a"}}}, "additional properties 'configmap' not allowed"),
+    ({"tags": {"prod": {"1-24": -1}}}, "minimum: got -1, want 0"),
+    ({"tags": {"prod": {"revision": "1-24", "shadow": {"sample": 5}}}}, "missing property 'revision'"),
+    ({"webhooks": [{"name": "a"}]}, "missing property 'revision'"),
+    ({"webhooks": [{"revision": "1-24", "selector": {}}]}, "additional properties 'selector' not allowed"),
+    ({"webhooks": [{"tag": "Prod"}]}, "does not match pattern"),
+    ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "does not match pattern"),
+    ({"monitoring": {"serviceMonitor": {"enabled": "yes"}}}, "got string, want boolean"),
+    ({"networkPolicy": {"apiServerPorts": [0]}}, "minimum: got 0, want 1"),
+    ({"shutdownDelay": "5"}, "does not match pattern"),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"), REFUSED, ids=lambda value: json.dumps(value) if isinstance(value, dict) else ""
+)
+def test_what_is_unknown_or_wrong_is_refused(values: Object, why: str) -> None:
+    done = templated(values)
+
+    assert done.returncode != 0
+    assert why in done.stderr
+
+
+CONTRADICTIONS: list[tuple[Object, str]] = [
+    ({"tags": {"prod": "1-24"}}, "tags: they lead to no revision; give `revisions`, or fromCluster.enabled"),
+    ({"autoscaling": {"minReplicas": 7}}, "autoscaling: minReplicas is more than maxReplicas"),
+    ({"webhooks": [{"tag": "prod"}]}, 'nothing says which revision tag "prod" leads to'),
+    (
+        {"revisions": REVISIONS, "webhooks": [{"revision": "1-28"}]},
+        'no revision "1-28" is served; add it to `revisions`',
+    ),
+    (
+        {"revisions": REVISIONS, "webhooks": [{"tag": "prod", "revision": "1-24"}]},
+        'no tag "prod" is served; add it to `tags`',
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "why"), CONTRADICTIONS, ids=[why for _, why in CONTRADICTIONS])
+def test_values_that_contradict_each_other_are_refused_with_what_to_do(values: Object, why: str) -> None:
+    done = templated(values)
+
+    assert done.returncode != 0
+    assert why in done.stderr
+
+
+def test_every_value_has_a_description_and_a_default_that_the_schema_takes() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def check(properties: Object, given: Object, at: str) -> None:
+        assert set(properties) - {"global"} == set(given), at
+        for name, each in properties.items():
+            assert each.get("description"), f"{at}{name}"
+            if name in given and "properties" in each and each.get("additionalProperties") is False and given[name]:
+                check(each["properties"], given[name], f"{at}{name}.")
+
+    check(schema["properties"], values, "")
+
+
+def open_objects(schema: Any, at: str = "") -> list[str]:
+    """The places of a schema that take unknown names."""
+    if isinstance(schema, list):
+        return [found for each in schema for found in open_objects(each, at)]
+    if not isinstance(schema, dict):
+        return []
+    own = (
+        [at] if "properties" in schema and "type" in schema and schema.get("additionalProperties") is not False else []
+    )
+    return own + [found for key, each in schema.items() for found in open_objects(each, f"{at}/{key}")]
+
+
+def test_no_part_of_the_schema_with_names_of_its_own_takes_others() -> None:
+    assert open_objects(json.loads((CHART / "values.schema.json").read_text())) == []
+
+
+# --- webhooks: the same as `injector webhook generate` and `injector tag generate` print
+
+COMMON = ("--timeout", "5s", "--reinvocation-policy", "IfNeeded")
+SAME: list[tuple[str, Object, tuple[str, ...]]] = [
+    ("a revision", {"webhooks": [{"revision": "1-24"}]}, ("webhook", "generate", "--revision", "1-24", *COMMON)),
+    (
+        "the default revision",
+        {"webhooks": [{"revision": "default"}]},
+        ("webhook", "generate", "--revision", "default", *COMMON),
+    ),
+    (
+        "the default revision, for namespaces without a label",
+        {"webhooks": [{"revision": "default", "autoInjectNamespaces": True}]},
+        ("webhook", "generate", "--revision", "default", "--auto-inject-namespaces", *COMMON),
+    ),
+    (
+        "a tag, with its own policy and time",
+        {"webhooks": [{"tag": "prod", "revision": "1-24", "failurePolicy": "Ignore", "timeoutSeconds": 9}]},
+        ("tag", "generate", "prod", "--revision", "1-24", "--failure-policy", "Ignore", "--timeout", "9s", *COMMON[2:]),
+    ),
+    (
+        "the default tag under another name",
+        {"webhooks": [{"tag": "default", "revision": "1-24", "name": "mine"}]},
+        ("tag", "generate", "default", "--revision", "1-24", "--webhook-name", "mine", *COMMON),
+    ),
+    (
+        "a tag where Istio is elsewhere",
+        {"webhooks": [{"tag": "prod", "revision": "1-24"}], "fromCluster": {"istioNamespace": "istio-two"}},
+        ("tag", "generate", "prod", "--revision", "1-24", "--istio-namespace", "istio-two", *COMMON),
+    ),
+    (
+        "another port, and never called again",
+        {"webhooks": [{"revision": "1-24"}], "service": {"port": 8443}, "reinvocationPolicy": "Never"},
+        ("webhook", "generate", "--revision", "1-24", "--service-port", "8443", *COMMON[:2]),
+    ),
+]
+
+
+def printed(*arguments: str) -> list[Object]:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def configurations(values: Object) -> list[Object]:
+    """The webhooks of the chart without what comes on top of Istio's own."""
+    found = of_kind(rendered(values), "MutatingWebhookConfiguration")
+    for configuration in found:
+        for webhook in configuration["webhooks"]:
+            assert len(webhook.pop("matchConditions")) == 2
+    return found
+
+
+@pytest.mark.parametrize(("values", "command"), [case[1:] for case in SAME], ids=[case[0] for case in SAME])
+def test_a_webhook_is_what_the_command_line_prints(values: Object, command: tuple[str, ...]) -> None:
+    assert configurations(values) == printed(*command)
+
+
+def test_unless_said_there_is_a_webhook_for_each_revision_and_tag_as_the_command_line_has_them(tmp_path: Path) -> None:
+    tags = {"default": {"1-24": 90, "default": 10}, "prod": "1-24"}
+    for name in ("1-24", "default"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config").write_text("policy: enabled\ntemplate: ''\n")
+    (tmp_path / "tags.yaml").write_text(json.dumps(tags))
+
+    rendered_ones = configurations(
+        {"revisions": {name: {"configMap": "a"} for name in ("1-24", "default")}, "tags": tags}
+    )
+
+    expected = printed("webhook", "generate", "--revisions-dir", str(tmp_path), *COMMON)
+    by_name = {each["metadata"]["name"]: each for each in expected}
+    assert {each["metadata"]["name"]: each for each in rendered_ones} == by_name
+    assert {"matchLabels": {"istio.io/deactivated": "never-match"}} in [
+        webhook["objectSelector"] for webhook in by_name["istio-sidecar-injector"]["webhooks"]
+    ]
+
+
+def test_webhooks_can_be_left_to_others() -> None:
+    assert configurations({"webhooks": []}) == []
+    assert configurations({"fromCluster": {"enabled": True}}) == []
+
+
+def test_the_ca_is_in_the_webhooks_where_it_is_given_and_cert_managers_where_that_makes_it() -> None:
+    files = configurations({"tls": {"mode": "files", "caBundle": "eHg="}})
+    managed = rendered({"tls": {"mode": "cert-manager"}})
+
+    assert {webhook["clientConfig"]["caBundle"] for each in files for webhook in each["webhooks"]} == {"eHg="}
+    leaf = next(each for each in of_kind(managed, "Certificate") if not each["spec"].get("isCA"))
+    for each in of_kind(managed, "MutatingWebhookConfiguration"):
+        place = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+        assert place == f"{NAMESPACE}/{leaf['metadata']['name']}"
+
+
+# --- modes
+
+
+def test_cert_manager_makes_the_certificate_of_the_service_in_the_secret_that_is_mounted() -> None:
+    objects = rendered({"tls": {"mode": "cert-manager"}})
+    service = one(objects, "Service")["metadata"]
+    authority, leaf = sorted(of_kind(objects, "Certificate"), key=lambda each: not each["spec"].get("isCA"))
+    issuers = {each["metadata"]["name"]: each["spec"] for each in of_kind(objects, "Issuer")}
+    (secret,) = [volume["secret"]["secretName"] for volume in pod_spec(objects)["volumes"] if "secret" in volume]
+
+    assert leaf["spec"]["secretName"] == secret
+    assert leaf["spec"]["dnsNames"] == [f"{service['name']}.{service['namespace']}.svc"]
+    assert issuers[leaf["spec"]["issuerRef"]["name"]] == {"ca": {"secretName": authority["spec"]["secretName"]}}
+    assert issuers[authority["spec"]["issuerRef"]["name"]] == {"selfSigned": {}}
+
+
+def test_an_issuer_of_ones_own_signs_alone() -> None:
+    issuer = {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "corp"}
+    objects = rendered({"tls": {"mode": "cert-manager", "certManager": {"issuerRef": issuer}}})
+
+    assert one(objects, "Certificate")["spec"]["issuerRef"] == issuer
+    assert of_kind(objects, "Issuer") == []
+
+
+def test_self_signed_names_the_secret_and_the_service_of_the_release() -> None:
+    objects = rendered({"fullnameOverride": "other", "tls": {"caSecretName": "my-ca"}})
+    given = flags(objects)
+    secrets = [rule for rule in one(objects, "Role")["rules"] if "resourceNames" in rule]
+
+    assert (given["--ca-secret"], given["--namespace"], given["--service"]) == ("my-ca", NAMESPACE, "other")
+    assert "--patch-webhooks" in given
+    assert "--no-patch-webhooks" in flags(rendered({"tls": {"patchWebhooks": False}})), "it is on unless said"
+    assert secrets == [
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["my-ca"], "verbs": ["get", "update"]}
+    ]
+    assert "volumes" not in pod_spec(objects)
+
+
+def patchable(values: Object) -> list[Object]:
+    roles = of_kind(rendered(values), "ClusterRole")
+    return [rule for role in roles for rule in role["rules"] if rule["verbs"] == ["patch"]]
+
+
+def test_only_the_webhooks_of_the_release_and_those_that_are_named_may_be_patched() -> None:
+    (own,) = patchable({"webhooks": [{"revision": "1-24"}], "tls": {"extraWebhookNames": ["mine"]}})
+
+    assert own["resourceNames"] == ["istio-sidecar-injector-1-24", "mine"]
+    assert patchable({"webhooks": []}) == []
+    assert patchable({"tls": {"patchWebhooks": False}}) == []
+    assert [("resourceNames" in rule) for rule in patchable({"tls": {"extraWebhookNames": ["*"]}})] == [False]
+
+
+def test_the_revisions_are_folders_also_where_their_config_map_is_gone() -> None:
+    objects = rendered({"revisions": REVISIONS, "tags": {"prod": "1-24"}})
+    (volume,) = [each["projected"] for each in pod_spec(objects)["volumes"] if each["name"] == "revisions"]
+    own, *others = [source["configMap"] for source in volume["sources"]]
+    data = next(each["data"] for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"] == own["name"])
+
+    assert {item["path"]: data[item["key"]] for item in own["items"]} == {
+        "tags.yaml": "prod: 1-24\n",
+        "1-24/.keep": "",
+        "1-30/.keep": "",
+        "1-30/revision.yaml": 'istioVersion: "1.30"\n',
+    }
+    assert all(each["optional"] for each in others)
+    assert {each["name"]: [item["path"] for item in each["items"]] for each in others} == {
+        "istio-sidecar-injector-1-24": ["1-24/config", "1-24/values", "1-24/revision.yaml"],
+        "istio-1-24": ["1-24/mesh", "1-24/meshNetworks"],
+        "all-in-one": ["1-30/config", "1-30/values", "1-30/mesh", "1-30/meshNetworks"],
+    }
+    assert flags(objects)["--revisions-dir"] == "/etc/injector/revisions"
+
+
+def test_the_tags_are_written_as_the_injector_reads_them() -> None:
+    tags = {"prod": "1-24", "some": {"1-24": 90, "1-30": 10}, **EVERYTHING["tags"], "many": {"1-24": 999999}}
+    objects = rendered({"revisions": REVISIONS, "tags": tags})
+    (text,) = [each["data"]["tags.yaml"] for each in of_kind(objects, "ConfigMap")]
+
+    assert parse_tags(text) == parse_tags(json.dumps(dict(sorted(tags.items()))))
+
+
+def test_the_api_servers_own_certificate_is_asked_for_where_its_ca_is_given() -> None:
+    objects = rendered(EVERYTHING)
+    mounts = {mount["name"]: mount["mountPath"] for mount in container(objects)["volumeMounts"]}
+
+    assert flags(objects)["--client-ca-file"] == f"{mounts['client-ca']}/ca.crt"
+    assert flags(objects)["--client-name"] == "kube-apiserver"
+    assert "--client-ca-file" not in flags(rendered())
+
+
+def test_who_looks_for_names_that_nobody_serves_may_read_namespaces_and_pods_and_nothing_else() -> None:
+    objects = rendered({"tls": {"mode": "files"}, "watchUnserved": True})
+    (rule,) = one(objects, "ClusterRole")["rules"]
+
+    assert "--watch-unserved" in flags(objects)
+    assert rule == {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}
+    assert pod_spec(objects)["automountServiceAccountToken"] is True
+
+
+def test_the_number_of_pods_is_the_autoscalers_where_there_is_one() -> None:
+    scaled, fixed = rendered(), rendered({"autoscaling": {"enabled": False}})
+    spec = one(scaled, "HorizontalPodAutoscaler")["spec"]
+
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 6)
+    assert spec["metrics"][0]["resource"] == {
+        "name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 70},
+    }
+    assert "replicas" not in one(scaled, "Deployment")["spec"], "each upgrade would undo what the autoscaler did"
+    assert one(fixed, "Deployment")["spec"]["replicas"] == 2
+    assert of_kind(fixed, "HorizontalPodAutoscaler") == []
+
+
+def test_nodes_are_drained_zones_spread_over_and_admissions_never_throttled() -> None:
+    objects = rendered()
+    spread = {
+        (each["topologyKey"], each["whenUnsatisfiable"]) for each in pod_spec(objects)["topologySpreadConstraints"]
+    }
+    budget = one(objects, "PodDisruptionBudget")["spec"]
+
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+    assert spread == {(f"{key}", "ScheduleAnyway") for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")}
+    assert container(objects)["resources"]["limits"].keys() == {"memory"}
+    assert pod_spec(objects)["priorityClassName"] == "system-cluster-critical"
+    assert pod_spec(objects)["terminationGracePeriodSeconds"] == 45
+    assert flags(objects)["--shutdown-delay"] == "5s"
+
+
+def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
+    policies = {
+        mode: one(rendered({"networkPolicy": {"enabled": True}, "tls": {"mode": mode}}), "NetworkPolicy")["spec"]
+        for mode in ("files", "self-signed")
+    }
+    outward = {(each["port"], each["protocol"]) for each in policies["self-signed"]["egress"][0]["ports"]}
+
+    assert policies["files"]["egress"] == []
+    assert outward == {(53, "UDP"), (53, "TCP"), (443, "TCP"), (6443, "TCP")}
+    webhook, operations = policies["files"]["ingress"]
+    assert webhook == {"ports": [{"port": "webhook", "protocol": "TCP"}]}, "the API server has no address of a pod"
+    assert operations["from"][0] == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    }
+    assert of_kind(rendered(), "NetworkPolicy") == []
+
+
+def test_the_image_can_be_held_to_a_digest() -> None:
+    digest = f"sha256:{'0' * 64}"
+    image = {"repository": "registry.example.com/injector", "digest": digest}
+
+    assert container(rendered({"image": image}))["image"] == f"registry.example.com/injector@{digest}"
+    assert container(rendered())["image"] == "revision-injector:0.1.0"
+
+
+def test_two_releases_of_one_name_have_objects_of_their_own_in_the_cluster() -> None:
+    names = []
+    for namespace in ("one", "two"):
+        done = helm("template", "injector", str(CHART), f"--namespace={namespace}")
+        kinds = ("ClusterRole", "ClusterRoleBinding")
+        names.append(
+            {each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout) if each and each["kind"] in kinds}
+        )
+
+    assert names[0].isdisjoint(names[1])
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert (chart["name"], chart["appVersion"]) == (project["name"], project["version"])

@@ -1,0 +1,90 @@
+"""The image: what the Dockerfile promises, and its steps carried out without a container."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.dockerfile import Built, sent, stages
+from tests.deploy.rendering import ROOT
+
+TEXT = (ROOT / "Dockerfile").read_text()
+BUILD, FINAL = stages(TEXT)
+HADOLINT = Path(sys.executable).with_name("hadolint")
+
+
+def test_the_linter_finds_nothing() -> None:
+    done = subprocess.run([str(HADOLINT), str(ROOT / "Dockerfile")], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_both_stages_have_one_base_that_a_release_pins_by_digest() -> None:
+    assert (BUILD.base, FINAL.base) == ("${PYTHON}", "${PYTHON}")
+    assert re.search(r"^ARG PYTHON=python:3\.\d+-slim(@sha256:[0-9a-f]{64})?$", TEXT, re.MULTILINE)
+    assert "--build-arg PYTHON=python:3.13-slim@sha256:" in TEXT, "how to pin it"
+
+
+def test_the_image_runs_as_nobody_and_installs_nothing_when_it_starts() -> None:
+    assert FINAL.rests("USER") == ["65532:65532"]
+    assert FINAL.rests("COPY") == ["--from=build /opt/injector /opt/injector"]
+    assert FINAL.rests("RUN") == [], "what runs there writes as root into the image"
+    assert [json.loads(text) for word in ("ENTRYPOINT", "CMD") for text in FINAL.rests(word)] == [
+        ["injector"],
+        ["serve"],
+    ]
+
+
+def test_everything_is_installed_by_hash() -> None:
+    installs = [part.strip() for run in BUILD.rests("RUN") for part in run.split(" && ") if "pip install" in part]
+
+    assert len(installs) == 3
+    assert [part for part in installs if "--require-hashes" not in part] == [installs[2]]
+    assert "--no-deps" in installs[2]
+    assert installs[2].endswith("dist/*.whl"), "the project's own wheel, built here"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_sent"),
+    [
+        ("injector/webhook/server.py", True),
+        ("revisions/stable/config", True),
+        ("requirements.lock", True),
+        ("scripts/sbom", True),
+        ("scripts/test", False),
+        ("deploy/tls/tls.key", False),
+        (".git/config", False),
+        ("tests/conftest.py", False),
+        ("injector/__pycache__/a.pyc", False),
+    ],
+)
+def test_the_build_sees_what_it_needs_and_no_more(name: str, is_sent: bool) -> None:
+    assert sent(ROOT, name) is is_sent
+
+
+def test_the_steps_make_an_injector_and_the_list_of_what_is_in_it(tmp_path: Path) -> None:
+    Built(ROOT, tmp_path).run(BUILD)
+
+    home = tmp_path / "opt" / "injector"
+    # The last stage has nothing else of the first one.
+    shutil.rmtree(tmp_path / "opt" / "build")
+    shutil.rmtree(tmp_path / "src")
+    injected = subprocess.run(
+        [str(home / "bin" / "injector"), "kube-inject", "-f", str(ROOT / "docs" / "samples" / "hello.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert injected.returncode == 0, injected.stderr
+    assert "name: istio-proxy" in injected.stdout
+    assert not (home / "bin" / "pip").exists()
+    components = json.loads((home / "sbom.cdx.json").read_text())["components"]
+    pins = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert {(each["name"], each["version"]) for each in components} == set(pins)

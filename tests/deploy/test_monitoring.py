@@ -1,0 +1,242 @@
+"""What is asked of Prometheus exists: every series and label of the alerts and dashboards is one of the injector's metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import promql_parser as promql
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from injector.metrics import Answered, Metrics, Outcome, RevisionRow
+from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+DASHBOARDS = {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
+PENDING: dict[str, set[str]] = {
+    **{f"injector_cabundle_{each}": set() for each in ("outdated", "patch_attempts_total", "patches_total")},
+    "injector_unserved_names": {"kind"},
+}
+"""Series, with their labels, that come with issues of their own: self-signed certificates, names that nobody serves."""
+SCRAPED = {"job", "namespace", "pod"}
+"""Labels that Prometheus adds to what it reads from a pod."""
+
+
+def used_metrics() -> Metrics:
+    """Metrics in which everything was counted once, so that each series has a sample."""
+    metrics = Metrics(CollectorRegistry(), version='0.1.0 "quoted"\n')
+    for outcome in Outcome:
+        metrics.answered(Answered(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod"))
+    metrics.shadowed("prod", "1-30", "different", ("image",))
+    metrics.shadow_dropped()
+    metrics.loaded(
+        {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
+    )
+    metrics.watch_fault("configmaps", "gone")
+    metrics.watch_synced("configmaps", synced=True)
+    metrics.reloaded("revision")
+    metrics.certificate(2.0, "success")
+    metrics.event_loop_lag(0.1)
+    return metrics
+
+
+def series() -> dict[str, set[str]]:
+    """The labels of every series that the injector has, by the name that Prometheus keeps it under."""
+    collectors = Metrics(CollectorRegistry())._registry._collector_to_names.items()
+    return {
+        name: {*getattr(collector, "_labelnames", ()), *(["le"] if name.endswith("_bucket") else [])}
+        for collector, names in collectors
+        for name in names
+    }
+
+
+SERIES = {**PENDING, **series()}
+
+
+def walked(node: Any) -> Iterator[Any]:
+    """The node of an expression and all below it."""
+    yield node
+    for name in ("lhs", "rhs", "expr", "param", "vector_selector"):
+        below = getattr(node, name, None)
+        if below is not None:
+            yield from walked(below)
+    for argument in getattr(node, "args", None) or ():
+        yield from walked(argument)
+
+
+def selectors(expression: str) -> list[Any]:
+    return [node for node in walked(promql.parse(expression)) if isinstance(node, promql.VectorSelector)]
+
+
+def grouped(expression: str) -> set[str]:
+    """The labels that an expression groups by."""
+    aggregates = [node for node in walked(promql.parse(expression)) if isinstance(node, promql.AggregateExpr)]
+    return {label for node in aggregates if node.modifier is not None for label in node.modifier.labels}
+
+
+def faults(expression: str) -> list[str]:
+    """What of an expression the injector does not have."""
+    found = selectors(expression)
+    unknown = [each.name for each in found if each.name not in SERIES]
+    labels = {label for each in found for label in SERIES.get(each.name, ())} | SCRAPED
+    matched = [
+        f"{each.name}: {matcher.name}"
+        for each in found
+        for matcher in each.matchers.matchers
+        if matcher.name not in SERIES.get(each.name, set()) | SCRAPED
+    ]
+    return [*unknown, *matched, *sorted(grouped(expression) - labels)]
+
+
+def queries() -> list[tuple[str, str]]:
+    """The title and the expression of every panel, with the variables of Grafana filled in."""
+    return [
+        (f"{name}: {panel['title']}", target["expr"].replace("$__rate_interval", "5m"))
+        for name, board in DASHBOARDS.items()
+        for panel in board["panels"]
+        for target in panel.get("targets", ())
+    ]
+
+
+def test_a_name_or_label_that_nobody_counts_is_found() -> None:
+    assert faults("sum by (colour) (rate(nobody_total[5m]))") == ["nobody_total", "colour"]
+    assert faults('injector_revision_config_valid{colour="red"}') == ["injector_revision_config_valid: colour"]
+    assert faults("histogram_quantile(0.9, sum by (le) (rate(sidecar_injection_time_seconds_bucket[5m])))") == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_asks_for_what_there_is(rule: dict[str, Any]) -> None:
+    assert faults(rule["expr"]) == []
+    assert all(
+        [matcher.value for matcher in each.matchers.matchers if matcher.name == "job"] == ["injector"]
+        for each in selectors(rule["expr"])
+    ), "another release's pods are not its own"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_says_how_bad_it_is_what_is_wrong_and_where_to_read_on(rule: dict[str, Any]) -> None:
+    annotations = rule["annotations"]
+    named = set(re.findall(r"\$labels\.(\w+)", f"{annotations['summary']} {annotations['description']}"))
+
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    assert re.fullmatch(r"docs/troubleshooting\.md#[a-z]+(-[a-z]+)*", annotations["runbook"])
+    assert named <= grouped(rule["expr"]), "a label that the expression loses is empty in the message"
+
+
+def test_the_alerts_cover_what_an_operator_must_know() -> None:
+    text = json.dumps(RULES)
+
+    for name in (
+        "sidecar_injection_failure_total",
+        "unknown_revision",
+        "injector_revision_config_valid",
+        "injector_certificate_expiry_timestamp_seconds",
+        "injector_cabundle_outdated",
+        "injector_shadow_requests_total",
+        "injector_event_loop_lag_seconds",
+        "absent(",
+    ):
+        assert name in text
+
+
+@pytest.mark.parametrize(("title", "expression"), queries(), ids=[title for title, _ in queries()])
+def test_a_panel_asks_for_what_there_is(title: str, expression: str) -> None:
+    assert faults(expression) == [], title
+
+
+def test_the_dashboard_shows_what_an_upgrade_is_judged_by() -> None:
+    asked = {each.name for _, expression in queries() for each in selectors(expression)}
+
+    assert asked >= {
+        *(f"sidecar_injection_{each}_total" for each in ("requests", "success", "skip", "failure")),
+        "sidecar_injection_time_seconds_bucket",
+        "injector_shadow_differences_total",
+        "injector_revision_config_valid",
+        "injector_certificate_expiry_timestamp_seconds",
+        "injector_cabundle_patches_total",
+        "injector_event_loop_lag_seconds",
+    }
+
+
+def test_the_old_and_the_new_revision_stand_side_by_side() -> None:
+    (board,) = DASHBOARDS.values()
+    titled = {panel["title"]: panel["gridPos"] for panel in board["panels"]}
+    pairs = [title.removesuffix(": $old") for title in titled if title.endswith(": $old")]
+
+    assert len(pairs) >= 4
+    for title in pairs:
+        old, new = titled[f"{title}: $old"], titled[f"{title}: $new"]
+        assert (old["x"], new["x"], old["y"], old["w"]) == (0, 12, new["y"], new["w"])
+    assert [each["name"] for each in board["templating"]["list"]] == ["datasource", "namespace", "job", "old", "new"]
+
+
+def test_no_two_panels_share_a_number_or_a_place() -> None:
+    for board in DASHBOARDS.values():
+        places = [panel["gridPos"] for panel in board["panels"]]
+        squares = [
+            (x, y)
+            for at in places
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        ]
+
+        assert len(squares) == len(set(squares))
+        assert max(x for x, _ in squares) < 24, "the width of a dashboard"
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_the_metrics_are_text_that_prometheus_reads_back() -> None:
+    metrics = used_metrics()
+
+    read = {sample.name: sample for family in parse_text(metrics.exposition().decode()) for sample in family.samples}
+
+    assert read["sidecar_injection_requests_total"].value == 3
+    assert read["injector_build_info"].labels == {"version": '0.1.0 "quoted"\n'}
+
+
+def test_the_metrics_are_open_metrics_too() -> None:
+    text = open_metrics(used_metrics()._registry).decode()  # type: ignore[no-untyped-call]
+    parsed = parse_open_metrics(text)  # type: ignore[no-untyped-call]
+
+    names = {sample.name for family in parsed for sample in family.samples}
+
+    assert names >= {name for name in series() if re.search(r"_(total|bucket|sum|count)$", name)}
+
+
+def test_the_chart_gives_rules_and_dashboards_the_name_of_the_release() -> None:
+    if missing():
+        pytest.skip(missing())
+    switches = {kind: {"enabled": True} for kind in ("serviceMonitor", "dashboards")}
+    rules = {"enabled": True, "runbooks": "https://example.com/runbooks", "labels": {"team": "mesh"}}
+    objects = rendered({"fullnameOverride": "mine", "monitoring": {**switches, "prometheusRule": rules}})
+    rule, monitor = one(objects, "PrometheusRule"), one(objects, "ServiceMonitor")
+    service = one(objects, "Service")
+    given = json.dumps(rule["spec"])
+
+    assert rule["metadata"]["labels"]["team"] == "mesh"
+    assert len(rule["spec"]["groups"][0]["rules"]) == len(RULES)
+    assert 'job=\\"injector\\"' not in given
+    assert given.count('job=\\"mine\\"') == json.dumps(ALERTS).count('job=\\"injector\\"')
+    assert given.count('"runbook": "https://example.com/runbooks#') == len(RULES)
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert {each["port"] for each in monitor["spec"]["endpoints"]} <= {
+        port["name"] for port in service["spec"]["ports"]
+    }
+    (boards,) = [each for each in of_kind(objects, "ConfigMap") if "grafana_dashboard" in each["metadata"]["labels"]]
+    assert {name: json.loads(text) for name, text in boards["data"].items()} == DASHBOARDS
+    assert boards["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_the_dashboards_are_plain_files_of_the_chart() -> None:
+    assert sorted(DASHBOARDS) == ["revisions.json"]
+    assert (ROOT / "deploy" / "chart" / "dashboards").is_dir()

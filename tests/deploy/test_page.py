@@ -1,0 +1,58 @@
+"""deploy/README.md tells of the chart as it is: every value, every base, and commands that Helm takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+import yaml
+
+from tests.deploy.rendering import BASES, CHART, ROOT, helm, missing, rendered
+from tests.deploy.values_page import MARK, PAGE, page, rows
+
+TEXT = PAGE.read_text()
+
+
+def test_the_table_has_the_values_of_the_schema() -> None:
+    assert TEXT.count(MARK) == 1
+    assert page(TEXT) == TEXT, "run python -m tests.deploy.values_page"
+
+
+def test_a_row_has_the_path_the_default_and_the_choice() -> None:
+    schema = {"a": {"properties": {"b": {"description": "What b is.", "enum": ["x", "y"]}}}}
+
+    assert list(rows(schema, {"a": {"b": "x"}})) == ['| `a.b` | `"x"` | What b is. One of `x`, `y`. |\n']
+
+
+def test_every_base_is_told_of() -> None:
+    told = set(re.findall(r"`deploy/kustomize/([a-z-]+)`", TEXT))
+
+    assert told == {folder.name for folder in BASES.iterdir() if folder.is_dir()} - {"files"}
+
+
+def test_the_example_is_a_release() -> None:
+    if missing():
+        pytest.skip(missing())
+    (example,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+
+    assert rendered(yaml.safe_load(example))
+
+
+@pytest.mark.parametrize("line", re.findall(r"^helm (?:install|upgrade) .*", TEXT, re.MULTILINE))
+def test_a_command_of_helm_renders(line: str) -> None:
+    if missing():
+        pytest.skip(missing())
+    _, _, *arguments = shlex.split(line)
+    given = [str(CHART) if each == "deploy/chart" else each for each in arguments if each != "--create-namespace"]
+
+    done = helm("template", *given)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", TEXT)
+
+    assert links
+    assert [link for link in links if not (ROOT / "deploy" / link).exists()] == []

@@ -1,0 +1,43 @@
+"""Writes the table of values into deploy/README.md, from the chart's schema and its defaults."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from tests.deploy.rendering import CHART, DEPLOY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE: Final = DEPLOY / "README.md"
+MARK: Final = "<!-- values: python -m tests.deploy.values_page -->\n"
+HEAD: Final = "\n| value | default | meaning |\n|---|---|---|\n"
+
+
+def rows(properties: dict[str, Any], defaults: dict[str, Any], at: str = "") -> Iterator[str]:
+    """The lines of the table: one for each value that holds no others."""
+    for name, schema in properties.items():
+        if name not in defaults:
+            continue
+        path, value = f"{at}{name}", defaults[name]
+        if "properties" in schema and isinstance(value, dict) and value:
+            yield from rows(schema["properties"], value, f"{path}.")
+        else:
+            choice = (
+                "" if "enum" not in schema else " One of " + ", ".join(f"`{each}`" for each in schema["enum"]) + "."
+            )
+            yield f"| `{path}` | `{json.dumps(value)}` | {schema['description'].replace('|', chr(92) + '|')}{choice} |\n"
+
+
+def page(text: str) -> str:
+    """The page with the table as it must be."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    return text.partition(MARK)[0] + MARK + HEAD + "".join(rows(schema["properties"], defaults))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))

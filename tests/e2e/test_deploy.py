@@ -1,0 +1,303 @@
+"""A real API server takes what deploy/ holds: every object, the pod under Pod Security `restricted`, the permissions, the webhooks."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.deploy import rendering
+from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
+from tests.e2e.kubelab import Lab, missing
+from tests.factories import make_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())
+FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")
+"""Kinds that only a cluster with cert-manager or the Prometheus Operator knows."""
+EVERYTHING: Object = {
+    "revisions": {"1-24": {"configMap": "one", "meshConfigMap": "two", "settings": {"istioVersion": "1.24"}}},
+    "tags": {"default": "1-24"},
+    "fromCluster": {"enabled": True, "namespaces": True},
+    "networkPolicy": {"enabled": True},
+    "apiServerClient": {"configMap": "ca", "names": ["kube-apiserver"]},
+    "monitoring": {"dashboards": {"enabled": True}},
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+}
+
+KIND = "mutatingwebhookconfiguration"
+
+REASON = missing()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """An API server with the namespaces that deploy/ speaks of; the injector's own demands the restricted standard."""
+    made = Lab(tmp_path_factory.mktemp("kubelab"))
+    try:
+        made.start()
+        made.apply(one(base("default"), "Namespace"), namespace_of("istio-system"), account_of(NAMESPACE))
+        yield made
+    finally:
+        made.end()
+
+
+def kubectl(lab: Lab, *arguments: str, given: Object | None = None) -> subprocess.CompletedProcess[str]:
+    command = [str(lab.home / "bin" / "kubectl"), f"--kubeconfig={lab.kubeconfig}", *arguments]
+    text = None if given is None else json.dumps(given)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def namespace_of(name: str, **labels: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def account_of(namespace: str) -> Object:
+    """The account that a controller makes in every namespace; none runs here."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
+
+
+def known(objects: list[Object]) -> list[Object]:
+    return [each for each in objects if not each["apiVersion"].startswith(FOREIGN)]
+
+
+def taken(lab: Lab, objects: list[Object]) -> None:
+    """Hold the API server's answer: it would take them all, and has no warning.
+
+    Raises:
+        AssertionError: it refuses one, or warns.
+    """
+    done = kubectl(
+        lab,
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        "-f",
+        "-",
+        given={"apiVersion": "v1", "kind": "List", "items": known(objects)},
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert len(done.stdout.splitlines()) == len(known(objects))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_object_of_a_base_is_taken(lab: Lab, name: str) -> None:
+    taken(lab, base(name))
+
+
+def test_every_object_of_the_chart_with_everything_on_is_taken(lab: Lab) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+    for mode in ("self-signed", "files", "cert-manager"):
+        taken(lab, rendering.rendered({**EVERYTHING, "tls": {"mode": mode}}))
+
+
+def test_a_field_that_does_not_exist_is_not_taken(lab: Lab) -> None:
+    service = copy.deepcopy(one(base("default"), "Service"))
+    service["spec"]["nonsense"] = True
+
+    with pytest.raises(AssertionError, match="unknown field"):
+        taken(lab, [service])
+
+
+def pod_of(objects: list[Object]) -> Object:
+    """The pod that the Deployment makes."""
+    template = one(objects, "Deployment")["spec"]["template"]
+    metadata = {"name": "tried", "namespace": NAMESPACE, "labels": template["metadata"]["labels"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(template["spec"])}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pod_of_a_base_is_created_under_the_restricted_standard(lab: Lab, name: str) -> None:
+    lab.apply(one(base(name), "ServiceAccount"))
+
+    done = kubectl(lab, "create", "-f", "-", given=pod_of(base(name)))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    lab.delete("pod", "tried", NAMESPACE)
+
+
+def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(lab: Lab) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+
+    done = kubectl(lab, "create", "-f", "-", given=one(rendering.rendered(), "Pod"))
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_standard_is_enforced_where_these_pods_were_created(lab: Lab) -> None:
+    pod = pod_of(base("files"))
+    del pod["spec"]["containers"][0]["securityContext"]["capabilities"]
+
+    done = kubectl(lab, "create", "-f", "-", given=pod)
+
+    assert done.returncode != 0
+    assert 'violates PodSecurity "restricted:latest"' in done.stderr
+
+
+MAY: dict[str, dict[tuple[str, ...], bool]] = {
+    "files": {
+        ("get", "configmaps", "-n", "istio-system"): False,
+        ("get", "secrets", "-n", NAMESPACE): False,
+        ("list", "mutatingwebhookconfigurations"): False,
+        ("list", "nodes"): False,
+    },
+    "default": {
+        ("get", "secrets/injector-ca", "-n", NAMESPACE): True,
+        ("update", "secrets/injector-ca", "-n", NAMESPACE): True,
+        ("create", "secrets", "-n", NAMESPACE): True,
+        ("get", "secrets/another", "-n", NAMESPACE): False,
+        ("list", "secrets", "-n", NAMESPACE): False,
+        ("delete", "secrets/injector-ca", "-n", NAMESPACE): False,
+        ("get", "secrets/injector-ca", "-n", "istio-system"): False,
+        ("watch", "mutatingwebhookconfigurations"): True,
+        ("patch", "mutatingwebhookconfigurations/istio-sidecar-injector-stable"): True,
+        ("patch", "mutatingwebhookconfigurations/istio-sidecar-injector-canary"): True,
+        ("patch", "mutatingwebhookconfigurations/istio-sidecar-injector"): False,
+        ("update", "mutatingwebhookconfigurations/istio-sidecar-injector-stable"): False,
+        ("delete", "mutatingwebhookconfigurations/istio-sidecar-injector-stable"): False,
+        ("create", "mutatingwebhookconfigurations"): False,
+        ("patch", "validatingwebhookconfigurations/any"): False,
+        ("list", "configmaps", "-n", "istio-system"): False,
+        ("list", "nodes"): False,
+    },
+    "ha": {
+        ("watch", "configmaps", "-n", "istio-system"): True,
+        ("list", "configmaps", "-n", NAMESPACE): False,
+        ("update", "configmaps", "-n", "istio-system"): False,
+        ("get", "secrets", "-n", "istio-system"): False,
+        ("watch", "nodes"): True,
+        ("patch", "nodes"): False,
+        ("list", "namespaces"): False,
+        ("list", "pods", "--all-namespaces"): False,
+        ("patch", "mutatingwebhookconfigurations/istio-revision-tag-prod"): True,
+        ("delete", "mutatingwebhookconfigurations/istio-revision-tag-prod"): False,
+    },
+}
+MAY["cert-manager"] = MAY["files"]
+
+
+def test_there_is_a_table_for_every_base() -> None:
+    assert sorted(MAY) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_account_of_a_base_may_do_what_it_does_and_no_more(lab: Lab, name: str) -> None:
+    kinds = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    given = [each for each in base(name) if each["kind"] in kinds]
+    account = f"system:serviceaccount:{NAMESPACE}:{pod_spec(base(name))['serviceAccountName']}"
+    lab.apply(*given)
+
+    answers = {asked: kubectl(lab, "auth", "can-i", *asked, "--as", account).stdout.strip() for asked in MAY[name]}
+
+    for each in given:
+        lab.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
+    assert answers == {asked: "yes" if may else "no" for asked, may in MAY[name].items()}
+
+
+def asking(namespace: str, **annotations: str) -> Object:
+    """A pod that nobody but the webhook holds up."""
+    pod: dict[str, Any] = {**make_pod(), "apiVersion": "v1", "kind": "Pod"}
+    pod["metadata"] = {"name": "asking", "namespace": namespace, "labels": {"app": "a"}, "annotations": annotations}
+    pod["spec"] = {"containers": [{"name": "app", "image": "app"}], "automountServiceAccountToken": False}
+    return pod
+
+
+def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: Lab) -> None:
+    objects = base("default")
+    label = {"istio.io/rev": "stable"}
+    lab.apply(
+        namespace_of("asks", **label),
+        namespace_of("silent"),
+        namespace_of("kube-system", **label),
+        namespace_of("kube-node-lease", **label),
+        namespace_of(NAMESPACE, **label),
+        one(objects, "Service"),
+        *of_kind(objects, "MutatingWebhookConfiguration"),
+    )
+    lab.apply(*(account_of(name) for name in ("asks", "silent", "kube-system", "kube-node-lease")))
+
+    def created(pod: Object) -> str:
+        return kubectl(lab, "create", "--dry-run=server", "-f", "-", given=pod).stderr
+
+    try:
+        assert "failed calling webhook" in created(asking("asks"))
+        assert created(asking("silent")) == ""
+        assert created(asking("kube-system")) == ""
+        assert created(asking("kube-node-lease")) == ""
+        mirror = asking("asks", **{"kubernetes.io/config.mirror": "a"})
+        mirror["spec"]["nodeName"] = "a"
+        assert created(mirror) == ""
+        assert "failed calling webhook" not in created(asking(NAMESPACE))
+        own = pod_of(objects)
+        own["metadata"]["namespace"] = "asks"
+        own["spec"]["serviceAccountName"] = "default"
+        assert created(own) == "", "the label of the injector's own pods keeps every webhook off, wherever they are"
+    finally:
+        for each in of_kind(objects, "MutatingWebhookConfiguration"):
+            lab.delete(each["kind"], each["metadata"]["name"])
+
+
+def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patched_and_removed_whole(lab: Lab) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+    name = "istio-sidecar-injector-canary"
+    at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=released")
+    lab.apply(namespace_of("released"))
+
+    def helm(*arguments: str) -> str:
+        done = rendering.helm(*arguments, *at)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "istio.io/rev=canary" in helm("install", "injector", str(rendering.CHART))
+    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eHg="}]
+    kubectl(lab, "patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
+    helm("upgrade", "injector", str(rendering.CHART), "--set=timeoutSeconds=7")
+
+    first = json.loads(kubectl(lab, "get", KIND, name, "-o", "json").stdout)["webhooks"][0]
+    assert (first["clientConfig"]["caBundle"], first["timeoutSeconds"]) == ("eHg=", 7)
+
+    helm("uninstall", "injector")
+    assert "NotFound" in kubectl(lab, "get", KIND, name).stderr, "a webhook that is left refuses every pod"
+    left = kubectl(
+        lab, "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
+    )
+    assert left.stdout == ""
+
+
+NOTES: list[tuple[tuple[str, ...], str]] = [
+    ((), "serves the two revisions of its image, stable and canary"),
+    ((), "kubectl label namespace NAMESPACE istio.io/rev=canary"),
+    (
+        ("fromCluster.enabled=true",),
+        "No webhook sends pods to it yet: give `webhooks`, or use `injector webhook generate",
+    ),
+    (("fromCluster.enabled=true",), "It may patch no caBundle: name the webhooks"),
+    (("webhooks[0].tag=default", "webhooks[0].revision=stable"), "NAMESPACE istio-injection=enabled"),
+    (("tls.mode=files",), "The API server is not told which certificate to trust: give `tls.caBundle`"),
+    (("tls.mode=files",), "once Secret injector-tls holds tls.crt and tls.key for injector.noted.svc"),
+    (("revisions.one.configMap=a", "revisions.two.configMap=b"), "The injector serves one, two."),
+]
+
+
+@pytest.mark.parametrize(("values", "said"), NOTES, ids=[said for _, said in NOTES])
+def test_the_notes_say_what_is_served_and_what_is_left_to_do(lab: Lab, values: tuple[str, ...], said: str) -> None:
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+    given = [f"--set={value}" for value in values]
+    at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=noted")
+
+    done = rendering.helm("install", "injector", str(rendering.CHART), "--dry-run=client", *given, *at)
+
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout.partition("NOTES:")[2]

@@ -1,0 +1,155 @@
+"""What deploy/ holds, carried out: its arguments, its account and its webhooks, and a pod gets its sidecar from a real API server."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from click import Context
+
+from injector.cli import main
+from tests.architecture.serving import free_ports, wait_until_ready
+from tests.deploy.mounts import config_maps, mount, volume
+from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
+from tests.e2e.kubelab import Lab, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIMIT = 120.0
+"""Seconds until a pod must get its sidecar."""
+ADDRESSES = {"files": "127.96.77.1", "default": "127.96.77.2"}
+"""The addresses of the Services: there is no proxy, so the injector listens on them itself."""
+
+REASON = missing() or ("" if shutil.which("openssl") else "openssl is not installed")
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """An empty API server."""
+    made = Lab(tmp_path / "lab")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+def kustomized(lab: Lab, folder: Path) -> list[Object]:
+    command = [str(lab.home / "bin" / "kubectl"), "kustomize", str(folder)]
+    return documents(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def from_files(lab: Lab, folder: Path) -> list[Object]:
+    """The objects of deploy/ after deploy/certificate."""
+    for source in (DEPLOY, ROOT / "revisions"):
+        shutil.copytree(source, folder / source.name)
+    subprocess.run([str(folder / "deploy" / "certificate")], check=True)
+    return kustomized(lab, folder / "deploy")
+
+
+def reachable(objects: list[Object], address: str, port: int) -> list[Object]:
+    """The objects with the Service at an address and port of the loopback."""
+    found = copy.deepcopy(objects)
+    service = one(found, "Service")["spec"]
+    service["clusterIP"], service["ports"][0]["port"] = address, port
+    for configuration in of_kind(found, "MutatingWebhookConfiguration"):
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["service"]["port"] = port
+    return found
+
+
+def arguments(objects: list[Object], folder: Path) -> list[str]:
+    """The container's arguments, its volumes being below ``folder``; flags that serve does not have yet left out."""
+    serve = main.get_command(Context(main), "serve")
+    assert serve is not None
+    known = {flag for option in serve.params for flag in option.opts}
+    if "--tls-mode=self-signed" in container(objects)["args"] and "--tls-mode" not in known:
+        pytest.skip("`injector serve` makes no certificates yet")
+    given = [each for each in container(objects)["args"] if each == "serve" or each.partition("=")[0] in known]
+    return [each.replace("/etc/injector", str(folder)) for each in given]
+
+
+def lay_out(objects: list[Object], folder: Path) -> None:
+    """Write the volumes of the pod."""
+    names = [each["name"] for each in pod_spec(objects).get("volumes", ())]
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    if "revisions" in names:
+        mount(volume(objects, "revisions"), config_maps(objects), folder / "revisions")
+    if "tls" in names:
+        (secret,) = of_kind(objects, "Secret")
+        assert volume(objects, "tls")["secret"]["secretName"] == secret["metadata"]["name"]
+        for key, value in secret["data"].items():
+            (folder / "tls" / key).write_bytes(base64.b64decode(value))
+
+
+@contextmanager
+def injector(command: list[str], log: Path, ops_port: int) -> Iterator[None]:
+    """The injector as a process."""
+    with log.open("w") as written:
+        process = subprocess.Popen([sys.executable, "-m", "injector", *command], cwd=ROOT, stderr=written)
+        try:
+            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+
+
+def created(lab: Lab, namespace: str) -> Object:
+    """A pod of a namespace, or why there is none: the webhook may not be trusted yet."""
+    pod = {
+        "metadata": {"generateName": "a-", "namespace": namespace},
+        "spec": {"containers": [{"name": "app", "image": "a"}]},
+    }
+    command = [str(lab.home / "bin" / "kubectl"), f"--kubeconfig={lab.kubeconfig}", "create", "-f", "-", "-o", "json"]
+    text = json.dumps({"apiVersion": "v1", "kind": "Pod", **pod})
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    found: Object = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
+    return found
+
+
+def injected(lab: Lab, namespace: str, log: Path) -> Object:
+    """A pod of a namespace, once one can be created."""
+    deadline = time.monotonic() + LIMIT
+    while "error" in (pod := created(lab, namespace)):
+        assert time.monotonic() < deadline, f"{pod['error']}\n{log.read_text()}"
+        time.sleep(0.1)
+    return pod
+
+
+@pytest.mark.parametrize("name", ["files", "default"])
+def test_a_pod_gets_its_sidecar_by_what_is_deployed(lab: Lab, tmp_path: Path, name: str) -> None:
+    plain = from_files(lab, tmp_path) if name == "files" else kustomized(lab, BASES / name)
+    port, ops_port = free_ports(2)
+    objects = reachable(plain, ADDRESSES[name], port)
+    mounted, log = tmp_path / "mounted", tmp_path / "log"
+    command = arguments(objects, mounted)
+    lay_out(objects, mounted)
+    command += [f"--port={port}", f"--ops-port={ops_port}", "--shutdown-delay=0"]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "asks"}}
+    labels = {"istio.io/rev": "canary"}
+    asks = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "asks", "labels": labels}}
+    lab.apply(one(objects, "Namespace"), asks, account)
+    lab.apply(*(each for each in objects if each["kind"] != "Namespace"))
+    if pod_spec(objects)["automountServiceAccountToken"]:
+        token = lab.kubeconfig_of(pod_spec(objects)["serviceAccountName"], NAMESPACE)
+        command.append(f"--kubeconfig={token}")
+
+    with injector(command, log, ops_port):
+        pod = injected(lab, "asks", log)
+
+    assert "istio-proxy" in [each["name"] for each in pod["spec"]["containers"]]
+    assert json.loads(pod["metadata"]["annotations"]["sidecar.istio.io/status"])["revision"] == "canary"
