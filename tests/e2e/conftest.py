@@ -11,9 +11,33 @@ from tests.e2e.kubelab import Lab, missing
 from tests.e2e.served import Certificate, certificate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from _pytest.terminal import TerminalReporter
+
+    Figure: TypeAlias = Callable[[str], None]
 
 HERE = Path(__file__).resolve().parent
+FIGURES = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[FIGURES] = []
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """Print what was measured: speed is shown, and asserted with a wide margin or not at all."""
+    if config.stash[FIGURES]:
+        terminalreporter.section("measured end to end")
+        for text in config.stash[FIGURES]:
+            terminalreporter.line(text)
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Figure:
+    """Takes what was measured, as a line for the end of the run."""
+    return request.config.stash[FIGURES].append
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -91,12 +91,12 @@ class Injector:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}{path}", timeout=10) as answer:
             return read(answer)
 
-    def until(self, seen: Callable[[], bool]) -> float:
+    def until(self, seen: Callable[[], object], *, within: float = LIMIT) -> float:
         """Wait until it is seen; the seconds that it took."""
         started = time.monotonic()
         while not seen():
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() - started < LIMIT, self.log.read_text()
+            assert time.monotonic() - started < within, self.log.read_text()
             time.sleep(0.02)
         return time.monotonic() - started
 
