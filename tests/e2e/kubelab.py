@@ -22,6 +22,8 @@ LOCK = BUILT.parent / "build.lock"
 """Held by whoever builds, so that two never do at once."""
 BUILD_LIMIT = 25 * 60.0
 """Seconds after which a build, one's own or another's, has failed."""
+LIMIT = 480.0
+"""Seconds for one command: `start.sh` waits up to two minutes for each of three programs."""
 BINARIES = ("etcd", "kubelab", "kubectl")
 
 
@@ -131,6 +133,7 @@ class Lab:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
+            timeout=LIMIT,
         )
         assert done.returncode == 0, done.stdout
         return done.stdout

@@ -16,7 +16,7 @@ from tests.e2e.served import LIMIT
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.e2e.kubelab import Lab
 
@@ -49,7 +49,7 @@ class Load:
 
     lab: Lab
     namespace: str
-    workloads: int = 300
+    workloads: int = 200
     rate: float = 100.0
     pods: list[Pod] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -65,9 +65,16 @@ class Load:
 
     def more(self, count: int) -> list[Pod]:
         """Wait for so many pods that are asked for from now on."""
-        now, deadline = time.monotonic(), time.monotonic() + LIMIT
-        while len(found := self.since(now)) < count:
-            assert time.monotonic() < deadline, f"{len(found)} pods in {LIMIT:g} s, {self.failures[:3]}"
+        return self._until(lambda found: len(found) >= count)
+
+    def each(self) -> list[Pod]:
+        """Wait for pods of every workload that are asked for from now on."""
+        return self._until(lambda found: len({pod.workload for pod in found}) == self.workloads)
+
+    def _until(self, enough: Callable[[list[Pod]], bool]) -> list[Pod]:
+        now = time.monotonic()
+        while not enough(found := self.since(now)):
+            assert time.monotonic() < now + LIMIT, f"{len(found)} pods in {LIMIT:g} s, {self.failures[:3]}"
             time.sleep(0.05)
         return found
 

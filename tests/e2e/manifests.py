@@ -7,6 +7,9 @@ from typing import Any
 
 from tests.revisions.fakes import CONFIG
 
+BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
+"""An inject config whose template has no end."""
+
 
 def config_map(name: str, namespace: str, revision: str, **data: str) -> dict[str, Any]:
     labels = {"istio.io/rev": revision}

@@ -126,8 +126,16 @@ def injector(folder: Path, *flags: str, ready: bool = True) -> Iterator[Injector
                 assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
             yield Injector(process, port, ops_port, log)
         finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text()
+            assert ended(process) == 0, log.read_text()
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Tell a process to end; its exit status, once it has. Nothing of it is left, whatever it does."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        return process.wait(LIMIT)
+    finally:
+        process.kill()
 
 
 def of_cluster(lab: Lab, istio_namespace: str, *, kubeconfig: Path | None = None) -> tuple[str, ...]:
@@ -138,6 +146,6 @@ def of_cluster(lab: Lab, istio_namespace: str, *, kubeconfig: Path | None = None
 def command(*arguments: str | Path) -> str:
     """What a command of the injector prints."""
     asked = [sys.executable, "-m", "injector", *map(str, arguments)]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     return done.stdout

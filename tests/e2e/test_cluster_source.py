@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.architecture.serving import wait_until_ready
-from tests.e2e.manifests import config_map, control_plane, namespace_of, tag_of
+from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
 from tests.e2e.served import ROOT, injector, of_cluster
 from tests.revisions.fakes import CONFIG
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tests.e2e.kubelab import Lab
 
 PLAIN = "--insecure-http"
-BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
 
 
 def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_path: Path) -> None:
@@ -54,6 +53,19 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
 
         lab.apply(*control_plane(home, "default", tag="1.24.7"))
         served.until(lambda: served.image("default") == "proxy:1.24.7")
+
+
+def test_a_tag_that_is_moved_before_its_revision_is_there_stays_until_it_is(lab: Lab, tmp_path: Path) -> None:
+    home = "istio-early"
+    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), tag_of("early", "default"))
+
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
+        lab.apply(tag_of("early", "next"))
+        served.until(lambda: "tag `early`: it names `next`" in "".join(served.status()["tagErrors"]))
+        assert served.image("early") == "proxy:1.24.6"
+
+        lab.apply(*control_plane(home, "next", tag="1.28.1"))
+        served.until(lambda: served.image("early") == "proxy:1.28.1")
 
 
 def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(lab: Lab, tmp_path: Path) -> None:

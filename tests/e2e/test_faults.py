@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.e2e.faultyapi import between
 from tests.e2e.load import Load, created_meanwhile
-from tests.e2e.manifests import account_of, control_plane, namespace_of
+from tests.e2e.manifests import BROKEN, account_of, control_plane, namespace_of
 from tests.e2e.served import LIMIT, injector, of_cluster
 from tests.e2e.webhooks import calling, written
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tests.e2e.served import Certificate, Injector
 
 REVISION = "canary"
-BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
 WATCHED = ("configmaps", "mutatingwebhookconfigurations", "nodes")
 """What is followed of a cluster with a revision of 1.28, whose native sidecars depend on the nodes."""
 AWAY = 300.0 if os.environ.get("E2E_LONG") else 12.0
