@@ -65,7 +65,7 @@ class FaultyApi:
     kubeconfig: Path
     asked: list[Asked] = field(default_factory=list)
     _down: bool = False
-    _watches: list[Told] = field(default_factory=list)
+    _watches: dict[Told, str] = field(default_factory=dict)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _started: threading.Event = field(default_factory=threading.Event)
@@ -90,6 +90,10 @@ class FaultyApi:
         """Say in every watch half an event, and close the connection; when that was."""
         return self._do(self._say(HALF, Then.CUT))
 
+    def watched(self) -> list[str]:
+        """The resources of the watches that are open."""
+        return sorted(self._watches.values())
+
     def since(self, moment: float, **fields: Any) -> list[Asked]:
         """What was asked after a moment; further keywords choose by fields."""
         return [
@@ -100,7 +104,7 @@ class FaultyApi:
 
     async def serve(self) -> None:
         """Run until ``stop``."""
-        server = web.Server(self._answer, access_log=None)
+        server = web.Server(self._answer, handler_cancellation=True, access_log=None)
         listening = await self._loop.create_server(lambda: _Silent(self) if self._down else server(), "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         self.kubeconfig.write_text(json.dumps(_kubeconfig(f"http://127.0.0.1:{port}")))
@@ -131,7 +135,7 @@ class FaultyApi:
         """Remember what was asked."""
         parts = urlsplit(url)
         watch = parse_qs(parts.query).get("watch") == ["true"]
-        self.asked.append(Asked(time.monotonic(), parts.path.rsplit("/", 1)[-1], watch, answered))
+        self.asked.append(Asked(time.monotonic(), _resource(parts.path), watch, answered))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
@@ -165,7 +169,7 @@ class FaultyApi:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         told: Told = asyncio.Queue()
-        self._watches.append(told)
+        self._watches[told] = _resource(request.path)
         hearing = asyncio.create_task(_hear(answer, told))
         then = Then.GO_ON
         try:
@@ -175,7 +179,7 @@ class FaultyApi:
         except ConnectionError:
             then = Then.CUT
         finally:
-            self._watches.remove(told)
+            del self._watches[told]
             hearing.cancel()
         if then is Then.CUT and request.transport is not None:
             request.transport.close()
@@ -201,6 +205,10 @@ class _Silent(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._api.note(data.split(b" ", 2)[1].decode(), answered=False)
         self._transport.abort()
+
+
+def _resource(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
 
 def _kubeconfig(server: str) -> dict[str, Any]:

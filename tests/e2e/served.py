@@ -136,6 +136,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
         return process.wait(LIMIT)
     finally:
         process.kill()
+        process.wait()
 
 
 def of_cluster(lab: Lab, istio_namespace: str, *, kubeconfig: Path | None = None) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -91,11 +90,12 @@ def test_an_api_server_that_is_away_or_lies_costs_no_pod_and_what_changed_meanwh
         webhooks = written("webhook", "--revision", REVISION, port=served.port, trusted=trusted)
         with calling(lab, webhooks), created_meanwhile(load):
             served.until(proxy_of(load, "1.28.0"))
+            served.until(lambda: api.watched() == sorted(WATCHED))
             for number, (fault, lists) in enumerate(((api.gone, True), (api.cut, False), (api.garbage, True)), 1):
                 broken_at = fault()
                 lab.apply(*control_plane(home, REVISION, tag=f"1.28.{number}"))
                 served.until(proxy_of(load, f"1.28.{number}"))
-                served.until(partial(all_asked, api, broken_at))
+                served.until(lambda: api.watched() == sorted(WATCHED))
                 again = [asked_again(api, resource, broken_at, lists=lists) for resource in WATCHED]
                 assert served.total("injector_watch_faults_total", reason=fault.__name__) == len(WATCHED)
                 figure(f"{load.namespace}: {fault.__name__}, asked again after {max(again):.2f} s")
@@ -105,17 +105,12 @@ def test_an_api_server_that_is_away_or_lies_costs_no_pod_and_what_changed_meanwh
             assert {pod.image for pod in load.since(down_at)} == {"proxy:1.28.3"}
             up_at = api.up()
             served.until(proxy_of(load, "1.29.0"))
-            served.until(partial(all_asked, api, up_at, watch=False))
+            served.until(lambda: api.watched() == sorted(WATCHED))
     figure(load.told())
     figure(outage(api, down_at, up_at))
 
     assert load.failures == []
     assert "" not in {pod.image for pod in load.pods}
-
-
-def all_asked(api: FaultyApi, moment: float, **fields: bool) -> bool:
-    """Whether everything that is followed was asked for after a moment; further keywords choose among the requests."""
-    return all(api.since(moment, resource=resource, answered=True, **fields) for resource in WATCHED)
 
 
 def asked_again(api: FaultyApi, resource: str, moment: float, *, lists: bool) -> float:
