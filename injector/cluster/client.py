@@ -254,6 +254,8 @@ class KubeClient:
                 except (OSError, ValueError) as error:
                     raise _unusable(self._kubeconfig, self._flag, error) from error
                 self._api.user_agent = USER_AGENT
+                # aiohttp would ask twice, at once, where a connection breaks; how long to wait is for the list/watch to say.
+                self._api.rest_client.pool_manager._retry_connection = False  # noqa: SLF001 -- there is no other switch
             return self._api
 
 

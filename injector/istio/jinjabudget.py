@@ -22,6 +22,8 @@ MAX_OUTPUT: Final = 1 << 20
 """Bytes of the output, characters of a text, items of a list."""
 MAX_STEPS: Final = 200_000
 MAX_SECONDS: Final = 0.5
+CLOCK_EVERY: Final = 32
+"""Steps from one look at the clock to the next: a look may take as long as several steps."""
 MAX_MEMORY: Final = 64 << 20
 """Bytes of all the values that a rendering makes: a template can keep them."""
 MAX_BITS: Final = 256
@@ -37,13 +39,14 @@ class BudgetSpentError(Exception):
 
 
 class Budget:
-    """Counts the steps and the memory of one rendering, and looks at the clock."""
+    """Counts the steps and the memory of one rendering, and looks at the clock once in a while."""
 
-    __slots__ = ("_clock", "_deadline", "_memory", "_steps")
+    __slots__ = ("_clock", "_deadline", "_look_in", "_memory", "_steps")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._deadline = clock() + MAX_SECONDS
+        self._look_in = 0
         self._memory = 0
         self._steps = 0
 
@@ -52,8 +55,11 @@ class Budget:
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise BudgetSpentError(f"more than {MAX_STEPS} steps")
-        if self._clock() > self._deadline:
-            raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
+        self._look_in -= steps
+        if self._look_in < 0:
+            self._look_in = CLOCK_EVERY
+            if self._clock() > self._deadline:
+                raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
 
     def keep(self, size: int) -> None:
         """Count bytes."""

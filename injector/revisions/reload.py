@@ -114,7 +114,7 @@ class Loader:
         """Read the source and serve what of it is good.
 
         A revision that is gone from the source is gone; one that is there and cannot be used keeps what it served
-        before. Tags that cannot be read stay as they were.
+        before. So do tags that cannot be read, and a tag that leads to what is not served.
 
         Raises:
             ConfigError: the source cannot be read at all; everything stays as it was.
@@ -185,11 +185,13 @@ class Loader:
         raise ConfigError("the configuration changes while it is read", hint="wait until what writes it is done")
 
     def _tags(self, state: SourceState, served: set[str]) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
-        if state.tags_error is None:
-            usable, faults = usable_tags(state.tags, served)
-            return usable, (*faults, *state.tag_faults)
+        """Return the tags to serve, and what is wrong with the others; those stay where they were, if they can."""
         kept, _ = usable_tags(self._registry.snapshot.tags, served)
-        return kept, (state.tags_error,)
+        if state.tags_error is not None:
+            return kept, (state.tags_error,)
+        usable, faults = usable_tags(state.tags, served)
+        found = {name: usable.get(name) or kept.get(name) for name in state.tags}
+        return {name: tag for name, tag in found.items() if tag is not None}, (*faults, *state.tag_faults)
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
         before = _with_facts(self._built.get(raw.name), raw.facts)

@@ -87,24 +87,36 @@ def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[di
     """Return those of ``tags`` that lead somewhere, and what is wrong with the others.
 
     A tag may not hide a revision of its name: requests for that one could not reach it. ``default`` may, since that
-    is the very way to say which revision is the default. A tag whose shadow is not served goes on without it.
+    is the very way to say which revision is the default. A tag goes on without a shadow, and without a revision of
+    weight 0, that is not served: nobody is answered with either.
     """
     usable: dict[str, Tag] = {}
     faults: list[ConfigError] = []
     for name, tag in tags.items():
         fault = _fault(tag, revisions)
-        if fault is None and tag.shadow is not None and tag.shadow.revision not in revisions:
-            faults.append(_not_served((tag.shadow.revision,), f"tag `{name}`: shadow", "drop the shadow"))
-            usable[name] = replace(tag, shadow=None)
-        elif fault is None:
-            usable[name] = tag
+        if fault is None:
+            usable[name], spared = _without_idle(tag, revisions)
+            faults += spared
         else:
             faults.append(fault)
     return usable, tuple(faults)
 
 
+def _without_idle(tag: Tag, revisions: Collection[str]) -> tuple[Tag, list[ConfigError]]:
+    """Return the tag without what it names, answers nobody with, and has not; and what is wrong with it."""
+    faults = []
+    idle = [name for name in tag.targets if name not in revisions]
+    if idle:
+        faults.append(_not_served(idle, f"tag `{tag.name}`: weight 0", "drop it from the weights"))
+        tag = replace(tag, weights=tuple(pair for pair in tag.weights if pair[0] not in idle))
+    if tag.shadow is not None and tag.shadow.revision not in revisions:
+        faults.append(_not_served((tag.shadow.revision,), f"tag `{tag.name}`: shadow", "drop the shadow"))
+        tag = replace(tag, shadow=None)
+    return tag, faults
+
+
 def _fault(tag: Tag, revisions: Collection[str]) -> ConfigError | None:
-    missing = [name for name in tag.targets if name not in revisions]
+    missing = [name for name, weight in tag.weights if weight and name not in revisions]
     if missing:
         return _not_served(missing, f"tag `{tag.name}`", "move the tag")
     if tag.name in revisions and tag.name != DEFAULT_TAG:

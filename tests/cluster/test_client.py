@@ -255,6 +255,24 @@ async def test_a_connection_that_is_cut_gives_what_came_before(api: Api) -> None
     assert caught.value.reason == "cut"
 
 
+@pytest.mark.parametrize("asked_before", [False, True])
+async def test_a_request_whose_connection_breaks_is_not_sent_again(api: Api, asked_before: bool) -> None:
+    async def broken(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with opened(api) as client:
+        if asked_before:
+            await client.get(CONFIG_MAPS, "x")
+        api.asked.clear()
+        api.handler = broken
+        with pytest.raises(ClusterError) as caught:
+            await client.page(SCOPE)
+
+    assert (caught.value.reason, len(api.asked)) == ("cut", 1)
+
+
 async def test_a_watch_that_says_nothing_for_too_long_is_idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_TIMEOUT", 0.01)
     api.handler = streaming(b'{"a":1}\n', then=30.0)

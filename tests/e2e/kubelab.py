@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import ssl
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from tests.architecture.serving import free_ports
 SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "kubelab"
 BUILT = Path(os.environ.get("KUBELAB", "~/.cache/kubelab")).expanduser() / "bin"
 BUILD = "KUBELAB_BUILD"
-"""The environment variable that lets a test build what is missing, which takes ten minutes."""
+"""The environment variable that lets a test build what is missing, or wait for who builds it: that takes ten minutes."""
+LOCK = BUILT.parent / "build.lock"
+"""Held by whoever builds, so that two never do at once."""
+BUILD_LIMIT = 25 * 60.0
+"""Seconds after which a build, one's own or another's, has failed."""
+LIMIT = 480.0
+"""Seconds for one command: `start.sh` waits up to two minutes for each of three programs."""
 BINARIES = ("etcd", "kubelab", "kubectl")
 
 
@@ -24,25 +31,45 @@ def missing() -> str:
     """Why there is no API server to test with; empty where there is one."""
     if not (SCRIPTS / "start.sh").exists():
         return "kubelab is not beside the project: ../shared/kubelab"
-    if (BUILT / "version").exists() and all((BUILT / name).exists() for name in BINARIES):
+    if _is_built():
         return ""
     if shutil.which("go") is None:
         return "kubelab is not built, and Go is not installed"
     if not os.environ.get(BUILD):
         return f"kubelab is not built: run {SCRIPTS / 'build.sh'}, or set {BUILD}=1"
-    subprocess.run([str(SCRIPTS / "build.sh")], check=True)
+    _build()
     return ""
 
 
-class Lab:
-    """One API server, with further flags of its own; what it holds is kept while it is down."""
+def _is_built() -> bool:
+    return all((BUILT / name).exists() for name in ("version", *BINARIES))
 
-    def __init__(self, home: Path, *, flags: str = "") -> None:
+
+def _build() -> None:
+    """Build it; where another builds it already, wait until that is done.
+
+    Raises:
+        subprocess.SubprocessError: it cannot be built, or not in time. It was asked for, so that is no reason to skip.
+    """
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["flock", LOCK, "nice", SCRIPTS / "build.sh"], check=True, timeout=BUILD_LIMIT)
+
+
+class Lab:
+    """One API server; what it holds is kept while it is down.
+
+    With ``controllers`` Deployments make ReplicaSets and these make pods; without, objects stay as they were created. ``flags`` are
+    further ones of the API server.
+    """
+
+    def __init__(self, home: Path, *, controllers: bool = False, flags: str = "") -> None:
         self.home = home
         self.kubeconfig = home / "admin.kubeconfig"
         names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT")
         ports = dict(zip(names, map(str, free_ports(4)), strict=True))
-        self._env = {**os.environ, "KUBELAB": str(home), "NO_KCM": "1", "KEEP": "1", **ports, "APISERVER_ARGS": flags}
+        self.url = f"https://127.0.0.1:{ports['API_PORT']}"
+        kept = {"KUBELAB": str(home), "NO_KCM": "" if controllers else "1", "KEEP": "1", "APISERVER_ARGS": flags}
+        self._env = {**os.environ, **kept, **ports}
         (home / "bin").mkdir(parents=True)
         for name in BINARIES:
             _same_file(BUILT / name, home / "bin" / name)
@@ -59,6 +86,13 @@ class Lab:
         """End it for good; nothing of it is left, least of all its keys."""
         self.stop()
         shutil.rmtree(self.home)
+
+    def tls(self) -> ssl.SSLContext:
+        """What a client of it needs: its authority, and the administrator's certificate."""
+        keys = self.home / "pki"
+        context = ssl.create_default_context(cafile=keys / "ca.crt")
+        context.load_cert_chain(keys / "admin.crt", keys / "admin.key")
+        return context
 
     def apply(self, *manifests: dict[str, Any]) -> None:
         """Create objects, or change them."""
@@ -81,6 +115,13 @@ class Lab:
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Every pod of every namespace."""
+        found: list[dict[str, Any]] = json.loads(self._kubectl("get", "pods", "--all-namespaces", "-o", "json"))[
+            "items"
+        ]
+        return found
 
     def apply_file(self, path: Path) -> None:
         """Create the objects of a file."""
@@ -107,6 +148,7 @@ class Lab:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
+            timeout=LIMIT,
         )
         assert done.returncode == 0, done.stdout
         return done.stdout

@@ -2,150 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import signal
-import subprocess
-import sys
-import time
-import urllib.request
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.architecture.serving import free_ports, post, wait_until_ready
+from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab, missing
-from tests.factories import make_review
+from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
+from tests.e2e.served import injector, of_cluster
 from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 120.0
-"""Seconds until something must be seen; it is seen within one or two."""
-BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
+    from tests.e2e.kubelab import Lab
 
-REASON = missing()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """An empty API server."""
-    made = Lab(tmp_path_factory.mktemp("kubelab"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()
-
-
-@dataclass
-class Injector:
-    """The injector as a process."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-    ops_port: int
-    log: Path
-
-    def image(self, revision: str) -> str:
-        """The image that a pod of the revision gets, or why it gets none."""
-        response = post(f"http://127.0.0.1:{self.port}/inject/{revision}", make_review())["response"]
-        if not response["allowed"]:
-            return str(response["status"]["message"])
-        images = [each for each in _images(json.loads(base64.b64decode(response["patch"]))) if "proxy:" in each]
-        return images[0]
-
-    def error(self, revision: str) -> str:
-        """Why what the cluster holds of a revision is not served; empty where it is."""
-        rows = self.get("/status.json", json.load)["revisions"]
-        return next((json.dumps(row["error"]) for row in rows if row["name"] == revision and row["error"]), "")
-
-    def metrics(self) -> str:
-        return str(self.get("/metrics", lambda answer: answer.read().decode()))
-
-    def get(self, path: str, read: Callable[[Any], Any]) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}{path}", timeout=10) as answer:
-            return read(answer)
-
-    def until(self, seen: Callable[[], bool]) -> None:
-        """Wait until it is seen."""
-        started = time.monotonic()
-        while not seen():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() - started < LIMIT, self.log.read_text()
-            time.sleep(0.05)
-
-
-def _images(found: Any) -> Iterator[str]:
-    if isinstance(found, dict):
-        for key, value in found.items():
-            if key == "image":
-                yield value
-            yield from _images(value)
-    elif isinstance(found, list):
-        for each in found:
-            yield from _images(each)
-
-
-@contextmanager
-def injector(
-    lab: Lab, folder: Path, *flags: str, ready: bool = True, kubeconfig: Path | None = None
-) -> Iterator[Injector]:
-    """The injector, following the cluster."""
-    port, ops_port = free_ports(2)
-    command = [sys.executable, "-m", "injector", "serve", "--insecure-http", "--bind", "127.0.0.1"]
-    command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
-    command += ["--from-cluster", "--kubeconfig", str(kubeconfig or lab.kubeconfig), *flags]
-    log = folder / "log"
-    with log.open("w") as written:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
-        try:
-            if ready:
-                assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
-            yield Injector(process, port, ops_port, log)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text()
-
-
-def config_map(name: str, namespace: str, revision: str, **data: str) -> dict[str, Any]:
-    labels = {"istio.io/rev": revision}
-    metadata = {"name": name, "namespace": namespace, "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def control_plane(
-    namespace: str, revision: str, *, tag: str, config: str = CONFIG, platform: str = ""
-) -> tuple[dict[str, Any], ...]:
-    """What an installation of Istio leaves for the injector."""
-    suffix = "" if revision == "default" else f"-{revision}"
-    values = json.dumps({"global": {"tag": tag, "platform": platform}, "pilot": {"env": {}}})
-    return (
-        config_map(f"istio-sidecar-injector{suffix}", namespace, revision, config=config, values=values),
-        config_map(f"istio{suffix}", namespace, revision, mesh="{}", meshNetworks="networks: {}"),
-    )
-
-
-def namespace_of(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def tag_of(name: str, revision: str) -> dict[str, Any]:
-    labels = {"istio.io/rev": revision, "istio.io/tag": name}
-    metadata = {"name": f"istio-revision-tag-{name}", "labels": labels}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": metadata,
-        "webhooks": [],
-    }
+PLAIN = "--insecure-http"
 
 
 def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_path: Path) -> None:
@@ -153,7 +25,7 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
     noise = config_map("istio-cni-config", home, "default", CNI_NETWORK_CONFIG="x")
     lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), noise, tag_of("prod", "default"))
 
-    with injector(lab, tmp_path, "--istio-namespace", home) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
         assert (served.image("default"), served.image("prod")) == ("proxy:1.24.6", "proxy:1.24.6")
 
         lab.apply(*control_plane(home, "canary", tag="1.28.1"))
@@ -186,12 +58,25 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
         served.until(lambda: served.image("default") == "proxy:1.24.7")
 
 
+def test_a_tag_that_is_moved_before_its_revision_is_there_stays_until_it_is(lab: Lab, tmp_path: Path) -> None:
+    home = "istio-early"
+    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), tag_of("early", "default"))
+
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
+        lab.apply(tag_of("early", "next"))
+        served.until(lambda: "tag `early`: it names `next`" in "".join(served.status()["tagErrors"]))
+        assert served.image("early") == "proxy:1.24.6"
+
+        lab.apply(*control_plane(home, "next", tag="1.28.1"))
+        served.until(lambda: served.image("early") == "proxy:1.28.1")
+
+
 def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(lab: Lab, tmp_path: Path) -> None:
     home = "istio-nodes"
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
     lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), node)
 
-    with injector(lab, tmp_path, "--istio-namespace", home) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
         assert 'injector_watch_synced{resource="nodes"}' not in served.metrics()
 
         lab.apply(*control_plane(home, "canary", tag="1.28.1"))
@@ -215,7 +100,8 @@ def test_the_permissions_of_deploy_are_enough_and_without_those_for_openshift_th
     lab.apply(*permissions(namespaces=False))
     lab.apply(*control_plane("istio-system", "default", tag="1.28.1"))
 
-    with injector(lab, tmp_path, kubeconfig=lab.kubeconfig_of("injector", "injector-system")) as served:
+    account = lab.kubeconfig_of("injector", "injector-system")
+    with injector(tmp_path, PLAIN, *of_cluster(lab, "istio-system", kubeconfig=account)) as served:
         synced = [line for line in served.metrics().splitlines() if line.startswith("injector_watch_synced{")]
         assert sorted(synced) == [
             'injector_watch_synced{resource="configmaps"} 1.0',
@@ -239,7 +125,7 @@ def test_a_folder_of_the_same_name_wins_and_it_is_said(lab: Lab, tmp_path: Path)
     lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
     lab.apply(*control_plane(home, "canary", tag="1.28.1"))
 
-    with injector(lab, tmp_path, "--istio-namespace", home, "--revisions-dir", str(folder.parent)) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home), "--revisions-dir", str(folder.parent)) as served:
         assert (served.image("default"), served.image("canary")) == ("proxy:own", "proxy:1.28.1")
         assert f"ConfigMap {home}/istio-sidecar-injector has the same name" in served.log.read_text()
 
@@ -250,13 +136,13 @@ def test_while_the_api_server_is_down_pods_are_injected_and_then_the_next_change
     home = "istio-restart"
     lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
 
-    with injector(lab, tmp_path, "--istio-namespace", home) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
         lab.stop()
         served.until(lambda: 'reason="unreachable",resource="configmaps"' in served.metrics())
         assert served.image("default") == "proxy:1.24.6"
         # One that starts now has nothing to serve; it waits rather than fail.
         (tmp_path / "second").mkdir()
-        with injector(lab, tmp_path / "second", "--istio-namespace", home, ready=False) as second:
+        with injector(tmp_path / "second", PLAIN, *of_cluster(lab, home), ready=False) as second:
             second.until(lambda: "cannot be reached" in second.log.read_text())
 
             lab.start()

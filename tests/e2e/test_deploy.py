@@ -11,7 +11,7 @@ import pytest
 
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab, missing
+from tests.e2e.kubelab import Lab
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
@@ -33,13 +33,11 @@ EVERYTHING: Object = {
 
 KIND = "mutatingwebhookconfiguration"
 
-REASON = missing()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
-
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server with the namespaces that deploy/ speaks of; the injector's own demands the restricted standard."""
+    del built
     made = Lab(tmp_path_factory.mktemp("kubelab"))
     try:
         made.start()

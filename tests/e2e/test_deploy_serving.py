@@ -20,7 +20,7 @@ from injector.cli import main
 from tests.architecture.serving import free_ports, wait_until_ready
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab, missing
+from tests.e2e.kubelab import Lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,13 +31,13 @@ LIMIT = 120.0
 ADDRESSES = {"files": "127.96.77.1", "default": "127.96.77.2"}
 """The addresses of the Services: there is no proxy, so the injector listens on them itself."""
 
-REASON = missing() or ("" if shutil.which("openssl") else "openssl is not installed")
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+def lab(built: None, tmp_path: Path) -> Iterator[Lab]:
     """An empty API server."""
+    del built
     made = Lab(tmp_path / "lab")
     try:
         made.start()

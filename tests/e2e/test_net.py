@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,28 +11,28 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from tests.architecture.serving import free_ports, wait_until_ready
-from tests.e2e.kubelab import Lab, missing
-from tests.e2e.test_cluster_source import Injector, control_plane, injector, namespace_of, tag_of
+from tests.deploy import rendering
+from tests.e2e.kubelab import Lab
+from tests.e2e.manifests import control_plane, namespace_of, tag_of
+from tests.e2e.served import Injector, injector, of_cluster
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMED = {"istio.io/rev": "prdo"}
 """The label of whoever meant `prod`."""
 AUDIT_LOG = "audit.log"
-
-REASON = missing()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+ACCOUNTS = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 
 
 @pytest.fixture(scope="module")
-def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def net(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server whose namespaces `shop`, which names `prdo`, and `plain`, which names nothing, can hold pods."""
+    del built
     home = tmp_path_factory.mktemp("kubelab")
     policy = home / "audit.json"
     rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}]}
@@ -78,22 +74,10 @@ def gauges(namespaces: int, pods: int) -> tuple[str, ...]:
 @contextmanager
 def over_tls(lab: Lab, folder: Path, *flags: str) -> Iterator[tuple[Injector, tuple[str, ...]]]:
     """The injector as the API server can call it, and the flags of `webhook generate` that say where."""
-    port, ops_port = free_ports(2)
     certificate, key = issue(Order(names=("127.0.0.1",))).write(folder)
-    command = [sys.executable, "-m", "injector", "serve", "--bind", "127.0.0.1"]
-    command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
-    command += ["--tlsCertFile", str(certificate), "--tlsKeyFile", str(key)]
-    command += ["--kubeconfig", str(lab.kubeconfig), *flags]
-    log = folder / "log"
-    with log.open("w") as written:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
-        try:
-            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
-            url = ("--url", f"https://127.0.0.1:{port}", "--ca-bundle", str(certificate))
-            yield Injector(process, port, ops_port, log), url
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text()
+    tls = ("--tlsCertFile", str(certificate), "--tlsKeyFile", str(key))
+    with injector(folder, *tls, "--kubeconfig", str(lab.kubeconfig), *flags) as served:
+        yield served, ("--url", f"https://127.0.0.1:{served.port}", "--ca-bundle", str(certificate))
 
 
 def configuration(*flags: str) -> dict[str, Any]:
@@ -111,12 +95,15 @@ def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> d
 def test_what_names_nothing_is_counted_until_a_tag_of_that_name_appears_and_again_when_it_goes(
     net: Lab, tmp_path: Path
 ) -> None:
-    for name in ("rbac.yaml", "nodes.yaml", "unserved.yaml"):
-        net.apply_file(ROOT / "deploy" / "from-cluster" / name)
+    if rendering.missing():
+        pytest.skip(rendering.missing())
+    chart = rendering.rendered({"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}})
+    net.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
     account = net.kubeconfig_of("injector", "injector-system")
 
-    with injector(net, tmp_path, "--watch-unserved", kubeconfig=account) as served:
+    cluster = of_cluster(net, "istio-system", kubeconfig=account)
+    with injector(tmp_path, "--insecure-http", "--watch-unserved", *cluster) as served:
         served.until(lambda: counted(served) == gauges(1, 1))
         assert shown(served)["names"] == {"prdo": {"namespaces": 1, "pods": 1}}
         page = served.get("/status", lambda answer: answer.read().decode())

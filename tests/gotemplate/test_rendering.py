@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from injector.gotemplate.budget import CLOCK_EVERY, Budget
@@ -50,6 +52,10 @@ def test_the_clock_is_looked_at_now_and_then() -> None:
     found.tick(CLOCK_EVERY)
     with pytest.raises(Spent, match=r"more than 0\.5 s"):
         found.tick(1)
+
+
+def test_the_time_is_that_of_the_threads_own_work() -> None:
+    assert Budget().clock is time.thread_time
 
 
 def test_calls_nest_as_deep_as_the_budget() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -332,6 +333,13 @@ def test_steps_of_loops_and_operators_are_counted(text: str) -> None:
 def test_the_steps_of_each_rendering_are_its_own() -> None:
     template = _template("{% for i in range(99999) %}{% endfor %}")
     assert [template.render(_data()) for _ in range(3)] == ["", "", ""]
+
+
+def test_the_time_of_a_rendering_is_that_of_its_own_work() -> None:
+    template = compile_jinja_templates({"sidecar": ""}, NEWEST)["sidecar"]
+
+    assert isinstance(template, JinjaTemplate)
+    assert template.clock is time.thread_time
 
 
 @pytest.mark.parametrize(("elapsed", "refused"), [(MAX_SECONDS, False), (MAX_SECONDS + 0.01, True)])

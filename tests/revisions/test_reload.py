@@ -172,6 +172,29 @@ def test_a_tag_that_leads_nowhere_is_not_served_and_is_shown(setup: Setup) -> No
     assert [str(error).split(":")[0] for error in setup.loader.report.tag_errors] == ["tag `old`"]
 
 
+@pytest.mark.parametrize("tags", ["prod: c", "prod: {a: 90, c: 10}"])
+@pytest.mark.parametrize("others", [(), (make_raw("c", config=BROKEN),)])
+def test_a_tag_that_is_moved_to_what_is_not_served_stays_where_it_was_and_is_shown(
+    setup: Setup, tags: str, others: tuple[RawRevision, ...]
+) -> None:
+    setup.becomes(make_raw("a"), *others, tags=tags)
+
+    assert setup.registry.snapshot.resolve("prod").revision.name == "a"
+    assert [str(error).split(";")[0] for error in setup.loader.report.tag_errors] == [
+        "tag `prod`: it names `c`, which is not served"
+    ]
+
+    setup.becomes(make_raw("a"), make_raw("c"), tags=tags, now=3.0)
+    assert "c" in setup.registry.snapshot.tags["prod"].targets
+    assert setup.loader.report.tag_errors == ()
+
+
+def test_a_tag_whose_old_and_new_revision_are_gone_is_gone(setup: Setup) -> None:
+    setup.becomes(make_raw("b"), tags="prod: c")
+
+    assert list(setup.registry.snapshot.tags) == []
+
+
 def test_the_default_of_the_source_is_the_default_that_is_served(setup: Setup) -> None:
     assert isinstance(setup.source.state, SourceState)
     setup.source.state = replace(setup.source.state, default="b")

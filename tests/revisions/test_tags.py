@@ -109,9 +109,19 @@ def test_a_tag_that_leads_nowhere_is_left_out_and_named() -> None:
 
 
 def test_a_weighted_tag_needs_all_its_revisions() -> None:
-    _, faults = usable_tags(parse_tags("canary: {a: 1, b: 0}"), {"a"})
+    usable, faults = usable_tags(parse_tags("canary: {a: 9, b: 1}"), {"a"})
 
+    assert usable == {}
     assert "it names `b`" in str(faults[0])
+
+
+def test_a_revision_of_weight_0_that_is_not_served_is_left_out_and_its_tag_stays() -> None:
+    usable, faults = usable_tags(parse_tags("canary: {weights: {a: 1, b: 0, c: 0}, salt: x}"), {"a", "c"})
+
+    assert usable == {"canary": Tag("canary", (("a", 1), ("c", 0)), "x")}
+    assert [str(fault) for fault in faults] == [
+        "tag `canary`: weight 0: it names `b`, which is not served; add the revision, or drop it from the weights"
+    ]
 
 
 def test_a_tag_may_not_hide_a_revision() -> None:

@@ -1,0 +1,165 @@
+"""Pods that keep being created while a test does something, as the controllers of many workloads would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from tests.e2e.served import LIMIT
+from tests.factories import make_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.kubelab import Lab
+
+# What a ReplicaSet's name has behind its Deployment's.
+HASH = "7c9f8d6b54"
+OWNER_UID = "0b0e8a54-1f0a-4f6e-8c76-6f2f0c7f6d11"
+WORKERS = 12
+LONGEST_ANSWER = 40.0
+"""Seconds: longer than the API server waits for a webhook."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One creation: of which workload, when, and what came of it."""
+
+    workload: int
+    asked: float
+    answered: float
+    revision: str
+    image: str
+    failure: str
+
+
+@dataclass
+class Load:
+    """Creates pods in a namespace, of so many workloads in turn, so many a second or as many as the machine can.
+
+    Each workload's pods are created one after another, so their order is that of the answers.
+    """
+
+    lab: Lab
+    namespace: str
+    workloads: int = 200
+    rate: float = 100.0
+    pods: list[Pod] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def failures(self) -> list[str]:
+        """Why creations failed."""
+        return [pod.failure for pod in self.pods if pod.failure]
+
+    def since(self, moment: float) -> list[Pod]:
+        """The pods that were asked for after a moment of the monotonic clock."""
+        return [pod for pod in self.pods if pod.asked > moment]
+
+    def more(self, count: int) -> list[Pod]:
+        """Wait for so many pods that are asked for from now on."""
+        return self._until(lambda found: len(found) >= count)
+
+    def each(self) -> list[Pod]:
+        """Wait for pods of every workload that are asked for from now on."""
+        return self._until(lambda found: len({pod.workload for pod in found}) == self.workloads)
+
+    def _until(self, enough: Callable[[list[Pod]], bool]) -> list[Pod]:
+        now = time.monotonic()
+        while not enough(found := self.since(now)):
+            assert time.monotonic() < now + LIMIT, f"{len(found)} pods in {LIMIT:g} s, {self.failures[:3]}"
+            time.sleep(0.05)
+        return found
+
+    def told(self) -> str:
+        """The rate that was reached, and how long creations took."""
+        took = sorted(pod.answered - pod.asked for pod in self.pods)
+        seconds = self.pods[-1].answered - self.pods[0].asked
+        return (
+            f"{self.namespace}: {len(took)} pods, {len(took) / seconds:.0f}/s of {self.rate:.0f} asked for, "
+            f"p50 {took[len(took) // 2] * 1e3:.0f} ms, p99 {took[len(took) * 99 // 100] * 1e3:.0f} ms"
+        )
+
+    async def run(self) -> None:
+        """Create until told to stop."""
+        limits = aiohttp.ClientTimeout(total=LONGEST_ANSWER)
+        connector = aiohttp.TCPConnector(ssl=self.lab.tls())
+        async with aiohttp.ClientSession(self.lab.url, connector=connector, timeout=limits) as session:
+            await asyncio.gather(*(self._work(session, worker) for worker in range(WORKERS)))
+
+    async def _work(self, session: aiohttp.ClientSession, worker: int) -> None:
+        """Create the pods of every twelfth workload, each when it is due."""
+        started, done = time.monotonic(), 0
+        while not self._stop.is_set():
+            for workload in range(worker, self.workloads, WORKERS):
+                due = started + (done * WORKERS + worker) / self.rate
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                if self._stop.is_set():
+                    break
+                self.pods.append(await self._create(session, workload))
+                done += 1
+
+    async def _create(self, session: aiohttp.ClientSession, workload: int) -> Pod:
+        asked = time.monotonic()
+        path, pod = f"/api/v1/namespaces/{self.namespace}/pods", owned_pod(f"w{workload}")
+        try:
+            async with session.post(path, json=pod) as answer:
+                created, status = await answer.json(), answer.status
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return Pod(workload, asked, time.monotonic(), "", "", repr(error))
+        failure = "" if status == 201 else str(created.get("message"))
+        return Pod(workload, asked, time.monotonic(), *sidecar(created), failure)
+
+    def stop(self) -> None:
+        """Create no more."""
+        self._stop.set()
+
+
+def owned_pod(workload: str) -> dict[str, Any]:
+    """A pod as the ReplicaSet of a Deployment creates it."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{workload}-{HASH}", "controller": True}
+    metadata = {
+        "generateName": f"{workload}-{HASH}-",
+        "labels": {"app": workload, "pod-template-hash": HASH},
+        "ownerReferences": [{**owner, "uid": OWNER_UID}],
+    }
+    return {**make_pod(), "metadata": metadata}
+
+
+def sidecar(pod: dict[str, Any]) -> tuple[str, str]:
+    """The revision that injected a pod, and the image of its proxy; both are empty where it has none."""
+    spec, annotations = pod.get("spec", {}), pod.get("metadata", {}).get("annotations", {})
+    containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+    images = [each["image"] for each in containers if each["name"] == "istio-proxy"]
+    if not images:
+        return "", ""
+    return json.loads(annotations["sidecar.istio.io/status"])["revision"], images[0]
+
+
+@contextmanager
+def created_meanwhile(load: Load) -> Iterator[Load]:
+    """Create pods while the block runs."""
+    ended: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            asyncio.run(load.run())
+        except BaseException as error:  # noqa: BLE001 -- told where the test is
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield load
+    finally:
+        load.stop()
+        thread.join(LIMIT)
+    assert not thread.is_alive()
+    assert ended == []

@@ -1,0 +1,152 @@
+"""The injector as a process, seen through its two ports."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.architecture.serving import free_ports, post, wait_until_ready
+from tests.factories import make_review
+from tests.webhook.certificates import Order, authority, issue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.kubelab import Lab
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 120.0
+"""Seconds until something must be seen; it is seen within one or two."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate for the loopback: the flags of `serve` that name it, and the authority that signed it."""
+
+    flags: tuple[str, ...]
+    authority: Path
+
+
+def certificate(folder: Path) -> Certificate:
+    """Make a certificate of the loopback, and what an API server needs to trust it."""
+    signer = authority()
+    chain, key = issue(Order(names=("127.0.0.1",)), signer).write(folder)
+    trusted = folder / "authority.crt"
+    trusted.write_bytes(signer.chain_pem)
+    return Certificate(("--tls-cert-file", str(chain), "--tls-key-file", str(key)), trusted)
+
+
+@dataclass
+class Injector:
+    """The injector as a process."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    ops_port: int
+    log: Path
+
+    def image(self, revision: str) -> str:
+        """The image that a pod of the revision gets, or why it gets none; for a server of plain HTTP."""
+        response = post(f"http://127.0.0.1:{self.port}/inject/{revision}", make_review())["response"]
+        if not response["allowed"]:
+            return str(response["status"]["message"])
+        return next(each for each in _images(json.loads(base64.b64decode(response["patch"]))) if "proxy:" in each)
+
+    def error(self, revision: str) -> str:
+        """Why what the source holds of a revision is not served; empty where it is."""
+        return next(
+            (row["error"] for row in self.status()["revisions"] if row["name"] == revision and row["error"]), ""
+        )
+
+    def status(self) -> dict[str, Any]:
+        """What `/status.json` says."""
+        found: dict[str, Any] = self.get("/status.json", json.load)
+        return found
+
+    def tag(self, name: str) -> dict[str, Any]:
+        """What `/status.json` says of a tag; empty where it has none."""
+        return next((row for row in self.status()["tags"] if row["name"] == name), {})
+
+    def metrics(self) -> str:
+        return str(self.get("/metrics", lambda answer: answer.read().decode()))
+
+    def total(self, series: str, **labels: str) -> float:
+        """The sum of all samples of a series that have these labels."""
+        families = text_string_to_metric_families(self.metrics())
+        samples = (sample for family in families for sample in family.samples)
+        return sum(each.value for each in samples if each.name == series and labels.items() <= each.labels.items())
+
+    def get(self, path: str, read: Callable[[Any], Any]) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}{path}", timeout=10) as answer:
+            return read(answer)
+
+    def until(self, seen: Callable[[], object], *, within: float = LIMIT) -> float:
+        """Wait until it is seen; the seconds that it took."""
+        started = time.monotonic()
+        while not seen():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() - started < within, self.log.read_text()
+            time.sleep(0.02)
+        return time.monotonic() - started
+
+
+def _images(found: Any) -> Iterator[str]:
+    if isinstance(found, dict):
+        for key, value in found.items():
+            if key == "image":
+                yield value
+            yield from _images(value)
+    elif isinstance(found, list):
+        for each in found:
+            yield from _images(each)
+
+
+@contextmanager
+def injector(folder: Path, *flags: str, ready: bool = True) -> Iterator[Injector]:
+    """The injector, as long as the block runs; it must end as it should."""
+    port, ops_port = free_ports(2)
+    command = [sys.executable, "-m", "injector", "serve", "--bind", "127.0.0.1"]
+    command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0", *flags]
+    log = folder / "log"
+    with log.open("w") as written:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
+        try:
+            if ready:
+                assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
+            yield Injector(process, port, ops_port, log)
+        finally:
+            assert ended(process) == 0, log.read_text()
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Tell a process to end; its exit status, once it has. Nothing of it is left, whatever it does."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        return process.wait(LIMIT)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def of_cluster(lab: Lab, istio_namespace: str, *, kubeconfig: Path | None = None) -> tuple[str, ...]:
+    """The flags by which the injector follows a cluster."""
+    return ("--from-cluster", "--kubeconfig", str(kubeconfig or lab.kubeconfig), "--istio-namespace", istio_namespace)
+
+
+def command(*arguments: str | Path) -> str:
+    """What a command of the injector prints."""
+    asked = [sys.executable, "-m", "injector", *map(str, arguments)]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,181 @@
+"""Every combination of labels, as a Deployment of a real cluster: the sidecar of the right revision, or none."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.e2e.manifests import namespace_of
+from tests.e2e.served import LIMIT, command, injector
+from tests.e2e.webhooks import calling, written
+from tests.factories import make_container
+from tests.revisions.fakes import CONFIG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.kubelab import Lab
+    from tests.e2e.served import Certificate
+
+REV, INJECT, INJECTION = "istio.io/rev", "sidecar.istio.io/inject", "istio-injection"
+OLD, NEW = "1-29", "1-30"
+TAGS = {"default": OLD, "prod": NEW}
+NONE = "-"
+
+NAMESPACES: dict[str, dict[str, str]] = {
+    "unlabelled": {},
+    "enabled": {INJECTION: "enabled"},
+    "disabled": {INJECTION: "disabled"},
+    "old": {REV: OLD},
+    "new": {REV: NEW},
+    "prod": {REV: "prod"},
+    "default-tag": {REV: "default"},
+    "unknown": {REV: "1-31"},
+    "enabled-new": {INJECTION: "enabled", REV: NEW},
+    "disabled-new": {INJECTION: "disabled", REV: NEW},
+}
+"""The namespaces by name, with their labels."""
+
+PODS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "old": {"labels": {REV: OLD}},
+    "new": {"labels": {REV: NEW}},
+    "prod": {"labels": {REV: "prod"}},
+    "unknown": {"labels": {REV: "1-31"}},
+    "true": {"labels": {INJECT: "true"}},
+    "false": {"labels": {INJECT: "false"}},
+    "new-true": {"labels": {REV: NEW, INJECT: "true"}},
+    "new-false": {"labels": {REV: NEW, INJECT: "false"}},
+    "note-true": {"annotations": {INJECT: "true"}},
+    "note-false": {"annotations": {INJECT: "false"}},
+    "host": {"hostNetwork": True},
+    "host-true": {"labels": {INJECT: "true"}, "hostNetwork": True},
+    "host-new": {"labels": {REV: NEW}, "hostNetwork": True},
+}
+"""The pods by name: their labels, annotations and network."""
+
+MATRIX = """
+               plain old   new   prod  unknown true  false new-true new-false note-true note-false host host-true host-new
+unlabelled     -     1-29  1-30  1-30  -       1-29  -     1-30     -         -         -          -    -         -
+enabled        1-29  1-29  1-29  1-29  1-29    1-29  -     1-29     -         1-29      -          -    -         -
+disabled       -     -     -     -     -       -     -     -        -         -         -          -    -         -
+old            1-29  1-29  1-29  1-29  1-29    1-29  -     1-29     -         1-29      -          -    -         -
+new            1-30  1-30  1-30  1-30  1-30    1-30  -     1-30     -         1-30      -          -    -         -
+prod           1-30  1-30  1-30  1-30  1-30    1-30  -     1-30     -         1-30      -          -    -         -
+default-tag    1-29  1-29  1-29  1-29  1-29    1-29  -     1-29     -         1-29      -          -    -         -
+unknown        -     -     -     -     -       -     -     -        -         -         -          -    -         -
+enabled-new    1-29  1-29  1-29  1-29  1-29    1-29  -     1-29     -         1-29      -          -    -         -
+disabled-new   -     -     -     -     -       -     -     -        -         -         -          -    -         -
+"""
+"""The revision of each pod in each namespace, as Istio 1.30 has it; a dash is none. Nothing here is the injector's own word.
+
+- Labels: istio.io, "Installing the Sidecar", section "Controlling the injection policy": the namespace's label decides before
+  the pod's; `istio-injection` wins over `istio.io/rev`; a pod's `sidecar.istio.io/inject: "false"` wins over everything.
+- A pod's own `istio.io/rev` counts where the namespace has neither label, and `inject: "true"` alone means the default one:
+  manifests/charts/istio-control/istio-discovery/templates/mutatingwebhook.yaml, webhooks `rev.*`, `namespace.` and `object.`; for
+  tags revision-tags-mwc.yaml beside it.
+- Annotations are seen by no selector, so `true` enables nothing; `false`, and the host's network, are looked at once a webhook is
+  called: pkg/kube/inject/inject.go, injectRequired.
+"""
+
+
+def expected() -> dict[tuple[str, str], str]:
+    """The matrix, by the names of namespace and pod."""
+    head, *rows = MATRIX.strip().splitlines()
+    pods = head.split()
+    cells = {(name, pod): cell for name, *row in map(str.split, rows) for pod, cell in zip(pods, row, strict=True)}
+    assert set(cells) == {(name, pod) for name in NAMESPACES for pod in PODS}
+    return cells
+
+
+def deployment(
+    namespace: str, name: str, *, labels: dict[str, str], annotations: dict[str, str], **spec: Any
+) -> dict[str, Any]:
+    own = {"app": name}
+    metadata = {"labels": {**own, **labels}, "annotations": annotations}
+    template = {"metadata": metadata, "spec": {"containers": [make_container()], **spec}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 1, "selector": {"matchLabels": own}, "template": template},
+    }
+
+
+def workloads() -> list[dict[str, Any]]:
+    """A Deployment for each cell."""
+    plain: dict[str, Any] = {"labels": {}, "annotations": {}}
+    return [deployment(namespace, name, **{**plain, **pod}) for namespace in NAMESPACES for name, pod in PODS.items()]
+
+
+def revision_of(pod: dict[str, Any]) -> str:
+    """The revision whose sidecar a pod has; everything in the pod that names one must name the same."""
+    images = [each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"]
+    annotations = pod["metadata"].get("annotations", {})
+    if not images:
+        assert "sidecar.istio.io/status" not in annotations
+        return NONE
+    (image,) = images
+    status = json.loads(annotations["sidecar.istio.io/status"])
+    assert image == f"proxy:{status['revision']}"
+    return str(status["revision"])
+
+
+def created(lab: Lab) -> dict[tuple[str, str], dict[str, Any]]:
+    """The pods that the controllers made of the Deployments, once all are there, by the names of namespace and Deployment."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        pods = [pod for pod in lab.pods() if pod["metadata"]["namespace"] in NAMESPACES]
+        if len(pods) >= len(NAMESPACES) * len(PODS) or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+    found = {(pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]): pod for pod in pods}
+    assert len(found) == len(pods)
+    return found
+
+
+@pytest.fixture
+def revisions(tmp_path: Path) -> Path:
+    """A folder of two revisions and two tags."""
+    folder = tmp_path / "revisions"
+    for name in (OLD, NEW):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "config").write_text(CONFIG)
+        (folder / name / "values").write_text(json.dumps({"global": {"tag": name}}))
+    (folder / "tags.yaml").write_text(yaml.safe_dump(TAGS))
+    return folder
+
+
+def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_same(
+    controlled_lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path
+) -> None:
+    lab, directory = controlled_lab, ("--revisions-dir", str(revisions))
+    namespaces = [namespace_of(name, labels) for name, labels in NAMESPACES.items()]
+
+    with injector(tmp_path, *trusted.flags, *directory) as served:
+        webhooks = written("webhook", *directory, port=served.port, trusted=trusted)
+        assert len(webhooks) == len((OLD, NEW)) + len(TAGS)
+        for tag, revision in TAGS.items():
+            assert written("tag", tag, "--revision", revision, port=served.port, trusted=trusted)[0] in webhooks
+        lab.apply(*namespaces)
+        with calling(lab, webhooks):
+            lab.apply(*workloads())
+            pods = created(lab)
+
+        assert {cell: revision_of(pod) for cell, pod in pods.items()} == expected()
+        owners = {pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods.values()}
+        assert owners == {"ReplicaSet"}
+        called = served.total("sidecar_injection_requests_total")
+        assert called == served.total("sidecar_injection_success_total") + served.total("sidecar_injection_skip_total")
+
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(yaml.safe_dump_all([*namespaces, *workloads()]))
+    explained = json.loads(command("explain", "-f", manifest, *directory, "-o", "json"))["workloads"]
+    said = {(each["namespace"], each["name"]): each for each in explained}
+    assert {
+        cell: each["revision"] if each["outcome"] == "injected" else NONE for cell, each in said.items()
+    } == expected()

@@ -1,0 +1,33 @@
+"""The webhooks of an API server: written by the injector's own commands, there as long as a test."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.e2e.served import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.kubelab import Lab
+    from tests.e2e.served import Certificate
+
+
+def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list[dict[str, Any]]:
+    """The configurations that `injector WHAT generate` prints for an injector on the loopback."""
+    endpoint = ("--url", f"https://127.0.0.1:{port}", "--ca-bundle", trusted.authority, "--timeout", "30s")
+    return list(yaml.safe_load_all(command(what, "generate", *arguments, *endpoint)))
+
+
+@contextmanager
+def calling(lab: Lab, configurations: list[dict[str, Any]]) -> Iterator[None]:
+    """Let the API server call these webhooks while the block runs."""
+    lab.apply(*configurations)
+    try:
+        yield
+    finally:
+        for each in configurations:
+            lab.delete("mutatingwebhookconfiguration", each["metadata"]["name"])
