@@ -13,6 +13,7 @@
         ├── TemplateRenderError      a template that does not parse or run
         ├── OverlayError             rendered text that is not a pod overlay
         ├── AnnotationError          an annotation with a value that Istio refuses
+        ├── BreakOutError            a value of a pod that breaks out of the template
         └── ReviewError              an AdmissionReview that cannot be answered in full
             └── UnknownRevisionError the path names a revision or tag that nobody serves
 
@@ -104,6 +105,10 @@ class OverlayError(DataError):
 
 class AnnotationError(DataError):
     """A pod annotation whose value Istio refuses."""
+
+
+class BreakOutError(DataError):
+    """A value of a pod that breaks out of the template, or that it fails on. The text has nothing of the value."""
 
 
 class ReviewError(DataError):

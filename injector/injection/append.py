@@ -7,6 +7,7 @@ inject.go (1.7.8). Only what comes out counts: the operations of Istio's patch a
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
@@ -20,8 +21,9 @@ from injector.injection.appendspec import (
     with_proxy,
     with_token_mount,
 )
-from injector.injection.data import template_data
+from injector.injection.guard import guarded
 from injector.injection.parameters import CLUSTER, NETWORK, NETWORK_LABEL
+from injector.injection.result import Made
 from injector.injection.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.injection.parameters import Parameters
+    from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
 
 _PROXY_UID: Final = 1337
 _CLUSTER_KEYS: Final = (CLUSTER, NETWORK)
@@ -46,8 +50,8 @@ _UNNOTED: Final = {
 }
 
 
-def inject_appending(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple[str, ...]]:
-    """Inject a pod by the single template of 1.0 to 1.8 and return it and the template's name; ``webhook`` is False for kube-inject.
+def inject_appending(params: Parameters, *, webhook: bool) -> Made:
+    """Inject a pod by the single template of 1.0 to 1.8; ``webhook`` is False for kube-inject.
 
     Raises:
         DataError: the template fails, or what it renders is no lists to append.
@@ -55,20 +59,21 @@ def inject_appending(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple
     behaviours = params.revision.behaviours
     if webhook or behaviours.kube_inject_patches:
         pod = _with_fs_group(params.pod, params)
-        spec = _spec(params, pod)
-        final = _patched(params, pod, spec)
+        found = guarded(params, pod, _read, asdict)
+        final = _patched(params, pod, _completed(params, found.rendered))
     else:
-        spec = _spec(params, params.pod)
-        final = _with_fs_group(_assembled(params, spec), params)
-    return normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,)
+        found = guarded(params, params.pod, _read, asdict)
+        final = _with_fs_group(_assembled(params, _completed(params, found.rendered)), params)
+    return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), found.findings)
 
 
-def _spec(params: Parameters, pod: c.Pod) -> AppendSpec:
+def _read(revision: Revision, data: TemplateData) -> AppendSpec:
+    text = revision.templates[SIDECAR_TEMPLATE_NAME].render(data)
+    return read_append_spec(text, missing_fields(revision.minor), where=f"revision {revision.name}, rendered template")
+
+
+def _completed(params: Parameters, spec: AppendSpec) -> AppendSpec:
     behaviours = params.revision.behaviours
-    text = params.revision.templates[SIDECAR_TEMPLATE_NAME].render(template_data(params, pod))
-    spec = read_append_spec(
-        text, missing_fields(params.revision.minor), where=f"revision {params.revision.name}, rendered template"
-    )
     if behaviours.concurrency_args:
         spec = with_concurrency(spec)
     return with_cluster_env(spec, _cluster_envs(params))

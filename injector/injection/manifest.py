@@ -92,9 +92,11 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    injected, _ = inject(_parameters(revision, pod, workload, meta_in_data), webhook=False)
-    obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
-    return _replaced_at(obj, path, {"spec": injected["spec"]})
+    made = inject(_parameters(revision, pod, workload, meta_in_data), webhook=False)
+    for finding in made.findings:
+        warn(finding)
+    obj = _replaced_at(obj, meta_path, {"metadata": made.pod["metadata"]})
+    return _replaced_at(obj, path, {"spec": made.pod["spec"]})
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
+from injector.injection.result import ENFORCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,7 @@ class Parameters:
     ``proxy_config`` the facts of the pod's own ProxyConfig: the two differ where a pod has the annotation
     ``proxy.istio.io/config`` and comes by the webhook; ``mesh_in_data`` is the one that templates see. ``default_templates``
     are those of a pod that names none; ``injected_annotations`` is empty for kube-inject, as in Istio. Templates do not see the pod's
-    label ``hidden_label``.
+    label ``hidden_label``. ``guard`` is one of ``result.GUARDS``.
     """
 
     revision: Revision
@@ -47,6 +48,7 @@ class Parameters:
     proxy_envs: Mapping[str, str]
     namespace_meta: Mapping[str, Any] | None = None
     hidden_label: str = ""
+    guard: str = ENFORCE
 
     @property
     def hold_application(self) -> bool:

@@ -5,21 +5,21 @@ Follows ``Webhook.inject`` and ``injectPod`` in pkg/kube/inject/webhook.go (1.30
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
-from injector.injection.data import template_data
+from injector.injection.guard import guarded
 from injector.injection.native import native_sidecar
 from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.render import Rendered, render, select_templates
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.render import Rendered, laid_over, overlays_of, select_templates
+from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
 from injector.istio.meshconfig import apply_proxy_config
@@ -58,9 +58,9 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         with_init = revision.behaviours.openshift_init_containers
         admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
         given = openshift.forget_assigned_user(given, with_init_containers=with_init)
-    final, templates = inject(webhook_parameters(revision, admitted, facts), webhook=True)
-    result = Injected(final, create_patch(given, without_namespace(final, given)), templates)
-    return replace(result, warnings=_warnings(decision.warning)) if decision.warning else result
+    made = inject(webhook_parameters(revision, admitted, facts), webhook=True)
+    patch = create_patch(given, without_namespace(made.pod, given))
+    return Injected(made.pod, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
 
 
 def _warnings(warning: str) -> tuple[str, ...]:
@@ -115,6 +115,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         proxy_envs=cluster_envs(revision, pod, facts.proxy_envs),
         namespace_meta=namespace_meta,
         hidden_label=_DEPLOYMENT_CONFIG if of_config and revision.behaviours.hides_deployment_config else "",
+        guard=facts.guard,
     )
 
 
@@ -152,8 +153,8 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
 
 
-def inject(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple[str, ...]]:
-    """Run one injection on a pod that gets one and return the pod and the templates run; ``webhook`` is False for kube-inject.
+def inject(params: Parameters, *, webhook: bool) -> Made:
+    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
 
     Raises:
         DataError: as ``inject_pod``.
@@ -161,18 +162,22 @@ def inject(params: Parameters, *, webhook: bool) -> tuple[c.Pod, tuple[str, ...]
     validated(params.revision, params.pod)
     if params.revision.config.appends:
         return inject_appending(params, webhook=webhook)
-    rendered = rendered_overlays(params, template_data(params, reinserted(_without_earlier_injection(params))))
-    return finished(params, rendered), rendered.names
+    names = select_templates(params.revision, params.pod, params.default_templates)
+    seen = reinserted(_without_earlier_injection(params))
+    found = guarded(params, seen, partial(overlays_of, params.pod, names), list)
+    rendered = laid_over(params.revision, params.pod, names, found.rendered, native=params.native_sidecar)
+    return Made(finished(params, rendered), names, found.findings)
 
 
 def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
-    """Render the templates of a pod for ``data`` and lay them over it.
+    """Render the templates of a pod for ``data`` and lay them over it, unguarded.
 
     Raises:
         DataError: as ``inject_pod``.
     """
     names = select_templates(params.revision, params.pod, params.default_templates)
-    return render(params.revision, params.pod, data, names, native=params.native_sidecar)
+    overlays = overlays_of(params.pod, names, params.revision, data)
+    return laid_over(params.revision, params.pod, names, overlays, native=params.native_sidecar)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

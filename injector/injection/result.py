@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+ENFORCE: Final = "enforce"
+WARN: Final = "warn"
+OFF: Final = "off"
+GUARDS: Final = (ENFORCE, WARN, OFF)
+"""What the guard does with a pod whose values break out of the template: refuse it, inject it and say so, or not look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,22 +20,36 @@ class RequestFacts:
     """What an injection needs to know beside the pod.
 
     ``namespace`` is where the pod is created, ``proxy_envs`` the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others), and
-    ``namespace_meta`` the metadata of the namespace where it is known (OpenShift reads its annotations).
+    ``namespace_meta`` the metadata of the namespace where it is known (OpenShift reads its annotations). ``guard`` is one of ``GUARDS``.
     """
 
     namespace: str = ""
     proxy_envs: Mapping[str, str] = field(default_factory=dict)
     namespace_meta: Mapping[str, Any] | None = None
+    guard: str = ENFORCE
 
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A pod with its sidecar: the pod as Go would print it, and the JSON patch that leads there from the pod given."""
+    """A pod with its sidecar: the pod as Go would print it, and the JSON patch that leads there from the pod given.
+
+    ``findings`` is what a guard that only warns found; each is among the warnings too.
+    """
 
     pod: dict[str, Any]
     patch: list[dict[str, Any]]
     templates: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What templates and post-processing make of a pod, by which templates, and what a guard that only warns found."""
+
+    pod: dict[str, Any]
+    templates: tuple[str, ...]
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,134 @@
+"""The guard against values of a pod that break out of the template: that add to the pod what the template does not.
+
+A template pastes annotations, labels and names into the text of an overlay. Where one of them is suspicious, the overlay is rendered once
+more with harmless texts in their place, and has to have the same shape: so what the template adds is what it adds to any pod, whatever it
+forgets to quote. A pod without a suspicious text costs the look at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from injector.errors import BreakOutError, DataError
+from injector.injection.data import template_data
+from injector.injection.result import ENFORCE, OFF
+from injector.injection.shape import difference, shown
+from injector.injection.suspects import document, harmless_data, rule_of, shown_place, suspects
+from injector.istio.sidebyside import side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from injector.injection import containers as c
+    from injector.injection.parameters import Parameters
+    from injector.injection.suspects import Place
+    from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
+
+R = TypeVar("R")
+
+_KEPT: Final = "guard"
+_HINT: Final = "take quotes, line breaks and other syntax of YAML out of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded(Generic[R]):
+    """What a template came to, and what the guard says of it where it only warns."""
+
+    rendered: R
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the guard needs of a revision: with templates that take harmless texts, and which texts to suspect."""
+
+    revision: Revision
+    suspect: Callable[[str], bool]
+
+
+def guarded(
+    params: Parameters, seen: c.Pod, read: Callable[[Revision, TemplateData], R], tree: Callable[[R], Any]
+) -> Guarded[R]:
+    """Return what ``read`` renders for a pod, if no value of it breaks out of the template.
+
+    Args:
+        params: the injection; its ``guard`` says what happens to a pod with such a value.
+        seen: the pod as templates see it.
+        read: renders a revision's templates for template data.
+        tree: what is to be compared of that, as JSON data.
+
+    Raises:
+        BreakOutError: a value breaks out, or is what the template fails on, and the guard enforces.
+        DataError: as ``read``.
+    """
+    kept = _kept(params.revision)
+    places = [] if params.guard == OFF else list(suspects(document(params, seen), kept.suspect))
+    fault: DataError | None = None
+    rendered: R | None = None
+    try:
+        rendered = read(params.revision, template_data(params, seen))
+    except DataError as error:
+        if not places:
+            raise
+        fault = error
+    if rendered is not None and not places:
+        return Guarded(rendered)
+
+    def outcome(chosen: Sequence[Place], *, gone: bool = False) -> Any:
+        try:
+            return tree(read(kept.revision, harmless_data(params, seen, frozenset(chosen), gone=gone)))
+        except DataError:
+            return None
+
+    found = _finding(places, outcome, None if rendered is None else tree(rendered))
+    if found is not None and params.guard == ENFORCE:
+        raise found from fault
+    if rendered is None:
+        assert fault is not None  # noqa: S101 -- for the type checker: one of the two is there
+        raise fault
+    return Guarded(rendered, () if found is None else (str(found),))
+
+
+def _kept(revision: Revision) -> _Kept:
+    kept: _Kept | None = revision.kept.get(_KEPT)
+    if kept is None:
+        harmless = replace(revision, templates=side_by_side(revision.templates))
+        kept = revision.kept[_KEPT] = _Kept(harmless, rule_of(revision))
+    return kept
+
+
+def _finding(places: Sequence[Place], outcome: Callable[..., Any], real: Any) -> BreakOutError | None:
+    """Return which value is to blame for ``real``, what the pod came to; None where it came to what any pod does."""
+    gone = False
+    meant = outcome(places)
+    if real is None and meant is None:
+        # What is decoded fails in any case, so look whether it works without.
+        gone = True
+        meant = outcome(places, gone=gone)
+    if not _differ(real, meant):
+        return None
+    # As many places from the first on as can be real without a difference, and as few as make one.
+    fine, wrong = 0, len(places)
+    while wrong - fine > 1:
+        middle = (fine + wrong) // 2
+        if _differ(outcome(places[middle:], gone=gone), meant):
+            wrong = middle
+        else:
+            fine = middle
+    return BreakOutError(_fault(real, meant), where=shown_place(places[wrong - 1]), hint=_HINT)
+
+
+def _differ(real: Any, meant: Any) -> bool:
+    if real is None or meant is None:
+        return real is not meant
+    return difference(real, meant) is not None
+
+
+def _fault(real: Any, meant: Any) -> str:
+    if real is None:
+        return "the value makes the template fail, or render what is no YAML"
+    at = None if meant is None else difference(real, meant)
+    place = shown(at) if at else ""
+    return f"the value breaks out of the template: it changes {place or 'the shape of what is rendered'}"

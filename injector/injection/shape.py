@@ -1,0 +1,80 @@
+"""Whether two renderings of a template have one shape: equal keys, list lengths, names and types, and equal rights.
+
+What a pod's value may change is the text that it stands in. ``RIGHTS`` are the fields of a pod that say what it may do to its node; their
+texts are compared too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.istio.harmless import alike
+from injector.kube.schema import struct_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Path = tuple[str | int, ...]
+
+# What the Pod Security Standards restrict (Kubernetes: Concepts, Security, Pod Security Standards), and whose account a pod has.
+RIGHTS: Final = frozenset(
+    {
+        *("hostIPC", "hostNetwork", "hostPID", "hostPath", "hostPort", "hostUsers", "securityContext"),
+        *("serviceAccount", "serviceAccountName", "volumeDevices"),
+    }
+)
+_NAME: Final = "name"
+_SHOWN_TYPES: Final = ("v1.Pod", "v1.PodSpec", "v1.ObjectMeta", "v1.Container")
+
+
+def difference(real: Any, meant: Any) -> Path | None:
+    """Return where the shape of two trees differs first, as a path in ``meant``; None where it does not."""
+    return next(_differences(real, meant, (), right=False), None)
+
+
+def _differences(real: Any, meant: Any, path: Path, *, right: bool) -> Iterator[Path]:
+    if type(real) is not type(meant):
+        yield path
+    elif isinstance(meant, dict):
+        yield from _of_objects(real, meant, path, right=right)
+    elif isinstance(meant, list):
+        if len(real) != len(meant):
+            yield path
+        for index, (item, other) in enumerate(zip(real, meant, strict=False)):
+            yield from _differences(item, other, (*path, index), right=right)
+    elif isinstance(meant, str):
+        if (right or path[-1:] == (_NAME,)) and not alike(real, meant):
+            yield path
+    elif real != meant:
+        yield path
+
+
+def _of_objects(real: dict[str, Any], meant: dict[str, Any], path: Path, *, right: bool) -> Iterator[Path]:
+    """Yield what differs in two objects; keys that a pod's value stands in are paired in their order."""
+    added = [key for key in real if key not in meant]
+    missing = [key for key in meant if key not in real]
+    pairs = list(zip(added, missing, strict=False))
+    if len(added) != len(missing) or not all(alike(*pair) for pair in pairs):
+        yield path
+        return
+    for key, other in [*((key, key) for key in meant if key in real), *pairs]:
+        yield from _differences(real[key], meant[other], (*path, other), right=right or other in RIGHTS)
+
+
+def shown(path: Path) -> str:
+    """Return a path up to the first key that is no field of a pod or of a container: further ones may be of the pod's values."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part in _fields():
+            text += f".{part}" if text else part
+        else:
+            break
+    return text
+
+
+@cache
+def _fields() -> frozenset[str]:
+    return frozenset(field.json for name in _SHOWN_TYPES for field in struct_type(name).fields if field.json)

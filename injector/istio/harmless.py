@@ -1,0 +1,89 @@
+"""Texts of a pod that could break out of the YAML that a template pastes them into, and harmless ones in their place.
+
+What ends a scalar of YAML, or begins something else than a plain one: YAML 1.2, chapters 5.2 to 5.4 (characters, indicators, line breaks)
+and 7.3.3 (plain style). A harmless text keeps all other characters, so that a template does with it what it does with the real one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.gotemplate.values import Map, Slice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Quotes, the escape of double quotes, flow collections, and what is no printable text: line breaks, those of YAML 1.1 too, and the rest.
+_BREAKING: Final = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\"'\\\\{}\\[\\]"
+# Anchors, aliases, tags, block scalars, directives, reserved ones, comments.
+_LEADING: Final = "#&*!|>%@`"
+# A colon ends a key before a space and, in flow collections, before what ends the value; so it does where the template goes on so.
+_KEY_END: Final = r":(?=[\s,\[\]{}]|\Z)"
+_SUSPICIOUS: Final = re.compile(
+    rf"[{_BREAKING}]|{_KEY_END}|\s#|\A(?:[{_LEADING},](?!\Z)|\s|[-?:](?=\s|\Z)|---|\.\.\.)|\s\Z"
+)
+_REPLACED: Final = re.compile(rf"[{_BREAKING}{_LEADING}]|{_KEY_END}|\A[-?:,.]+")
+_FILLER: Final = "x"
+_DISTINCT: Final = re.compile(r"[a-wyzA-Z0-9]+", re.ASCII)
+
+
+def suspicious(text: str) -> bool:
+    """Return whether a text could end the scalar that it is pasted into, or begin another one. A ``*`` alone is no alias of anything."""
+    return _SUSPICIOUS.search(text) is not None
+
+
+def harmless(text: str) -> str:
+    """Return the text with a letter for each character that makes it suspicious, and without spaces around it; never empty."""
+    return _REPLACED.sub(_FILLER, text.strip()) or _FILLER
+
+
+def alike(real: str, meant: str) -> bool:
+    """Return whether two texts differ in nothing but what ``harmless`` replaces, wherever in them it was pasted."""
+    return real == meant or _rest(real) == _rest(meant)
+
+
+def _rest(text: str) -> str:
+    return "".join(_DISTINCT.findall(text))
+
+
+class Harmless(str):
+    """A harmless text that knows the real one, for functions that decode it or decide by it."""
+
+    __slots__ = ("real",)
+    real: str
+    go_type: Final = "string"
+
+    @classmethod
+    def of(cls, real: str, text: str | None = None) -> Harmless:
+        """Return a harmless text for a real one: ``text``, or what is made of it."""
+        found = cls(harmless(real) if text is None else text)
+        found.real = real
+        return found
+
+
+def tamed(value: Any) -> Any:
+    """Return data with a harmless text in place of each suspicious one, keys included."""
+    if isinstance(value, str):
+        return Harmless.of(value) if suspicious(value) else value
+    if isinstance(value, dict):
+        return like(value, {_tamed_key(key): tamed(item) for key, item in value.items()})
+    return like(value, map(tamed, value)) if isinstance(value, list) else value
+
+
+def _tamed_key(key: Any) -> Any:
+    return harmless(key) if isinstance(key, str) and suspicious(key) else key
+
+
+def decoded(text: str, decode: Callable[[str], Any]) -> Any:
+    """Return what ``decode`` makes of a text; of a harmless one what it makes of the real one, tamed."""
+    return tamed(decode(text.real)) if isinstance(text, Harmless) else decode(text)
+
+
+def like(collection: Any, items: Any) -> Any:
+    """Return a collection of the same Go type with other items."""
+    if isinstance(collection, Map):
+        return Map(collection.key, collection.elem, items, nil=collection.nil)
+    if isinstance(collection, Slice):
+        return Slice(collection.elem, items, nil=collection.nil)
+    return dict(items) if isinstance(collection, dict) else list(items)
