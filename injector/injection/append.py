@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.injection.parameters import Parameters
-    from injector.istio.revision import Revision
     from injector.istio.template import TemplateData
 
 _PROXY_UID: Final = 1337
@@ -59,15 +58,16 @@ def inject_appending(params: Parameters, *, webhook: bool) -> Made:
     behaviours = params.revision.behaviours
     if webhook or behaviours.kube_inject_patches:
         pod = _with_fs_group(params.pod, params)
-        found = guarded(params, pod, _read, asdict)
+        found = guarded(params, pod, _rendered, asdict)
         final = _patched(params, pod, _completed(params, found.rendered))
     else:
-        found = guarded(params, params.pod, _read, asdict)
+        found = guarded(params, params.pod, _rendered, asdict)
         final = _with_fs_group(_assembled(params, _completed(params, found.rendered)), params)
     return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), found.findings)
 
 
-def _read(revision: Revision, data: TemplateData) -> AppendSpec:
+def _rendered(params: Parameters, data: TemplateData) -> AppendSpec:
+    revision = params.revision
     text = revision.templates[SIDECAR_TEMPLATE_NAME].render(data)
     return read_append_spec(text, missing_fields(revision.minor), where=f"revision {revision.name}, rendered template")
 

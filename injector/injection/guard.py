@@ -49,14 +49,14 @@ class _Kept:
 
 
 def guarded(
-    params: Parameters, seen: c.Pod, read: Callable[[Revision, TemplateData], R], tree: Callable[[R], Any]
+    params: Parameters, seen: c.Pod, read: Callable[[Parameters, TemplateData], R], tree: Callable[[R], Any]
 ) -> Guarded[R]:
     """Return what ``read`` renders for a pod, if no value of it breaks out of the template.
 
     Args:
         params: the injection; its ``guard`` says what happens to a pod with such a value.
         seen: the pod as templates see it.
-        read: renders a revision's templates for template data.
+        read: renders the templates of an injection for template data.
         tree: what is to be compared of that, as JSON data.
 
     Raises:
@@ -68,7 +68,7 @@ def guarded(
     fault: DataError | None = None
     rendered: R | None = None
     try:
-        rendered = read(params.revision, template_data(params, seen))
+        rendered = read(params, template_data(params, seen))
     except DataError as error:
         if not places:
             raise
@@ -76,9 +76,11 @@ def guarded(
     if rendered is not None and not places:
         return Guarded(rendered)
 
+    tamed = replace(params, revision=kept.revision)
+
     def outcome(chosen: Sequence[Place], *, gone: bool = False) -> Any:
         try:
-            return tree(read(kept.revision, harmless_data(params, seen, frozenset(chosen), gone=gone)))
+            return tree(read(tamed, harmless_data(params, seen, frozenset(chosen), gone=gone)))
         except DataError:
             return None
 
@@ -101,23 +103,29 @@ def _kept(revision: Revision) -> _Kept:
 
 def _finding(places: Sequence[Place], outcome: Callable[..., Any], real: Any) -> BreakOutError | None:
     """Return which value is to blame for ``real``, what the pod came to; None where it came to what any pod does."""
-    gone = False
     meant = outcome(places)
     if real is None and meant is None:
         # What is decoded fails in any case, so look whether it works without.
-        gone = True
-        meant = outcome(places, gone=gone)
-    if not _differ(real, meant):
+        if outcome(places, gone=True) is None:
+            return None
+        blamed = _first(places, lambda rest: outcome(rest, gone=True) is None)
+    elif _differ(real, meant):
+        blamed = _first(places, lambda rest: _differ(outcome(rest), meant))
+    else:
         return None
-    # As many places from the first on as can be real without a difference, and as few as make one.
+    return BreakOutError(_fault(real, meant), where=shown_place(blamed), hint=_HINT)
+
+
+def _first(places: Sequence[Place], goes_wrong: Callable[[Sequence[Place]], bool]) -> Place:
+    """Return the place with which it goes wrong: with those after it alone replaced it does, with it too it does not."""
     fine, wrong = 0, len(places)
     while wrong - fine > 1:
         middle = (fine + wrong) // 2
-        if _differ(outcome(places[middle:], gone=gone), meant):
+        if goes_wrong(places[middle:]):
             wrong = middle
         else:
             fine = middle
-    return BreakOutError(_fault(real, meant), where=shown_place(places[wrong - 1]), hint=_HINT)
+    return places[wrong - 1]
 
 
 def _differ(real: Any, meant: Any) -> bool:

@@ -5,7 +5,6 @@ Follows ``Webhook.inject`` and ``injectPod`` in pkg/kube/inject/webhook.go (1.30
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError
@@ -18,7 +17,7 @@ from injector.injection.overrides import init_user_adjusted, reapplied, reinsert
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.render import Rendered, laid_over, overlays_of, select_templates
+from injector.injection.render import Rendered, render, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
@@ -162,11 +161,12 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
     validated(params.revision, params.pod)
     if params.revision.config.appends:
         return inject_appending(params, webhook=webhook)
-    names = select_templates(params.revision, params.pod, params.default_templates)
-    seen = reinserted(_without_earlier_injection(params))
-    found = guarded(params, seen, partial(overlays_of, params.pod, names), list)
-    rendered = laid_over(params.revision, params.pod, names, found.rendered, native=params.native_sidecar)
-    return Made(finished(params, rendered), names, found.findings)
+    found = guarded(params, reinserted(_without_earlier_injection(params)), rendered_overlays, _overlays)
+    return Made(finished(params, found.rendered), found.rendered.names, found.findings)
+
+
+def _overlays(rendered: Rendered) -> list[dict[str, Any]]:
+    return list(rendered.overlays)
 
 
 def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
@@ -176,8 +176,7 @@ def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
         DataError: as ``inject_pod``.
     """
     names = select_templates(params.revision, params.pod, params.default_templates)
-    overlays = overlays_of(params.pod, names, params.revision, data)
-    return laid_over(params.revision, params.pod, names, overlays, native=params.native_sidecar)
+    return render(params.revision, params.pod, data, names, native=params.native_sidecar)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

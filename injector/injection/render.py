@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 TEMPLATES: Final = "inject.istio.io/templates"
 NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
-Overlays: TypeAlias = tuple[dict[str, Any], ...]
-"""What templates render, each as a part of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Rendered:
     merged: c.Pod
     template: c.Pod
     names: tuple[str, ...]
-    overlays: Overlays
+    overlays: tuple[dict[str, Any], ...]
 
 
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,33 +46,27 @@ def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) 
     return tuple(target for name in names for target in aliases.get(name, (name,)))
 
 
-def overlays_of(pod: c.Pod, names: tuple[str, ...], revision: Revision, data: TemplateData) -> Overlays:
-    """Return what each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
-
-    Raises:
-        AnnotationError: the pod asks for a template that the revision has not.
-        TemplateRenderError: a template fails.
-        OverlayError: what it renders is no YAML mapping.
-    """
-    return tuple(_overlay(revision, _template(revision, pod, name), name, data) for name in names)
-
-
-def laid_over(revision: Revision, pod: c.Pod, names: tuple[str, ...], overlays: Overlays, *, native: bool) -> Rendered:
-    """Merge the overlays of the templates ``names`` over ``pod`` in turn.
+def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...], *, native: bool) -> Rendered:
+    """Render the templates ``names`` for ``data`` and merge each over ``pod`` in turn.
 
     ``native`` is whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
 
     Raises:
-        OverlayError: one is no overlay of a pod.
+        AnnotationError: the pod asks for a template that the revision has not.
+        TemplateRenderError: a template fails.
+        OverlayError: what it renders is no overlay of a pod.
     """
     merged = pod
     template: c.Pod = {}
-    for name, overlay in zip(names, overlays, strict=True):
+    overlays: list[dict[str, Any]] = []
+    for name in names:
+        overlay = _overlay(revision, _template(revision, pod, name), name, data)
+        overlays.append(overlay)
         template = _applied(revision, name, template, overlay)
         if _native(revision, merged, native=native):
             merged = _proxy_among_init(merged, template)
         merged = _applied(revision, name, merged, overlay)
-    return Rendered(merged, template, names, overlays)
+    return Rendered(merged, template, names, tuple(overlays))
 
 
 def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:

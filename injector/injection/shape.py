@@ -34,6 +34,8 @@ def difference(real: Any, meant: Any) -> Path | None:
 
 
 def _differences(real: Any, meant: Any, path: Path, *, right: bool) -> Iterator[Path]:
+    if real is meant:
+        return
     if type(real) is not type(meant):
         yield path
     elif isinstance(meant, dict):
@@ -66,6 +68,8 @@ def shown(path: Path) -> str:
     """Return a path up to the first key that is no field of a pod or of a container: further ones may be of the pod's values."""
     text = ""
     for part in path:
+        if isinstance(part, int) and not text:
+            continue
         if isinstance(part, int):
             text += f"[{part}]"
         elif part in _fields():
