@@ -58,6 +58,13 @@ SHADOWS: Final[tuple[_Series, ...]] = (
     ),
     ("injector_shadow_dropped_total", "Admissions of a shadow's sample that came while too many waited.", ()),
 )
+GUARD_FINDINGS: Final[_Series] = (
+    "injector_guard_findings_total",
+    "Pods whose values break out of the template: refused, or injected with a warning (warned), by revision.",
+    ("revision", "outcome"),
+)
+REFUSED: Final = "refused"
+WARNED: Final = "warned"
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
     "New pairs of certificate and key that the files held: success where they are used, failure where refused.",
@@ -158,6 +165,7 @@ class Metrics:
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
         self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
+        self._guarded = Counter(*GUARD_FINDINGS, registry=registry)
         self._unserved_reviews = Counter(*UNSERVED_REVIEWS, registry=registry)
         self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
         for reason in RELOAD_FAILURES:
@@ -184,6 +192,10 @@ class Metrics:
         self._shadowed.labels(tag, revision, outcome).inc()
         for kind in kinds:
             self._differences.labels(tag, revision, kind).inc()
+
+    def guarded(self, revision: str, outcome: str) -> None:
+        """Count one pod whose values break out of the template of a revision; outcomes are ``REFUSED`` and ``WARNED``."""
+        self._guarded.labels(revision, outcome).inc()
 
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""

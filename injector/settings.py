@@ -28,7 +28,7 @@ _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m":
 class Setting:
     """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``explain``, ``text`` or ``texts`` (repeatable).
+    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``explain``, ``guard``, ``text`` or ``texts`` (repeatable).
     ``aliases`` are further spellings. ``unused`` is why a flag of the old injector is accepted without effect, and what serves its
     purpose.
     """
@@ -57,6 +57,8 @@ class Setting:
 
 EXPLAIN: Final = ("off", "warnings", "audit", "both")
 """The values of ``--explain``."""
+GUARD: Final = ("enforce", "warn", "off")
+"""The values of ``--guard``."""
 
 # A folder of thirty revisions takes some 100 ms to read.
 MIN_RELOAD_INTERVAL: Final = 1.0
@@ -142,6 +144,13 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "off",
     ),
     Setting(
+        "guard",
+        "guard",
+        "guard",
+        "What happens to a pod whose values break out of the template: it is refused, or injected with a warning; off does not look.",
+        "enforce",
+    ),
+    Setting(
         "reload_interval",
         "reloadInterval",
         "duration",
@@ -205,6 +214,7 @@ class Settings:
     watch_unserved: bool = False
     served_elsewhere: tuple[str, ...] = ()
     explain: str = "off"
+    guard: str = "enforce"
     reload_interval: float = 30.0
     shutdown_delay: float = 5.0
     health_check_interval: float = 0.0

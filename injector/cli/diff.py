@@ -11,7 +11,7 @@ import click
 from injector.cli.changes import WorkloadChanges, as_data, as_text
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_FAILED, one_line
-from injector.cli.flags import FILE, FILENAME, NODE_VERSION, RECURSIVE, both_spellings
+from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
 from injector.cli.output import data_text
 from injector.cli.selection import offline_source, picked
 from injector.cli.workloads import read_workloads
@@ -67,6 +67,7 @@ class Compared:
 @click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
 @click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
 @NODE_VERSION
+@GUARD
 @click.option("--only", multiple=True, type=_KIND, help="Show changes of this kind alone. Repeatable.")
 @click.option("--ignore", multiple=True, type=_KIND, help="Leave changes of this kind out. Repeatable.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
@@ -88,6 +89,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     revisions_dir: Path | None,
     namespace: str | None,
     node_version: tuple[str, ...],
+    guard: str,
     only: tuple[str, ...],
     ignore: tuple[str, ...],
     output: str,
@@ -105,23 +107,24 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         for name in (old_name, new_name)
     )
     wanted = frozenset(only or KINDS) - frozenset(ignore)
-    compared = [_compared(each, old.revision, new.revision, wanted) for each in workloads.created]
-    for line in _refused_by_both(compared):
+    compared = [_compared(each, (old.revision, new.revision), wanted, guard) for each in workloads.created]
+    for line in (*_refused_by_both(compared), *_found(compared, old, new)):
         click.echo(f"warning: {line}", err=True)
     click.echo(_rendered(compared, old, new, output), nl=False)
     if exit_code and any(each.changes for each in compared):
         click.get_current_context().exit(EX_FAILED)
 
 
-def _compared(workload: Created, old: Revision, new: Revision, wanted: frozenset[str]) -> Compared:
-    answers = _answer(old, workload), _answer(new, workload)
+def _compared(workload: Created, sides: tuple[Revision, Revision], wanted: frozenset[str], guard: str) -> Compared:
+    old, new = sides
+    answers = _answer(old, workload, guard), _answer(new, workload, guard)
     found = changes(*answers, workload.pod, (old.written, new.written))
     return Compared(workload, *answers, tuple(change for change in found if change.kind in wanted))
 
 
-def _answer(revision: Revision, workload: Created) -> Injected | Skipped | DataError:
+def _answer(revision: Revision, workload: Created, guard: str) -> Injected | Skipped | DataError:
     """Return what the webhook of ``revision`` would answer; a refusal is an answer too."""
-    facts = RequestFacts(workload.namespace, namespace_meta=revision.namespaces.get(workload.namespace))
+    facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace), guard)
     try:
         return inject_pod(revision, workload.pod, facts)
     except DataError as error:
@@ -133,6 +136,17 @@ def _refused_by_both(compared: Iterable[Compared]) -> list[str]:
         f"{each.workload}: refused by both: {hiding_of(each.workload.pod).without_values(one_line(str(each.new)))}"
         for each in compared
         if isinstance(each.old, DataError) and isinstance(each.new, DataError)
+    ]
+
+
+def _found(compared: Iterable[Compared], old: Side, new: Side) -> list[str]:
+    """Return what a guard that only warns found, by workload and side."""
+    return [
+        f"{each.workload}: {side.name}: {hiding_of(each.workload.pod).without_values(one_line(finding))}"
+        for each in compared
+        for side, answer in ((old, each.old), (new, each.new))
+        if isinstance(answer, Injected)
+        for finding in answer.findings
     ]
 
 

@@ -9,7 +9,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_DATAERR
-from injector.cli.flags import FILE, FILENAME, NODE_VERSION, RECURSIVE, both_spellings
+from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
 from injector.cli.output import data_text
 from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, route
 from injector.cli.selection import REVISION_FLAG, offline_source
@@ -61,6 +61,7 @@ class Explained:
     help="The labels of the workloads' namespace; without it those of a Namespace among the FILES.",
 )
 @NODE_VERSION
+@GUARD
 @click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @verbose
 def explain(  # noqa: PLR0913 -- one parameter for each flag
@@ -73,6 +74,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     namespace: str | None,
     namespace_labels: tuple[str, ...],
     node_version: tuple[str, ...],
+    guard: str,
     output: str,
 ) -> None:
     """Say step by step why the pods of the FILES are injected, or why not.
@@ -84,7 +86,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     labels = _labels(namespace_labels)
     workloads = read_workloads(named, recursive=recursive, namespace=namespace)
     source = offline_source(revisions_dir)
-    explainer = _Explainer(source.read(), str(source.path), asked, Overrides(node_versions=node_version))
+    explainer = _Explainer(source.read(), str(source.path), asked, Overrides(node_versions=node_version), guard)
     by_namespace = workloads.namespace_labels if labels is None else dict.fromkeys(workloads.namespaces, labels)
     explained = [explainer.explained(each, by_namespace.get(each.namespace, {})) for each in workloads.created]
     for name in _unlabelled(explained, by_namespace):
@@ -97,11 +99,12 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
 class _Explainer:
     """Explains workloads by the revisions of one source, each of which is built once."""
 
-    def __init__(self, state: SourceState, where: str, asked: Asked, overrides: Overrides) -> None:
+    def __init__(self, state: SourceState, where: str, asked: Asked, overrides: Overrides, guard: str) -> None:
         self._state = state
         self._where = where
         self._asked = asked
         self._overrides = overrides
+        self._guard = guard
         self._built: dict[str, Revision] = {}
 
     def explained(self, workload: Created, namespace_labels: Mapping[str, str]) -> Explained:
@@ -115,7 +118,8 @@ class _Explainer:
         if isinstance(routed, Trace):
             return Explained(workload, routed, None, None)
         revision = self._build(routed.raw)
-        facts = RequestFacts(workload.namespace, self._asked.envs, revision.namespaces.get(workload.namespace))
+        meta_of_namespace = revision.namespaces.get(workload.namespace)
+        facts = RequestFacts(workload.namespace, self._asked.envs, meta_of_namespace, self._guard)
         trace = trace_pod(revision, workload.pod, facts).after(*routed.steps, _revision_step(revision))
         return Explained(workload, trace, revision.name, routed.tag)
 

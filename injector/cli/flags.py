@@ -12,6 +12,7 @@ import click
 
 from injector.cli.output import FORMATS
 from injector.errors import UsageError
+from injector.injection.result import GUARDS
 from injector.revisions.build import Overrides
 from injector.revisions.single import required_text
 from injector.settings import key_values
@@ -34,6 +35,13 @@ NODE_VERSION: Final = click.option(
     multiple=True,
     metavar="VERSION",
     help="A kubelet version of the cluster, such as v1.33.0: whether sidecars can be native. Repeatable.",
+)
+GUARD: Final = click.option(
+    "--guard",
+    type=click.Choice(GUARDS),
+    default=GUARDS[0],
+    show_default=True,
+    help="Refuse a pod whose values break out of the template, warn of it, or do not look.",
 )
 """Options that commands take one by one; each gives the parameter of its long name, ``-f`` the parameter ``named``."""
 

@@ -12,7 +12,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.documents import changed_documents
-from injector.cli.flags import FILE, Behaviour, behaviour_flags, both_spellings, manifest_flags
+from injector.cli.flags import FILE, GUARD, Behaviour, behaviour_flags, both_spellings, manifest_flags
 from injector.cli.inputs import read_manifests
 from injector.cli.oldflags import old_flags
 from injector.cli.output import rendered, write
@@ -46,6 +46,7 @@ CLUSTER_HINT: Final = "save the ConfigMap's key to a file with kubectl, and give
 @click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
 @click.option("-r", "--revision", metavar="NAME", help="The revision or tag; with --injectConfigFile its name.")
 @click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
+@GUARD
 @behaviour_flags
 @old_flags
 @verbose
@@ -60,6 +61,7 @@ def kube_inject(  # noqa: PLR0913 -- one parameter for each flag
     revisions_dir: Path | None,
     revision: str | None,
     namespace: str | None,
+    guard: str,
     behaviour: Behaviour,
 ) -> None:
     """Inject the sidecar into every workload of the FILES, and print them.
@@ -74,7 +76,7 @@ def kube_inject(  # noqa: PLR0913 -- one parameter for each flag
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
     chosen = selected_revision(Selection(revision, revisions_dir, config, values, mesh), behaviour)
     warnings: list[str] = []
-    documents = changed_documents(manifests, _injection(chosen, namespace, warnings.append))
+    documents = changed_documents(manifests, _injection(chosen, namespace, guard, warnings.append))
     text = rendered(documents, manifest.format, fold=chosen.behaviours.yaml_folds)
     for warning in warnings:
         click.echo(warning, err=True)
@@ -95,12 +97,12 @@ def _no_config_maps(config_map: str | None, mesh_map: str | None) -> None:
 
 
 def _injection(
-    revision: Revision, namespace: str | None, warn: Callable[[str], None]
+    revision: Revision, namespace: str | None, guard: str, warn: Callable[[str], None]
 ) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
     def inject(obj: dict[str, Any]) -> dict[str, Any] | None:
         if namespace is None:
-            return inject_object(revision, obj, warn=warn)
-        injected = inject_object(revision, _placed(obj, namespace), warn=warn)
+            return inject_object(revision, obj, warn=warn, guard=guard)
+        injected = inject_object(revision, _placed(obj, namespace), warn=warn, guard=guard)
         return None if injected is None else _as_it_was(injected, obj)
 
     return inject

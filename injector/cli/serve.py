@@ -22,7 +22,7 @@ from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import EXPLAIN, FIELDS, Settings, key_values
+from injector.settings import EXPLAIN, FIELDS, GUARD, Settings, key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +51,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "text": {},
     "texts": {"multiple": True},
     "explain": {"type": click.Choice(EXPLAIN)},
+    "guard": {"type": click.Choice(GUARD)},
 }
 """What click makes of each kind of setting."""
 
@@ -247,7 +248,16 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
     elsewhere = frozenset(settings.served_elsewhere)
     return Services(
-        registry, loader, metrics, own_version(), recent, follower, upkeep, elsewhere, EXPLAINED[settings.explain]
+        registry,
+        loader,
+        metrics,
+        own_version(),
+        recent,
+        follower,
+        upkeep,
+        elsewhere,
+        EXPLAINED[settings.explain],
+        settings.guard,
     )
 
 

@@ -7,7 +7,7 @@ inject.go (1.7.8). Only what comes out counts: the operations of Istio's patch a
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
@@ -21,7 +21,7 @@ from injector.injection.appendspec import (
     with_proxy,
     with_token_mount,
 )
-from injector.injection.guard import guarded
+from injector.injection.guard import Rendering, guarded
 from injector.injection.parameters import CLUSTER, NETWORK, NETWORK_LABEL
 from injector.injection.result import Made
 from injector.injection.status import STATUS, read_status
@@ -58,10 +58,10 @@ def inject_appending(params: Parameters, *, webhook: bool) -> Made:
     behaviours = params.revision.behaviours
     if webhook or behaviours.kube_inject_patches:
         pod = _with_fs_group(params.pod, params)
-        found = guarded(params, pod, _rendered, asdict)
+        found = guarded(params, pod, _GUARDED)
         final = _patched(params, pod, _completed(params, found.rendered))
     else:
-        found = guarded(params, params.pod, _rendered, asdict)
+        found = guarded(params, params.pod, _GUARDED)
         final = _with_fs_group(_assembled(params, _completed(params, found.rendered)), params)
     return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), found.findings)
 
@@ -70,6 +70,13 @@ def _rendered(params: Parameters, data: TemplateData) -> AppendSpec:
     revision = params.revision
     text = revision.templates[SIDECAR_TEMPLATE_NAME].render(data)
     return read_append_spec(text, missing_fields(revision.minor), where=f"revision {revision.name}, rendered template")
+
+
+def _tree(spec: AppendSpec) -> dict[str, Any]:
+    return {each.name: getattr(spec, each.name) for each in fields(spec)}
+
+
+_GUARDED: Final = Rendering(_rendered, _tree, lambda params, data: _tree(_rendered(params, data)))
 
 
 def _completed(params: Parameters, spec: AppendSpec) -> AppendSpec:

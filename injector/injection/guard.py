@@ -41,6 +41,21 @@ class Guarded(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
+class Rendering(Generic[R]):
+    """How templates are rendered.
+
+    Attributes:
+        read: renders the templates of an injection for template data.
+        tree: what is to be compared of that, as JSON data.
+        compared: renders no more than that.
+    """
+
+    read: Callable[[Parameters, TemplateData], R]
+    tree: Callable[[R], Any]
+    compared: Callable[[Parameters, TemplateData], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class _Kept:
     """What the guard needs of a revision: with templates that take harmless texts, and which texts to suspect."""
 
@@ -48,27 +63,24 @@ class _Kept:
     suspect: Callable[[str], bool]
 
 
-def guarded(
-    params: Parameters, seen: c.Pod, read: Callable[[Parameters, TemplateData], R], tree: Callable[[R], Any]
-) -> Guarded[R]:
-    """Return what ``read`` renders for a pod, if no value of it breaks out of the template.
+def guarded(params: Parameters, seen: c.Pod, rendering: Rendering[R]) -> Guarded[R]:
+    """Return what templates render for a pod, if no value of it breaks out of them.
 
     Args:
         params: the injection; its ``guard`` says what happens to a pod with such a value.
         seen: the pod as templates see it.
-        read: renders the templates of an injection for template data.
-        tree: what is to be compared of that, as JSON data.
+        rendering: how they are rendered.
 
     Raises:
-        BreakOutError: a value breaks out, or is what the template fails on, and the guard enforces.
-        DataError: as ``read``.
+        BreakOutError: a value breaks out, or is what they fail on, and the guard enforces.
+        DataError: as ``rendering.read``.
     """
     kept = _kept(params.revision)
-    places = [] if params.guard == OFF else list(suspects(document(params, seen), kept.suspect))
+    places = [] if params.guard == OFF else suspects(document(params, seen), kept.suspect)
     fault: DataError | None = None
     rendered: R | None = None
     try:
-        rendered = read(params, template_data(params, seen))
+        rendered = rendering.read(params, template_data(params, seen))
     except DataError as error:
         if not places:
             raise
@@ -80,11 +92,12 @@ def guarded(
 
     def outcome(chosen: Sequence[Place], *, gone: bool = False) -> Any:
         try:
-            return tree(read(tamed, harmless_data(params, seen, frozenset(chosen), gone=gone)))
+            data = harmless_data(params, seen, frozenset(chosen), gone=gone)
+            return rendering.compared(tamed, data) if fault is None else rendering.tree(rendering.read(tamed, data))
         except DataError:
             return None
 
-    found = _finding(places, outcome, None if rendered is None else tree(rendered))
+    found = _finding(places, outcome, None if rendered is None else rendering.tree(rendered))
     if found is not None and params.guard == ENFORCE:
         raise found from fault
     if rendered is None:

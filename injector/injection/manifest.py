@@ -7,6 +7,7 @@ Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
@@ -15,6 +16,7 @@ from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
+from injector.injection.result import ENFORCE
 from injector.injection.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
@@ -32,13 +34,16 @@ _NONE_AVAILABLE: Final = ("availableReplicas", 0)
 _ENABLED: Final = Policy(ENABLED)
 
 
-def inject_object(revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None]) -> dict[str, Any] | None:
+def inject_object(
+    revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None], guard: str = ENFORCE
+) -> dict[str, Any] | None:
     """Return a workload, or a List of them, with its pods injected; None where it is of a kind that has no pods.
 
     Args:
         revision: what injects.
         obj: one document of a manifest.
-        warn: gets a line, in Istio's words, for each workload that is left alone.
+        warn: gets a line, in Istio's words, for each workload that is left alone, and one for what a guard that only warns finds.
+        guard: one of ``result.GUARDS``.
 
     Raises:
         DataError: the object, an annotation or the template cannot be used.
@@ -47,13 +52,13 @@ def inject_object(revision: Revision, obj: dict[str, Any], *, warn: Callable[[st
     if type_name is None:
         return None
     if obj.get("kind") == "List":
-        items = [_inject_item(revision, item, warn) for item in obj.get("items") or []]
+        items = [_inject_item(revision, item, warn, guard) for item in obj.get("items") or []]
         return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
     obj = normalise(obj, type_name, coerce=True)
     path = pod_template_path(obj)
     if path is None:
         return None
-    return _as_go_prints(revision, _inject_workload(revision, obj, path, warn), type_name)
+    return _as_go_prints(revision, _inject_workload(revision, obj, path, warn, guard), type_name)
 
 
 def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> dict[str, Any]:
@@ -71,15 +76,15 @@ def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> di
     return printed
 
 
-def _inject_item(revision: Revision, item: Any, warn: Callable[[str], None]) -> Any:
+def _inject_item(revision: Revision, item: Any, warn: Callable[[str], None], guard: str) -> Any:
     if not isinstance(item, dict):
         raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
-    injected = inject_object(revision, item, warn=warn)
+    injected = inject_object(revision, item, warn=warn, guard=guard)
     return item if injected is None else injected
 
 
 def _inject_workload(
-    revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None]
+    revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None], guard: str
 ) -> dict[str, Any]:
     meta_path = _METADATA_PATHS.get(obj["kind"], path)
     meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
@@ -92,7 +97,7 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    made = inject(_parameters(revision, pod, workload, meta_in_data), webhook=False)
+    made = inject(replace(_parameters(revision, pod, workload, meta_in_data), guard=guard), webhook=False)
     for finding in made.findings:
         warn(finding)
     obj = _replaced_at(obj, meta_path, {"metadata": made.pod["metadata"]})

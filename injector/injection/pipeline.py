@@ -11,13 +11,13 @@ from injector.errors import AnnotationError
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
-from injector.injection.guard import guarded
+from injector.injection.guard import Rendering, guarded
 from injector.injection.native import native_sidecar
 from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.render import Rendered, render, select_templates
+from injector.injection.render import Rendered, overlays_of, render, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
@@ -161,12 +161,8 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
     validated(params.revision, params.pod)
     if params.revision.config.appends:
         return inject_appending(params, webhook=webhook)
-    found = guarded(params, reinserted(_without_earlier_injection(params)), rendered_overlays, _overlays)
+    found = guarded(params, reinserted(_without_earlier_injection(params)), _GUARDED)
     return Made(finished(params, found.rendered), found.rendered.names, found.findings)
-
-
-def _overlays(rendered: Rendered) -> list[dict[str, Any]]:
-    return list(rendered.overlays)
 
 
 def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
@@ -177,6 +173,14 @@ def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
     """
     names = select_templates(params.revision, params.pod, params.default_templates)
     return render(params.revision, params.pod, data, names, native=params.native_sidecar)
+
+
+def _trees(params: Parameters, data: TemplateData) -> list[dict[str, Any]]:
+    names = select_templates(params.revision, params.pod, params.default_templates)
+    return list(overlays_of(params.revision, params.pod, data, names))
+
+
+_GUARDED: Final = Rendering(rendered_overlays, lambda rendered: list(rendered.overlays), _trees)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

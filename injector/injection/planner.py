@@ -58,7 +58,8 @@ class Planner:
         if wanted is not None and plan is not None:
             return Planned(plan.patch(wanted.texts), plan.templates, plan.warnings)
         result = inject_pod(revision, pod, facts)
-        if wanted is not None and isinstance(result, Injected) and plans.worth(wanted):
+        # A pod that the guard warns of is looked at, and counted, each time.
+        if wanted is not None and isinstance(result, Injected) and not result.findings and plans.worth(wanted):
             self._lessons.append(Lesson(plans, wanted, facts, result))
         return result
 

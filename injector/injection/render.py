@@ -58,15 +58,26 @@ def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str,
     """
     merged = pod
     template: c.Pod = {}
-    overlays: list[dict[str, Any]] = []
-    for name in names:
-        overlay = _overlay(revision, _template(revision, pod, name), name, data)
-        overlays.append(overlay)
+    overlays = overlays_of(revision, pod, data, names)
+    for name, overlay in zip(names, overlays, strict=True):
         template = _applied(revision, name, template, overlay)
         if _native(revision, merged, native=native):
             merged = _proxy_among_init(merged, template)
         merged = _applied(revision, name, merged, overlay)
-    return Rendered(merged, template, names, tuple(overlays))
+    return Rendered(merged, template, names, overlays)
+
+
+def overlays_of(
+    revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]
+) -> tuple[dict[str, Any], ...]:
+    """Return what each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
+
+    Raises:
+        AnnotationError: the pod asks for a template that the revision has not.
+        TemplateRenderError: a template fails.
+        OverlayError: what it renders is no YAML mapping.
+    """
+    return tuple(_overlay(revision, _template(revision, pod, name), name, data) for name in names)
 
 
 def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
 from injector.injection.data import namespaced_name, template_data
-from injector.istio.harmless import Harmless, harmless, suspicious, tamed
+from injector.istio.harmless import Harmless, harmless, none_suspicious, suspicious, tamed
 from injector.istio.leaves import inert
 from injector.istio.meshconfig import apply_proxy_config
 from injector.istio.meshfacts import mesh_facts
@@ -55,8 +55,29 @@ def document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
     return found if namespaced_name(params.revision) else {**found, "owner": params.owner_meta}
 
 
-def suspects(value: Any, suspect: Callable[[str], bool], place: Place = ()) -> Iterator[Place]:
-    """Yield the places of texts to suspect, by their keys or by themselves."""
+def suspects(found: dict[str, Any], suspect: Callable[[str], bool]) -> list[Place]:
+    """Return the places of texts to suspect in a document, by their keys or by themselves."""
+    if suspect is suspicious and none_suspicious(_texts(found)):
+        return []
+    return list(_suspects(found, suspect, ()))
+
+
+def _texts(found: dict[str, Any]) -> list[str]:
+    """Return all texts and keys of a document."""
+    texts: list[str] = []
+    waiting: list[Any] = [found]
+    for item in waiting:
+        if type(item) is dict:
+            texts += item
+            waiting += item.values()
+        elif type(item) is list:
+            waiting += item
+        elif type(item) is str:
+            texts.append(item)
+    return texts
+
+
+def _suspects(value: Any, suspect: Callable[[str], bool], place: Place) -> Iterator[Place]:
     if isinstance(value, str):
         if suspect(value):
             yield place
@@ -68,10 +89,10 @@ def suspects(value: Any, suspect: Callable[[str], bool], place: Place = ()) -> I
             elif item:
                 if suspicious(key):
                     yield (*place, key)
-                yield from suspects(item, suspect, (*place, key))
+                yield from _suspects(item, suspect, (*place, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from suspects(item, suspect, (*place, index))
+            yield from _suspects(item, suspect, (*place, index))
 
 
 def without(value: Any, chosen: frozenset[Place], place: Place = (), *, gone: bool = False) -> Any:

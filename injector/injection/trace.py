@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import AnnotationError, DataError
+from injector.errors import AnnotationError, BreakOutError, DataError
 from injector.injection import containers as c
 from injector.injection.pipeline import admitted_pod, inject_pod, validated
 from injector.injection.policy import verdicts
 from injector.injection.render import TEMPLATES, select_templates
-from injector.injection.result import Injected
+from injector.injection.result import OFF, Injected
 from injector.istio.annotations import checked_annotations
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ INJECT: Final = "inject"
 SKIP: Final = "skip"
 OVERRULED: Final = "overruled"
 REFUSE: Final = "refuse"
-"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, or that the pod may not be created."""
+WARNED: Final = "warned"
+"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, that the pod may not be created, or
+that it would not be with a guard that enforces."""
 
 INJECTED: Final = "injected"
 SKIPPED: Final = "skipped"
@@ -37,6 +39,7 @@ REFUSED: Final = "refused"
 VALIDATION: Final = "validation"
 SELECTION: Final = "templates"
 RENDER: Final = "render"
+GUARD: Final = "guard"
 RESULT: Final = "result"
 _ANNOTATIONS: Final = "metadata.annotations"
 _LISTS: Final = ("initContainers", "containers")
@@ -114,12 +117,20 @@ def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: R
         steps.append(Step(SELECTION, PASSED, ", ".join(names), source))
     try:
         result = inject_pod(revision, pod, facts)
+    except BreakOutError as error:
+        return refused(GUARD, str(error), f"--guard {facts.guard}").after(*steps)
     except DataError as error:
         step, where = (RENDER, _written_in(revision)) if known else (SELECTION, source)
         return refused(step, str(error), where).after(*steps)
     if not isinstance(result, Injected):  # pragma: no cover -- the rules asked before are those that it asks
         return ended(SKIPPED, result.reason, result.detail, _written_in(revision)).after(*steps)
+    steps.append(_guard(result, facts.guard))
     return ended(INJECTED, reason, _described(admitted, result.pod), _written_in(revision)).after(*steps)
+
+
+def _guard(result: Injected, guard: str) -> Step:
+    unseen = "not looked for" if guard == OFF else "no value of the pod breaks out of the template"
+    return Step(GUARD, WARNED if result.findings else PASSED, "; ".join(result.findings) or unseen, f"--guard {guard}")
 
 
 def _validation(revision: Revision, pod: c.Pod) -> Step:

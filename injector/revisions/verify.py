@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError, TemplateRenderError
 from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.result import OFF, Injected, RequestFacts, Skipped
 from injector.kube import admission
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod
 
 def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
     review = admission.decode(pod.review)
-    facts = RequestFacts(review.namespace, pod.envs, revision.namespaces.get(review.namespace))
+    # Unguarded: a revision is not to be refused for what a pod holds.
+    facts = RequestFacts(review.namespace, pod.envs, revision.namespaces.get(review.namespace), OFF)
     return inject_pod(revision, review.object, facts)
 
 

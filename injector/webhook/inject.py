@@ -19,6 +19,7 @@ from aiohttp import web
 
 from injector.errors import (
     AnnotationError,
+    BreakOutError,
     ConfigError,
     InjectorError,
     ManifestError,
@@ -30,9 +31,9 @@ from injector.errors import (
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.planner import Planner
-from injector.injection.result import Planned, RequestFacts, Skipped
+from injector.injection.result import ENFORCE, Injected, Planned, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import Answered, Outcome
+from injector.metrics import REFUSED, WARNED, Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
 from injector.webhook.history import History
 from injector.webhook.path import parse_path
@@ -43,7 +44,6 @@ from injector.webhook.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.injection.result import Injected
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved
@@ -63,6 +63,7 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
     (UnknownRevisionError, "unknown_revision"),
     (ReviewError, "review"),
     (AnnotationError, "annotation"),
+    (BreakOutError, "guard"),
     (TemplateRenderError, "template"),
     (OverlayError, "overlay"),
     (ConfigError, "config"),
@@ -117,6 +118,8 @@ class InjectHandler:
         self._repeats = Repeats()
         self.explained: Explained | None = None
         """What puts the decision into answers, where that is wanted."""
+        self.guard = ENFORCE
+        """What happens to a pod whose values break out of the template: one of ``result.GUARDS``."""
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
@@ -166,15 +169,21 @@ class InjectHandler:
             workload = partial(workload_key, review.object, review.namespace)
             resolved = snapshot.resolve(path.name, workload)
             seen = self._history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
-            facts = RequestFacts(review.namespace, envs, resolved.revision.namespaces.get(review.namespace))
+            meta = resolved.revision.namespaces.get(review.namespace)
+            facts = RequestFacts(review.namespace, envs, meta, self.guard)
             inject = self._planner.inject if resolved.candidate is None else inject_pod
             result = inject(resolved.revision, review.object, facts)
             watch.lap("inject")
             answer = _answered(review, result, resolved, self.explained)
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
+            if isinstance(error, BreakOutError):
+                self._metrics.guarded(_name(resolved), REFUSED)
             failed = _failed(review, error, resolved, self.explained)
-            return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
+            return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
+        if isinstance(result, Injected) and result.findings:
+            self._metrics.guarded(resolved.revision.name, WARNED)
+            _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, resolved.revision.name, result.findings[0])
         if isinstance(result, Planned) and repeated is not None:
             self._repeats.keep(repeated, review, result.patch, Made(answer.body, resolved, seen))
         if self._recent is not None and not isinstance(result, Skipped):
@@ -182,8 +191,25 @@ class InjectHandler:
             self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=path.envs)
         if isinstance(result, Planned):
             return answer
-        shadowed = _shadowed(review, envs, resolved, result, len(body))
+        shadowed = self._shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
+
+    def _shadowed(
+        self,
+        review: admission.Request,
+        envs: Mapping[str, str],
+        resolved: Resolved | None,
+        outcome: Injection,
+        size: int,
+    ) -> Admission | None:
+        """Return what the shadow of the tag that was asked for is to try, if it has one and this request is of its sample."""
+        if resolved is None or resolved.candidate is None or resolved.tag is None:
+            return None
+        candidate = resolved.candidate.revision
+        if candidate is resolved.revision or not sampled(review.uid, resolved.candidate.sample):
+            return None
+        facts = RequestFacts(review.namespace, envs, candidate.namespaces.get(review.namespace), self.guard)
+        return Admission(resolved.tag, resolved.revision, candidate, review.object, facts, outcome, size)
 
     async def read(self, request: web.Request) -> bytes:
         """Return the body of a request that can be a review.
@@ -228,19 +254,6 @@ def _answered(
     if explained is not None:
         response = explained.injected(response, result, resolved)
     return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
-
-
-def _shadowed(
-    review: admission.Request, envs: Mapping[str, str], resolved: Resolved | None, outcome: Injection, size: int
-) -> Admission | None:
-    """Return what the shadow of the tag that was asked for is to try, if it has one and this request is of its sample."""
-    if resolved is None or resolved.candidate is None or resolved.tag is None:
-        return None
-    candidate = resolved.candidate.revision
-    if candidate is resolved.revision or not sampled(review.uid, resolved.candidate.sample):
-        return None
-    facts = RequestFacts(review.namespace, envs, candidate.namespaces.get(review.namespace))
-    return Admission(resolved.tag, resolved.revision, candidate, review.object, facts, outcome, size)
 
 
 async def _sent(response: web.Response, request: web.Request) -> None:

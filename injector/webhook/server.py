@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 from injector.errors import InjectorError
+from injector.injection.result import ENFORCE
 from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
@@ -68,7 +69,7 @@ class Services:
     """What requests are answered with, and what else is done meanwhile.
 
     ``follower`` keeps it up to date and tries new builds on the pods of ``recent``; ``elsewhere`` are the names that
-    another injector serves, and ``explained`` puts the decision into answers.
+    another injector serves, and ``explained`` puts the decision into answers. ``guard`` is one of ``result.GUARDS``.
     """
 
     registry: Registry
@@ -80,6 +81,7 @@ class Services:
     upkeep: Upkeep = field(default_factory=Upkeep)
     elsewhere: frozenset[str] = frozenset()
     explained: Explained | None = None
+    guard: str = ENFORCE
 
 
 async def serve(
@@ -132,6 +134,7 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     registry, metrics, history = services.registry, services.metrics, services.upkeep.history
     inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, history=history)
     inject.explained = services.explained
+    inject.guard = services.guard
     names, elsewhere = services.upkeep.unserved, services.elsewhere
     return webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle, names, elsewhere))
 

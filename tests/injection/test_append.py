@@ -49,7 +49,8 @@ def inject(
     settings = {"istioVersion": f"1.{minor}", "env": raw.pop("env", {})}
     revision = build(make_raw("rev", config=text, settings=settings, **raw))
     params = webhook_parameters(revision, admitted_pod(pod, "shop"), RequestFacts("shop", envs or {}))
-    found, templates = inject_appending(params, webhook=webhook)
+    made = inject_appending(params, webhook=webhook)
+    found, templates = made.pod, made.templates
     assert templates == ("sidecar",)
     return found
 

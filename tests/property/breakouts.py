@@ -1,0 +1,99 @@
+"""Values that try to break out of a template, put together from parts, and what a pod may gain by them: nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+Place = tuple[str | int, ...]
+
+EVIL = "ev" + "il"
+QUOTES = ("", "x", '"', "'", "`", "]", "}", "x" + '"', "x" + "'", '",', "x]", "}" + '"', "\\")
+BREAKS = ("\n", "\n", "\n", "\r", "\r\n", "\n\n", "\x85", "\u2028", "\t")
+INDENTS = (0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 12, 14, 16)
+KEYS = ("privileged", "hostPID", "hostNetwork", "hostIPC", "allowPrivilegeEscalation")
+LISTS = ("containers", "initContainers", "volumes")
+ITEMS = (("- name", EVIL), ("  image", EVIL), ("  hostPath", "{path: /}"), ("- b", "c"), ("image", EVIL), ("- x", ""))
+DIRECTIVES = (("$patch", "delete"), ("$patch", "replace"), ("$retainKeys", "[x]"), ("capabilities", "{add: [ALL]}"))
+ENDS = ("", "\n", " #", "\n#", "\n- '", '\nb: "', "\nb: |")
+SINGLE = (
+    *("*a", "&a b", "!x y", "| ", ">-", "%a", "@a", "- a", "? a", ": a", "a: b", "a #b", "#b", ",a", "a:", "a: ", "~"),
+    *("{a: b}", "[a]", "{", "}", "[", "]", "\x00", "\ufeff", "a\tb", " a", "a ", "---", "...", "it's", "\\x41", "<<"),
+)
+
+
+def value(dice: Random) -> str:
+    """A hostile value: one indicator, or lines that would be more of the overlay."""
+    if dice.random() < 0.25:
+        return dice.choice(SINGLE)
+    text = dice.choice(QUOTES)
+    for _ in range(dice.choice((1, 1, 2, 3))):
+        text += dice.choice(BREAKS) + " " * dice.choice(INDENTS) + _line(dice)
+    return text + dice.choice(ENDS)
+
+
+def _line(dice: Random) -> str:
+    kind = dice.random()
+    if kind < 0.3:
+        return dice.choice(KEYS) + ": true"
+    if kind < 0.5:
+        return dice.choice(LISTS) + ":" + dice.choice(("", " []"))
+    name, content = dice.choice(ITEMS if kind < 0.9 else DIRECTIVES)
+    return f"{name}: {content}" if content else name
+
+
+def aimed(indent: int) -> str:
+    """A value in an argument that ends it, and its container, and begins another one at the indentation ``indent``."""
+    fields = ("- name: " + EVIL, "  image: " + EVIL, "  args:")
+    return "x" + "".join("\n" + " " * indent + each for each in fields)
+
+
+def places(pod: dict[str, Any]) -> list[Place]:
+    """Where a pod has texts that are its author's."""
+    return [place for place in _places(pod, ()) if place not in (("kind",), ("apiVersion",))]
+
+
+def _places(part: Any, place: Place) -> Iterator[Place]:
+    if isinstance(part, dict):
+        for key, item in part.items():
+            yield from _places(item, (*place, key))
+    elif isinstance(part, list):
+        for index, item in enumerate(part):
+            yield from _places(item, (*place, index))
+    elif isinstance(part, str):
+        yield place
+
+
+def put(pod: dict[str, Any], place: Place, text: str, *, as_key: bool = False) -> dict[str, Any]:
+    """The pod with another text in a place, or in the key of it."""
+    changed = copy.deepcopy(pod)
+    parent: Any = changed
+    for part in place[:-1]:
+        parent = parent[part]
+    if as_key:
+        parent[text] = parent.pop(place[-1])
+    else:
+        parent[place[-1]] = text
+    return changed
+
+
+def rights(pod: dict[str, Any]) -> Counter[tuple[str, ...]]:
+    """What a pod runs, mounts and may do to its node."""
+    spec = pod["spec"]
+    found: Counter[tuple[str, ...]] = Counter((key,) for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or []:
+            name, context = str(container.get("name")), container.get("securityContext") or {}
+            found[(kind, name)] += 1
+            found.update((name, key) for key in ("privileged", "allowPrivilegeEscalation") if context.get(key))
+            found.update((name, str(each)) for each in (context.get("capabilities") or {}).get("add") or [])
+    for volume in spec.get("volumes") or []:
+        found[("volumes", str(volume.get("name")))] += 1
+        if "hostPath" in volume:
+            found[("hostPath", str(volume["hostPath"]))] += 1
+    return found
