@@ -6,7 +6,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from injector.metrics import BUCKETS, RELOAD_FAILURES, Answered, Metrics, Outcome, RequestRow, RevisionRow
+from injector.metrics import (
+    BUCKETS,
+    REFUSED,
+    RELOAD_FAILURES,
+    WARNED,
+    Answered,
+    Metrics,
+    Outcome,
+    RequestRow,
+    RevisionRow,
+)
 
 REQUESTS = "sidecar_injection_requests_total"
 
@@ -184,6 +194,19 @@ def test_reviews_of_names_that_nobody_serves_are_counted_and_are_no_requests(
 
     labels = {"kind": "pod", "outcome": "warned"}
     assert registry.get_sample_value("injector_unserved_reviews_total", labels) == 2
+    assert metrics.requests() == []
+
+
+def test_what_the_guard_finds_is_counted_by_revision_and_outcome(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.guarded("1-24", REFUSED)
+    metrics.guarded("1-24", WARNED)
+    metrics.guarded("1-24", WARNED)
+
+    found = [
+        registry.get_sample_value("injector_guard_findings_total", {"revision": "1-24", "outcome": outcome})
+        for outcome in ("refused", "warned")
+    ]
+    assert found == [1, 2]
     assert metrics.requests() == []
 
 

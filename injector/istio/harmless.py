@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _BREAKING_CHARACTERS: Final = "\u2028\u2029\ufeff\"'\\\\{}\\[\\]"
 _BREAKING: Final = rf"\x00-\x1f\x7f-\x9f{_BREAKING_CHARACTERS}"
 # Anchors, aliases, tags, block scalars, directives, reserved ones, comments.
-_LEADING: Final = "#&*!|>%@`"
+_LEADING: Final = "#&!|>%@`*"
 # A colon ends a key before a space and, in flow collections, before what ends the value; so it does where the template goes on so.
 _KEY_END: Final = r":(?=[\s,\[\]{}]|\Z)"
 _SUSPICIOUS: Final = re.compile(
-    rf"[{_BREAKING}]|{_KEY_END}|\s#|\A(?:[{_LEADING},](?!\Z)|\s|[-?:](?=\s|\Z)|---|\.\.\.)|\s\Z"
+    rf"[{_BREAKING}]|{_KEY_END}|\s#|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s|[-?:](?=\s|\Z)|---|\.\.\.)|\s\Z"
 )
 # The same for texts between zeros, in two looks that are fast where there is nothing to find.
 _SPECIAL: Final = re.compile(rf"[\x01-\x1f\s\x7f-\x9f{_BREAKING_CHARACTERS}{_LEADING}]|:(?=[,\0])")

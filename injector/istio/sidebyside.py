@@ -101,7 +101,7 @@ def _with(value: Any, text: Callable[[Harmless], str]) -> Any:
 def _paired(shown: Any, real: Any) -> Any:
     """Return a result: what is decided by it is the real one, what is printed of it is what harmless texts gave."""
     if isinstance(real, str) and isinstance(shown, str):
-        return shown if shown == real else Harmless.of(real, shown)
+        return Harmless.of(real, shown)
     if isinstance(real, dict) and isinstance(shown, dict) and len(real) == len(shown):
         pairs = zip(shown.items(), real.values(), strict=True)
         return like(shown, {key: _paired(item, other) for (key, item), other in pairs})

@@ -44,6 +44,7 @@ from injector.webhook.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved
@@ -59,11 +60,12 @@ JSON: Final = "application/json"
 READ_TIMEOUT: Final = 10.0
 RETRY_AFTER: Final = "1"
 
+GUARD_REASON: Final = "guard"
 FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
     (UnknownRevisionError, "unknown_revision"),
     (ReviewError, "review"),
     (AnnotationError, "annotation"),
-    (BreakOutError, "guard"),
+    (BreakOutError, GUARD_REASON),
     (TemplateRenderError, "template"),
     (OverlayError, "overlay"),
     (ConfigError, "config"),
@@ -86,13 +88,14 @@ class Refusal(Exception):  # noqa: N818 -- not an error of the injector: an answ
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back, what is counted, and what a shadow is to look at afterwards."""
+    """What goes back, what is counted, what a shadow is to look at afterwards, and what a guard that only warns found."""
 
     body: bytes
     outcome: Outcome
     reason: str = ""
     resolved: Resolved | None = None
     shadowed: Admission | None = None
+    findings: tuple[str, ...] = ()
 
 
 class InjectHandler:
@@ -132,6 +135,8 @@ class InjectHandler:
             self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
             return self.closing(refused(refusal))
         self._metrics.answered(_counted(answer, watch))
+        if answer.findings or answer.reason == GUARD_REASON:
+            self._metrics.guarded(_name(answer.resolved), WARNED if answer.findings else REFUSED)
         response = self.closing(web.Response(body=answer.body, content_type=JSON))
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
@@ -169,21 +174,14 @@ class InjectHandler:
             workload = partial(workload_key, review.object, review.namespace)
             resolved = snapshot.resolve(path.name, workload)
             seen = self._history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
-            meta = resolved.revision.namespaces.get(review.namespace)
-            facts = RequestFacts(review.namespace, envs, meta, self.guard)
             inject = self._planner.inject if resolved.candidate is None else inject_pod
-            result = inject(resolved.revision, review.object, facts)
+            result = inject(resolved.revision, review.object, self._facts(resolved.revision, review, envs))
             watch.lap("inject")
             answer = _answered(review, result, resolved, self.explained)
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
-            if isinstance(error, BreakOutError):
-                self._metrics.guarded(_name(resolved), REFUSED)
             failed = _failed(review, error, resolved, self.explained)
             return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
-        if isinstance(result, Injected) and result.findings:
-            self._metrics.guarded(resolved.revision.name, WARNED)
-            _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, resolved.revision.name, result.findings[0])
         if isinstance(result, Planned) and repeated is not None:
             self._repeats.keep(repeated, review, result.patch, Made(answer.body, resolved, seen))
         if self._recent is not None and not isinstance(result, Skipped):
@@ -193,6 +191,9 @@ class InjectHandler:
             return answer
         shadowed = self._shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
+
+    def _facts(self, revision: Revision, review: admission.Request, envs: Mapping[str, str]) -> RequestFacts:
+        return RequestFacts(review.namespace, envs, revision.namespaces.get(review.namespace), self.guard)
 
     def _shadowed(
         self,
@@ -208,7 +209,7 @@ class InjectHandler:
         candidate = resolved.candidate.revision
         if candidate is resolved.revision or not sampled(review.uid, resolved.candidate.sample):
             return None
-        facts = RequestFacts(review.namespace, envs, candidate.namespaces.get(review.namespace), self.guard)
+        facts = self._facts(candidate, review, envs)
         return Admission(resolved.tag, resolved.revision, candidate, review.object, facts, outcome, size)
 
     async def read(self, request: web.Request) -> bytes:
@@ -253,7 +254,10 @@ def _answered(
     response = admission.patched(review, result.patch, warnings=result.warnings)
     if explained is not None:
         response = explained.injected(response, result, resolved)
-    return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
+    findings = result.findings if isinstance(result, Injected) else ()
+    if findings:
+        _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, _name(resolved), findings[0])
+    return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved, findings=findings)
 
 
 async def _sent(response: web.Response, request: web.Request) -> None:

@@ -221,3 +221,15 @@ def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[st
 
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr
+
+
+def test_the_guard_is_shown(folder: Path) -> None:
+    for name in ("1-24", "1-30"):
+        config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
+        (folder / "revisions" / name / "config").write_text(config)
+    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod("a", labels={"a": "x" + "\n  - name: y"})))
+
+    refused, warned = diff(folder, "1-24", "1-30"), diff(folder, "1-24", "1-30", "--guard", "warn")
+
+    assert "refused by both: metadata.labels[a]: the value breaks out of the template" in refused.stderr
+    assert "warning: Pod default/a: 1-30: metadata.labels[a]: the value breaks out of the template" in warned.stderr

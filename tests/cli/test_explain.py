@@ -30,6 +30,7 @@ STEPS = [
     "policy",
     "validation",
     "templates",
+    "guard",
     "result",
 ]
 

@@ -55,6 +55,23 @@ def injected(result: Result) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(result.stdout) if each is not None]
 
 
+def test_the_guard_refuses_warns_or_does_not_look(files: Path) -> None:
+    pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.app }}")
+    (files / "config").write_text(pasting)
+    (files / "hello.yaml").write_text(yaml.safe_dump(workload(name="x" + "\n  - name: y")))
+
+    enforced, warned, unseen = (
+        kube_inject(files, "-f", str(files / "hello.yaml"), *flags)
+        for flags in ((), ("--guard", "warn"), ("--guard", "off"))
+    )
+
+    assert (enforced.exit_code, enforced.stdout) == (65, "")
+    assert "metadata.labels[app]: the value breaks out of the template" in enforced.stderr
+    assert (warned.exit_code, warned.stdout) == (unseen.exit_code, unseen.stdout) == (0, unseen.stdout)
+    assert "metadata.labels[app]: the value breaks out of the template" in warned.stderr
+    assert unseen.stderr == ""
+
+
 PROXIED = ["registry.example.com/app:1.0", "proxy:1.24.6"]
 
 

@@ -44,7 +44,7 @@ def step_of(trace: Trace, name: str) -> Step:
 def test_an_injected_pod_goes_through_every_step() -> None:
     trace = traced()
 
-    assert [step.step for step in trace.steps] == [*RULES, "validation", "templates", "result"]
+    assert [step.step for step in trace.steps] == [*RULES, "validation", "templates", "guard", "result"]
     assert (trace.outcome, trace.reason) == ("injected", "policy_enabled")
     assert [(step.step, step.verdict) for step in trace.steps if step.verdict != "passed"] == [
         ("policy", "inject"),
@@ -143,3 +143,21 @@ def test_steps_before_come_before() -> None:
         (first, Step("result", "skip", "text", "place")), "skipped", "why"
     )
     assert refused("tag", "a\n b", "here").steps[0] == Step("tag", "refuse", "a b", "here")
+
+
+@pytest.mark.parametrize(
+    ("guard", "verdict", "detail"),
+    [
+        ("enforce", "refuse", "metadata.labels[a]: the value breaks out of the template"),
+        ("warn", "warned", "metadata.labels[a]: the value breaks out of the template"),
+        ("off", "passed", "not looked for"),
+    ],
+)
+def test_the_guard_is_a_step(guard: str, verdict: str, detail: str) -> None:
+    config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
+    pod = make_pod(labels={"a": "x" + "\n  - name: y"})
+
+    step = step_of(trace_pod(revision_of(config), pod, RequestFacts("shop", guard=guard)), "guard")
+
+    assert (step.verdict, step.source) == (verdict, f"--guard {guard}")
+    assert detail in step.detail

@@ -11,6 +11,7 @@ from aiohttp import ClientError, web
 
 from injector.errors import (
     AnnotationError,
+    BreakOutError,
     ConfigError,
     DataError,
     InjectorError,
@@ -138,6 +139,7 @@ async def test_an_unknown_revision_is_denied_with_the_uid_and_the_known_names(
     [
         (AnnotationError("is wrong", where="metadata.annotations[a]", hint="correct it"), "annotation"),
         (TemplateRenderError("nil pointer", where="sidecar:3"), "template"),
+        (BreakOutError("breaks out", where="metadata.labels[a]"), "guard"),
         (OverlayError("no pod"), "overlay"),
         (ManifestError("cannot unmarshal"), "pod"),
         (DataError("other"), "other"),
@@ -152,6 +154,33 @@ async def test_what_cannot_be_injected_is_denied_with_the_words_of_the_error(
 
     assert response == {"uid": UID, "allowed": False, "status": {"message": str(error)}}
     assert failures(collector, reason, "1-24", "prod") == 1
+
+
+async def test_a_value_that_breaks_out_is_counted_by_revision(
+    client: Client, core: Core, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    core.answer = BreakOutError("breaks out", where="metadata.labels[a]")
+    await answer_of(client, "/inject/prod")
+    core.answer = Injected(pod=POD, patch=PATCH, templates=(), warnings=("found",), findings=("found",))
+    warned = (await answer_of(client, "/inject/prod"))["response"]
+
+    counts = [
+        collector.get_sample_value("injector_guard_findings_total", {"revision": "1-24", "outcome": outcome})
+        for outcome in ("refused", "warned")
+    ]
+    assert counts == [1, 1]
+    assert (warned["allowed"], warned["warnings"]) == (True, ["found"])
+    assert f"guard: uid='{UID}' revision=1-24 'found'" in caplog.text
+
+
+async def test_the_guard_of_the_handler_is_that_of_each_request(
+    client: Client, handler: InjectHandler, core: Core
+) -> None:
+    await answer_of(client)
+    handler.guard = "warn"
+    await answer_of(client)
+
+    assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
 
 
 async def test_a_fault_of_the_injector_is_denied_with_the_uid_and_no_traceback(
