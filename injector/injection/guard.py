@@ -14,7 +14,7 @@ from injector.errors import BreakOutError, DataError
 from injector.injection.data import template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.injection.shape import difference, shown
-from injector.injection.suspects import document, harmless_data, rule_of, shown_place, suspects
+from injector.injection.suspects import document, harmless_data, rule_of, shown_place, suspects, texts_of
 from injector.istio.sidebyside import side_by_side
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _KEPT: Final = "guard"
+# Each halves the places that a refusal may mean; a thousand are searched to the end.
+_PROBES: Final = 10
+# Texts and keys of a pod that takes a template some 40 ms: who sends larger ones does not keep the event loop for ten more renderings.
+_LARGE: Final = 4_000
 _HINT: Final = "take quotes, line breaks and other syntax of YAML out of it"
 
 
@@ -97,7 +101,8 @@ def guarded(params: Parameters, seen: c.Pod, rendering: Rendering[R]) -> Guarded
         except DataError:
             return None
 
-    found = _finding(places, outcome, None if rendered is None else rendering.tree(rendered))
+    probes = _PROBES if len(texts_of(document(params, seen))) <= _LARGE else 1
+    found = _finding(places, outcome, None if rendered is None else rendering.tree(rendered), probes)
     if found is not None and params.guard == ENFORCE:
         raise found from fault
     if rendered is None:
@@ -114,31 +119,33 @@ def _kept(revision: Revision) -> _Kept:
     return kept
 
 
-def _finding(places: Sequence[Place], outcome: Callable[..., Any], real: Any) -> BreakOutError | None:
+def _finding(places: Sequence[Place], outcome: Callable[..., Any], real: Any, probes: int) -> BreakOutError | None:
     """Return which value is to blame for ``real``, what the pod came to; None where it came to what any pod does."""
     meant = outcome(places)
     if real is None and meant is None:
         # What is decoded fails in any case, so look whether it works without.
         if outcome(places, gone=True) is None:
             return None
-        blamed = _first(places, lambda rest: outcome(rest, gone=True) is None)
+        blamed = _blamed(places, lambda rest: outcome(rest, gone=True) is None, probes)
     elif _differ(real, meant):
-        blamed = _first(places, lambda rest: _differ(outcome(rest), meant))
+        blamed = _blamed(places, lambda rest: _differ(outcome(rest), meant), probes)
     else:
         return None
-    return BreakOutError(_fault(real, meant), where=shown_place(blamed), hint=_HINT)
+    return BreakOutError(_fault(real, meant), where=blamed, hint=_HINT)
 
 
-def _first(places: Sequence[Place], goes_wrong: Callable[[Sequence[Place]], bool]) -> Place:
-    """Return the place with which it goes wrong: with those after it alone replaced it does, with it too it does not."""
+def _blamed(places: Sequence[Place], goes_wrong: Callable[[Sequence[Place]], bool], probes: int) -> str:
+    """Return in words with which place it goes wrong: with those after it alone replaced it does, with it too it does not."""
     fine, wrong = 0, len(places)
-    while wrong - fine > 1:
+    while wrong - fine > 1 and probes:
+        probes -= 1
         middle = (fine + wrong) // 2
         if goes_wrong(places[middle:]):
             wrong = middle
         else:
             fine = middle
-    return places[wrong - 1]
+    others = wrong - fine - 1
+    return shown_place(places[fine]) + (f", or one of {others} values behind it" if others else "")
 
 
 def _differ(real: Any, meant: Any) -> bool:

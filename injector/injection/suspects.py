@@ -57,12 +57,12 @@ def document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
 
 def suspects(found: dict[str, Any], suspect: Callable[[str], bool]) -> list[Place]:
     """Return the places of texts to suspect in a document, by their keys or by themselves."""
-    if suspect is suspicious and none_suspicious(_texts(found)):
+    if suspect is suspicious and none_suspicious(texts_of(found)):
         return []
     return list(_suspects(found, suspect, ()))
 
 
-def _texts(found: dict[str, Any]) -> list[str]:
+def texts_of(found: dict[str, Any]) -> list[str]:
     """Return all texts and keys of a document."""
     texts: list[str] = []
     waiting: list[Any] = [found]

@@ -227,7 +227,7 @@ def test_the_guard_is_shown(folder: Path) -> None:
     for name in ("1-24", "1-30"):
         config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
         (folder / "revisions" / name / "config").write_text(config)
-    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod("a", labels={"a": "x" + "\n  - name: y"})))
+    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod("a", labels={"a": "x" + "\n  - name: other"})))
 
     refused, warned = diff(folder, "1-24", "1-30"), diff(folder, "1-24", "1-30", "--guard", "warn")
 

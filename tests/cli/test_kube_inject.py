@@ -58,7 +58,7 @@ def injected(result: Result) -> list[dict[str, Any]]:
 def test_the_guard_refuses_warns_or_does_not_look(files: Path) -> None:
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.app }}")
     (files / "config").write_text(pasting)
-    (files / "hello.yaml").write_text(yaml.safe_dump(workload(name="x" + "\n  - name: y")))
+    (files / "hello.yaml").write_text(yaml.safe_dump(workload(name="x" + "\n  - name: other")))
 
     enforced, warned, unseen = (
         kube_inject(files, "-f", str(files / "hello.yaml"), *flags)

@@ -151,3 +151,12 @@ def test_the_settings_know_the_same_words() -> None:
     (setting,) = (each for each in FIELDS if each.name == "guard")
 
     assert (GUARD, setting.default) == (GUARDS, ENFORCE)
+
+
+def test_in_a_large_pod_the_search_ends_early_and_says_so() -> None:
+    many = {f"a{index}": "it's" for index in range(2_500)}
+
+    with pytest.raises(BreakOutError) as refused:
+        injected({"image": HOSTILE, **many})
+
+    assert refused.value.where == "metadata.annotations[image], or one of 1249 values behind it"

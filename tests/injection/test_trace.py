@@ -155,7 +155,7 @@ def test_steps_before_come_before() -> None:
 )
 def test_the_guard_is_a_step(guard: str, verdict: str, detail: str) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
-    pod = make_pod(labels={"a": "x" + "\n  - name: y"})
+    pod = make_pod(labels={"a": "x" + "\n  - name: other"})
 
     step = step_of(trace_pod(revision_of(config), pod, RequestFacts("shop", guard=guard)), "guard")
 
