@@ -14,7 +14,7 @@ from injector.errors import BreakOutError, DataError
 from injector.injection.data import template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.injection.shape import difference, shown
-from injector.injection.suspects import document, harmless_data, rule_of, shown_place, suspects, texts_of
+from injector.injection.suspects import document, harmless_data, pasted, rule_of, shown_place, suspects, texts_of
 from injector.istio.sidebyside import side_by_side
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def guarded(params: Parameters, seen: c.Pod, rendering: Rendering[R]) -> Guarded
         except DataError:
             return None
 
-    probes = _PROBES if len(texts_of(document(params, seen))) <= _LARGE else 1
-    found = _finding(places, outcome, None if rendered is None else rendering.tree(rendered), probes)
+    real = None if rendered is None else rendering.tree(rendered)
+    found = _Search(places, outcome, document(params, seen)).finding(real)
     if found is not None and params.guard == ENFORCE:
         raise found from fault
     if rendered is None:
@@ -119,44 +119,56 @@ def _kept(revision: Revision) -> _Kept:
     return kept
 
 
-def _finding(places: Sequence[Place], outcome: Callable[..., Any], real: Any, probes: int) -> BreakOutError | None:
-    """Return which value is to blame for ``real``, what the pod came to; None where it came to what any pod does."""
-    meant = outcome(places)
-    if real is None and meant is None:
-        # What is decoded fails in any case, so look whether it works without.
-        if outcome(places, gone=True) is None:
-            return None
-        blamed = _blamed(places, lambda rest: outcome(rest, gone=True) is None, probes)
-    elif _differ(real, meant):
-        blamed = _blamed(places, lambda rest: _differ(outcome(rest), meant), probes)
-    else:
-        return None
-    return BreakOutError(_fault(real, meant), where=blamed, hint=_HINT)
+class _Search:
+    """Finds the value to blame for what a pod came to.
 
+    Args:
+        places: where there are suspicious texts.
+        outcome: what the templates come to with harmless texts at some of them, or without these; None where they fail.
+        found: what they stand in.
+    """
 
-def _blamed(places: Sequence[Place], goes_wrong: Callable[[Sequence[Place]], bool], probes: int) -> str:
-    """Return in words with which place it goes wrong: with those after it alone replaced it does, with it too it does not."""
-    fine, wrong = 0, len(places)
-    while wrong - fine > 1 and probes:
-        probes -= 1
-        middle = (fine + wrong) // 2
-        if goes_wrong(places[middle:]):
-            wrong = middle
+    def __init__(self, places: Sequence[Place], outcome: Callable[..., Any], found: dict[str, Any]) -> None:
+        self._places = places
+        self._outcome = outcome
+        self._pasted = pasted(found, places)
+        self._probes = _PROBES if len(texts_of(found)) <= _LARGE else 1
+
+    def finding(self, real: Any) -> BreakOutError | None:
+        """Return which value is to blame for ``real``; None where it is what any pod comes to."""
+        meant = self._outcome(self._places)
+        if real is None and meant is None:
+            # What is decoded fails in any case, so look whether it works without.
+            if self._outcome(self._places, gone=True) is None:
+                return None
+            blamed = self._blamed(lambda rest: self._outcome(rest, gone=True) is None)
+        elif self._differ(real, meant):
+            blamed = self._blamed(lambda rest: self._differ(self._outcome(rest), meant))
         else:
-            fine = middle
-    others = wrong - fine - 1
-    return shown_place(places[fine]) + (f", or one of {others} values behind it" if others else "")
+            return None
+        return BreakOutError(self._fault(real, meant), where=blamed, hint=_HINT)
 
+    def _blamed(self, goes_wrong: Callable[[Sequence[Place]], bool]) -> str:
+        """Return with which place it goes wrong: with those after it alone replaced it does, with it too it does not."""
+        fine, wrong, probes = 0, len(self._places), self._probes
+        while wrong - fine > 1 and probes:
+            probes -= 1
+            middle = (fine + wrong) // 2
+            if goes_wrong(self._places[middle:]):
+                wrong = middle
+            else:
+                fine = middle
+        others = wrong - fine - 1
+        return shown_place(self._places[fine]) + (f", or one of {others} values behind it" if others else "")
 
-def _differ(real: Any, meant: Any) -> bool:
-    if real is None or meant is None:
-        return real is not meant
-    return difference(real, meant) is not None
+    def _differ(self, real: Any, meant: Any) -> bool:
+        if real is None or meant is None:
+            return real is not meant
+        return difference(real, meant, self._pasted) is not None
 
-
-def _fault(real: Any, meant: Any) -> str:
-    if real is None:
-        return "the value makes the template fail, or render what is no YAML"
-    at = None if meant is None else difference(real, meant)
-    place = shown(at) if at else ""
-    return f"the value breaks out of the template: it changes {place or 'the shape of what is rendered'}"
+    def _fault(self, real: Any, meant: Any) -> str:
+        if real is None:
+            return "the value makes the template fail, or render what is no YAML"
+        at = None if meant is None else difference(real, meant, self._pasted)
+        place = shown(at) if at else ""
+        return f"the value breaks out of the template: it changes {place or 'the shape of what is rendered'}"

@@ -15,7 +15,7 @@ from injector.istio.sidebyside import decodes
 from injector.kube.serial import dump_json, load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from injector.injection.parameters import Parameters
     from injector.istio.meshfacts import MeshFacts
@@ -112,6 +112,18 @@ def without(value: Any, chosen: frozenset[Place], place: Place = (), *, gone: bo
     if not isinstance(value, str) or place not in chosen:
         return value
     return Harmless.of(value) if _in_map(place) else harmless(value)
+
+
+def pasted(found: dict[str, Any], places: Iterable[Place]) -> frozenset[str]:
+    """Return the harmless texts for those at the places in a document, but for those that are a single letter."""
+    texts = (harmless(text) for place in places if isinstance(text := _at(found, place), str))
+    return frozenset(text for text in texts if len(text) > 1)
+
+
+def _at(found: Any, place: Place) -> Any:
+    for part in place:
+        found = found[part]
+    return found
 
 
 def _in_map(place: Place) -> bool:

@@ -29,6 +29,8 @@ _SPECIAL: Final = re.compile(rf"[\x01-\x1f\s\x7f-\x9f{_BREAKING_CHARACTERS}{_LEA
 _AT_AN_END: Final = re.compile(r"\0(?:[-?:]\0|,.|---|\.\.\.)")
 _REPLACED: Final = re.compile(rf"[{_BREAKING}{_LEADING}]|{_KEY_END}|\A[-?:,.]+")
 _FILLER: Final = "x"
+# What a function of a template or YAML writes for a character: JSON's and YAML's escapes, and those of URLs.
+_ESCAPES: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)|%[0-9a-fA-F]{2}", re.DOTALL)
 _DISTINCT: Final = re.compile(r"[a-wyzA-Z0-9]+", re.ASCII)
 
 
@@ -49,12 +51,12 @@ def harmless(text: str) -> str:
 
 
 def alike(real: str, meant: str) -> bool:
-    """Return whether two texts differ in nothing but what ``harmless`` replaces, wherever in them it was pasted."""
+    """Return whether two texts differ in nothing but what ``harmless`` replaces, wherever in them it was pasted, and however escaped."""
     return real == meant or _rest(real) == _rest(meant)
 
 
 def _rest(text: str) -> str:
-    return "".join(_DISTINCT.findall(text))
+    return "".join(_DISTINCT.findall(_ESCAPES.sub("", text)))
 
 
 class Harmless(str):

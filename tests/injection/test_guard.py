@@ -160,3 +160,21 @@ def test_in_a_large_pod_the_search_ends_early_and_says_so() -> None:
         injected({"image": HOSTILE, **many})
 
     assert refused.value.where == "metadata.annotations[image], or one of 1249 values behind it"
+
+
+def test_a_value_that_gives_a_key_of_the_template_twice_is_refused() -> None:
+    config = CONFIG.replace(
+        "        args:", "        command: [{{ index .ObjectMeta.Annotations `command` }}]\n        args:"
+    )
+
+    with pytest.raises(BreakOutError, match=r"annotations\[command\].* changes spec\.containers\[0\]\.image"):
+        injected({"command": "a]\n    image: " + EVIL + "\n    command: [b"}, config=config)
+
+
+@pytest.mark.parametrize("value", ["a\nb", "it's\t", '\\"', "50% 'off'", "a&b\n"])
+def test_however_a_function_escapes_it_a_value_is_let_through(value: str) -> None:
+    config = CONFIG.replace(
+        '"{{ index .ObjectMeta.Annotations `arg` }}"', "{{ toJSON .ObjectMeta.Annotations | quote }}"
+    )
+
+    assert injected({"arg": value}, config=config) == injected({"arg": value}, OFF, config)

@@ -18,8 +18,13 @@ def changed(**container: Any) -> dict[str, Any]:
     [POD, changed(image="another"), changed(name="'a")],
     ids=["the same", "another text", "a name with a quote"],
 )
-def test_texts_make_no_difference(other: Any) -> None:
-    assert difference(other, POD) is None
+def test_a_text_may_be_another_where_a_value_stands(other: Any) -> None:
+    assert difference(other, POD, frozenset({"i"})) is None
+
+
+def test_a_text_that_no_value_stands_in_is_what_the_template_says() -> None:
+    assert difference(changed(image="another"), POD, frozenset({"value"})) == ("spec", "containers", 0, "image")
+    assert difference(changed(image="i'"), POD) is None
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,7 @@ def test_texts_make_no_difference(other: Any) -> None:
     ],
 )
 def test_keys_lengths_names_types_and_rights_do(other: Any, place: str) -> None:
-    found = difference(other, POD)
+    found = difference(other, POD, frozenset({"X", "a"}))
 
     assert found is not None
     assert shown(found) == place

@@ -126,7 +126,7 @@ def tried(revision: Revision, dice: random.Random) -> tuple[int, int]:
         as_key = place[1] in ("labels", "annotations") and dice.random() < 0.1
         text = breakouts.value(dice)
         hostile = breakouts.put(pod, place, text, as_key=as_key)
-        plain = pod if as_key or place[-1] in DECODED else breakouts.put(pod, place, "x")
+        plain = pod if place[-1] in DECODED and not as_key else breakouts.put(pod, place, "x", as_key=as_key)
         assert not gained(revision, hostile, [pod, plain]), json.dumps([place, text])
         result = injected(revision, hostile)
         if isinstance(result, DataError):
