@@ -211,7 +211,15 @@ def asked(revision: Revision, leaves: Leaf, pod: c.Pod, facts: RequestFacts) -> 
     order = tuple(sorted(range(len(containers)), key=lambda index: f"{containers[index]}/"))
     ignored = workload.namespace in revision.behaviours.ignored_namespaces
     telling = tuple(each for each in annotations.items() if is_telling(each[0]))
-    key: list[Any] = [ignored, len(lists[2]), order, tuple(facts.proxy_envs.items()), telling, "status" in pod]
+    key: list[Any] = [
+        ignored,
+        len(lists[2]),
+        order,
+        tuple(facts.proxy_envs.items()),
+        telling,
+        "status" in pod,
+        facts.guard,
+    ]
     slots: dict[str, int] = {}
     gather(leaves, document(revision, pod, workload), key, slots)
     return Asked(pod, workload, tuple(key), list(slots), names)

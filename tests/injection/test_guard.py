@@ -178,3 +178,16 @@ def test_however_a_function_escapes_it_a_value_is_let_through(value: str) -> Non
     )
 
     assert injected({"arg": value}, config=config) == injected({"arg": value}, OFF, config)
+
+
+def test_a_plan_that_was_made_unguarded_is_not_for_guarded_requests() -> None:
+    planner = Planner(clock=lambda: 0.0)
+    hostile = make_pod(annotations={"image": HOSTILE})
+
+    for _ in range(3):
+        planner.inject(REVISION, hostile, RequestFacts("shop", guard=OFF))
+        while planner.eager:
+            planner.learn()
+
+    with pytest.raises(BreakOutError):
+        planner.inject(REVISION, hostile, RequestFacts("shop"))
