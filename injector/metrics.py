@@ -58,6 +58,11 @@ SHADOWS: Final[tuple[_Series, ...]] = (
     ),
     ("injector_shadow_dropped_total", "Admissions of a shadow's sample that came while too many waited.", ()),
 )
+UNPLANNED: Final[_Series] = (
+    "injector_plan_faults_total",
+    "Plans whose making failed by a fault of the injector; their pods are injected without.",
+    (),
+)
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
     "New pairs of certificate and key that the files held: success where they are used, failure where refused.",
@@ -163,6 +168,7 @@ class Metrics:
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
         self._certificate_reloads = Counter(*CERTIFICATE_RELOADS, registry=registry)
+        self._unplanned = Counter(*UNPLANNED, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
         self._expiry, self._lag = (Gauge(*each, registry=registry) for each in PROCESS)
@@ -188,6 +194,10 @@ class Metrics:
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""
         self._dropped.inc()
+
+    def unplanned(self) -> None:
+        """Count one plan that could not be made, by a fault of ours."""
+        self._unplanned.inc()
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
         """Show how the revisions stand; series of those that are gone end."""

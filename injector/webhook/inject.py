@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from injector.injection.result import Injected
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
-    from injector.revisions.registry import Registry, Resolved
+    from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.webhook.explained import Explained
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.repeats import Masked
     from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
 
@@ -135,8 +136,16 @@ class InjectHandler:
             self._shadows.offer(answer.shadowed)
         if self._planner.eager:
             await _sent(response, request)
-            self._planner.learn()
+            self._learn()
         return response
+
+    def _learn(self) -> None:
+        """Make a plan for the requests to come; whatever goes wrong with that, this one is answered."""
+        try:
+            self._planner.learn()
+        except Exception as error:  # noqa: BLE001 -- the edge of a task: pods go on to be injected without the plan
+            _log.error("no plan: %s", whereabouts(error))
+            self._metrics.unplanned()
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
         """Return the answer to the review in ``body``.
@@ -145,12 +154,22 @@ class InjectHandler:
             Refusal: the body is no review that could be answered.
         """
         snapshot = self._registry.snapshot
-        repeated = masked(raw_path, body)
-        repeat = None if repeated is None else self._repeats.find(repeated, snapshot)
-        if repeated is not None and repeat is not None:
+        wanted = masked(raw_path, body)
+        repeat = None if wanted is None else self._repeats.find(wanted, snapshot)
+        if wanted is not None and repeat is not None:
             by = repeat.resolved
             self._history.again(by.tag or "", by.revision.name, repeat.workload)
-            return Answer(repeat.body(repeated.uid), Outcome.SUCCESS, resolved=by)
+            return Answer(repeat.body(wanted.uid), Outcome.SUCCESS, resolved=by)
+        return self._reviewed(raw_path, body, watch, snapshot, wanted)
+
+    def _reviewed(
+        self, raw_path: str, body: bytes, watch: Stopwatch, snapshot: Snapshot, wanted: Masked | None
+    ) -> Answer:
+        """Answer a review that is none that came before.
+
+        Raises:
+            Refusal: the body is no review that could be answered.
+        """
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -175,12 +194,12 @@ class InjectHandler:
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             failed = _failed(review, error, resolved, self.explained)
             return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
-        if isinstance(result, Planned) and repeated is not None:
-            self._repeats.keep(repeated, review, result.patch, Made(answer.body, resolved, seen))
         if self._recent is not None and not isinstance(result, Skipped):
             name = resolved.revision.name
-            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=path.envs)
+            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=envs)
         if isinstance(result, Planned):
+            if wanted is not None:
+                self._repeats.keep(wanted, review, result.patch, Made(answer.body, resolved, seen))
             return answer
         shadowed = _shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
