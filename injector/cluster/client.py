@@ -69,6 +69,8 @@ _OTHER: Final = {
     5: _Answer("server", "failed", "look at its log"),
 }
 
+_CONTENT_TYPES: Final = {"PATCH": "application/apply-patch+yaml", "DELETE": "application/json"}
+
 REASONS: Final = (
     *(answer.reason for answer in (*_STATUS.values(), *_OTHER.values())),
     *("unreachable", "idle", "cut", "garbage", "credentials"),
@@ -146,11 +148,20 @@ class KubeClient:
         """
         return await self._json("GET", resource.path(namespace=namespace, name=name), [])
 
-    async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def apply(
+        self,
+        resource: Resource,
+        manifest: Mapping[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
         """Bring the fields of ``manifest`` to what it says, by server-side apply, and return the object.
 
         ``manager`` is the name that the API server notes for these fields. Fields that another one manages are a
-        conflict; nothing is taken by force.
+        conflict, but with ``force``, which takes them over. A ``metadata.resourceVersion`` that is not the object's
+        any more is a conflict either way. With ``dry_run`` the API server checks it all and writes nothing.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -158,7 +169,18 @@ class KubeClient:
         metadata = manifest["metadata"]
         path = resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
-        return await self._json("PATCH", path, [("fieldManager", manager)], body)
+        query = [("fieldManager", manager), *([("force", "true")] if force else []), *_dry_run(dry_run)]
+        return await self._json("PATCH", path, query, body)
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
+        """Delete one object; with ``resource_version`` only where it is still the object's.
+
+        Raises:
+            ClusterError: there is none, it is another version, or the API server cannot be reached, or refuses.
+        """
+        preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
+        await self._json("DELETE", resource.path(namespace=namespace, name=name), [], body)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -193,7 +215,7 @@ class KubeClient:
         api = await self._connected()
         headers = {"Accept": "application/json"}
         if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"
+            headers["Content-Type"] = _CONTENT_TYPES[method]
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -264,6 +286,10 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
     except Exception as error:
         raise unusable(kubeconfig, type(error).__name__) from error
     return configuration
+
+
+def _dry_run(wanted: bool) -> list[tuple[str, str]]:  # noqa: FBT001 -- a parameter of the request
+    return [("dryRun", "All")] if wanted else []
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:

@@ -113,7 +113,7 @@ class Loader:
         """Read the source and serve what of it is good.
 
         A revision that is gone from the source is gone; one that is there and cannot be used keeps what it served
-        before. Tags that cannot be read stay as they were.
+        before. Tags that cannot be read stay as they were, one of them or all.
 
         Raises:
             ConfigError: the source cannot be read at all; everything stays as it was.
@@ -185,8 +185,10 @@ class Loader:
 
     def _tags(self, state: SourceState, served: set[str]) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
         if state.tags_error is None:
-            usable, faults = usable_tags(state.tags, served)
-            return usable, (*faults, *state.tag_faults)
+            before = self._registry.snapshot.tags
+            broken = {name: before[name] for name in state.tag_faults if name in before}
+            usable, faults = usable_tags({**broken, **state.tags}, served)
+            return usable, (*faults, *state.tag_faults.values())
         kept, _ = usable_tags(self._registry.snapshot.tags, served)
         return kept, (state.tags_error,)
 
