@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -22,7 +24,7 @@ from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.source import is_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from injector.cluster.client import KubeClient
 
@@ -35,6 +37,7 @@ _HINTS: Final = {
     "unreachable": "check the network, or give another --context or --kubeconfig",
     "idle": "try again later, or give another --context or --kubeconfig",
     "cut": "try again",
+    "conflict": "try again",
     "throttled": "try again later",
 }
 """What the user of a command can do about a fault of the API server, by its reason; the client's hints are a server's."""
@@ -98,28 +101,48 @@ def in_cluster(kubeconfig: Kubeconfig, work: Callable[[KubeClient], Coroutine[An
         ConfigError: there are no credentials, or they cannot be used.
         ClusterError: the API server cannot be reached, or refuses; with what the user of a command can do.
     """
-    try:
-        return asyncio.run(_with_client(kubeconfig, work))
-    except ClusterError as error:
-        raise ClusterError(
-            error.what,
-            where=error.where,
-            hint=_HINTS.get(error.reason, error.hint),
-            reason=error.reason,
-            status=error.status,
-        ) from error
+    with cluster_session(kubeconfig) as session:
+        return session.run(work)
 
 
-async def _with_client(kubeconfig: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+@contextmanager
+def cluster_session(kubeconfig: Kubeconfig) -> Iterator[Session]:
+    """Give a client to a command that asks its user something between two requests; it is closed afterwards.
+
+    Raises:
+        ConfigError: there are no credentials, or they cannot be used.
+    """
     # Imported here, since it takes half a second, which --help and commands without a cluster must not take.
     from injector.cluster.client import KubeClient  # noqa: PLC0415
 
     client = KubeClient(kubeconfig)
-    try:
-        await client.open()
-        return await work(client)
-    finally:
-        await client.close()
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(client.open())
+            yield Session(runner, client)
+        finally:
+            runner.run(client.close())
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A client, and the event loop that it lives in."""
+
+    runner: asyncio.Runner
+    client: KubeClient
+
+    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+        """Return what ``work`` returns; raise as ``in_cluster`` does."""
+        try:
+            return self.runner.run(work(self.client))
+        except ClusterError as error:
+            raise ClusterError(
+                error.what,
+                where=error.where,
+                hint=_HINTS.get(error.reason, error.hint),
+                reason=error.reason,
+                status=error.status,
+            ) from error
 
 
 def _files(given: tuple[Path, ...], source: ParameterSource | None) -> tuple[Path, ...]:

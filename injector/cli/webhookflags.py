@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import functools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, checked_namespace
 from injector.cli.flags import FILE
@@ -83,6 +85,25 @@ _FLAGS: Final = (
     "service", "service_namespace", "service_port", "url", "ca_bundle", "failure_policy", "reinvocation_policy",
     "timeout", "istio_namespace", "auto_inject_namespaces",
 )  # fmt: skip
+
+
+WEBHOOK_FLAGS: Final = {name: f"--{name.replace('_', '-')}" for name in _FLAGS}
+"""The flags of ``webhook_flags``, by their parameter's name."""
+_ENDPOINT: Final = {"service": "service", "service_namespace": "namespace", "service_port": "port", "url": "url"}
+_NEVER_KEPT: Final = ("istio_namespace", "auto_inject")
+_OPTIONS: Final = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", *_NEVER_KEPT)
+
+
+def stated(options: WebhookOptions, kept: WebhookOptions) -> WebhookOptions:
+    """Return ``kept`` with what the flags of the current command say, which ``options`` holds beside their defaults.
+
+    What names the object, and whether it takes what carries no label, are the flags' alone, as with istioctl.
+    """
+    context = click.get_current_context()
+    given = {name for name in _FLAGS if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    said = {field: getattr(options.endpoint, field) for name, field in _ENDPOINT.items() if name in given}
+    rest: dict[str, Any] = {name: getattr(options, name) for name in _OPTIONS if name in given or name in _NEVER_KEPT}
+    return replace(kept, endpoint=replace(kept.endpoint, **{"url": None, **said}) if said else kept.endpoint, **rest)
 
 
 def tag_name(name: str) -> str:

@@ -60,7 +60,7 @@ _STATUS: Final[dict[int, _Answer]] = {
     401: _Answer("unauthorized", "does not know the credentials", "renew the token or certificate"),
     403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions of deploy/from-cluster"),
     404: _Answer("missing", "has no such object or resource", "check the name and the API server's version"),
-    409: _Answer("conflict", "says that another one manages these fields", "settle who does"),
+    409: _Answer("conflict", "has a conflict", "look who else writes to it, and try again"),
     410: _Answer("gone", "no longer has that version", "list again"),
     429: _Answer("throttled", "asks to wait", "wait"),
 }

@@ -6,7 +6,8 @@
     revision-injector/salt: spring
     revision-injector/shadow: '{"revision": "1-30", "sample": 25}'
 
-The label names the revision with the largest weight, so that istioctl and Istio's charts see where the tag leads.
+The label names the revision with the largest weight, so that istioctl and Istio's charts see where the tag leads. An
+annotation without a text says nothing.
 """
 
 from __future__ import annotations
@@ -55,9 +56,8 @@ def annotated_tag(webhook: TagWebhook) -> tuple[Tag, ConfigError | None]:
     where = f"MutatingWebhookConfiguration {webhook.name}"
     name = checked_name(webhook.tag, where=where, kind="tag")
     revision = checked_name(webhook.revision, where=f"{where}: label {REVISION_LABEL}")
-    read = {key: _read(webhook, key, where) for key in (WEIGHTS, SALT, SHADOW) if key in webhook.annotations}
+    read = {key: _read(webhook, key, where) for key in (WEIGHTS, SALT, SHADOW) if webhook.annotations.get(key)}
     rest = {key.removeprefix(ANNOTATIONS): value for key, value in read.items() if key != WEIGHTS}
-    # The text of an annotation is never null, but its JSON may be; a shadow that is null would read as none.
     alone = read_tag(name, {"revision": revision, **rest}, where)
     if WEIGHTS not in read:
         return alone, None

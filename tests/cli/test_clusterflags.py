@@ -124,7 +124,8 @@ def test_work_gets_a_client_with_credentials_that_is_closed_afterwards(notes: li
         ("forbidden", "ask for that permission, or give a --context or --kubeconfig that has it"),
         ("unauthorized", "log in again, or give another --context or --kubeconfig"),
         ("unreachable", "check the network, or give another --context or --kubeconfig"),
-        ("conflict", "settle who does"),
+        ("conflict", "try again"),
+        ("refused", "settle who does"),
     ],
 )
 def test_a_fault_of_the_api_server_says_what_a_user_can_do(notes: list[str], reason: str, hint: str) -> None:

@@ -48,6 +48,10 @@ def test_what_is_not_ours_to_know_is_passed_over() -> None:
     assert annotated_tag(webhook("1-24", later="x")) == (Tag("prod", (("1-24", 1),)), None)
 
 
+def test_an_annotation_without_a_text_says_nothing() -> None:
+    assert annotated_tag(webhook("1-24", weights="", salt="", shadow="")) == (Tag("prod", (("1-24", 1),)), None)
+
+
 def test_where_only_the_label_was_moved_the_label_counts_and_it_is_said() -> None:
     tag, fault = annotated_tag(webhook("1-30", weights='{"1-24": 90, "1-30": 10}', salt="spring"))
 
@@ -69,7 +73,6 @@ def test_where_only_the_label_was_moved_the_label_counts_and_it_is_said() -> Non
         ({"weights": '{"1-24": -1}'}, "the weight of `1-24` in tag `prod` is -1"),
         ({"weights": '{"1-24": 0}'}, "every weight of a tag is 0"),
         ({"weights": '{"A": 1}'}, "'A' cannot name a revision"),
-        ({"salt": ""}, "`salt` is ''"),
         ({"shadow": "1-30"}, "revision-injector/shadow: it is no JSON object"),
         ({"shadow": "null"}, "revision-injector/shadow: it is no JSON object"),
         ({"shadow": '{"sample": 5}'}, "shadow: it names no revision"),
