@@ -110,7 +110,7 @@ def remove_revision(
 
 def _confirmed(name: str, place: Place) -> bool:
     """Ask; no answer is no."""
-    what = "its webhooks" if place.directory is None else f"the folder {place.directory / name}"
+    what = "the webhooks" if place.directory is None else f"the folder {place.directory / name}"
     try:
         return click.confirm(f'Remove {what} of revision "{name}"?', default=False, err=True)
     except click.Abort:

@@ -47,7 +47,7 @@ def refuse_used(found: Users, *, doing: str) -> None:
     if found.total:
         raise TagError(
             f"{doing}: it is in use by {found}",
-            hint="label them otherwise first, or add --force: they get no sidecars then",
+            hint="move or label them otherwise first, or add --force: they get no sidecars then",
         )
 
 

@@ -176,7 +176,7 @@ def test_a_tag_that_namespaces_use_is_not_removed_and_they_are_named(directory: 
     assert (result.exit_code, result.stdout, tags_of(directory)) == (1, "", TAGS)
     assert result.stderr == (
         'error: cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "label them otherwise first, or add --force: they get no sidecars then\n"
+        "move or label them otherwise first, or add --force: they get no sidecars then\n"
     )
 
 

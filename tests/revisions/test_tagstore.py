@@ -144,7 +144,7 @@ def test_a_tag_in_use_is_removed_by_force_alone() -> None:
         remove_tag(memory, "prod")
     assert str(caught.value) == (
         'cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "label them otherwise first, or add --force: they get no sidecars then"
+        "move or label them otherwise first, or add --force: they get no sidecars then"
     )
     assert memory.written == []
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from injector.errors import TagError
@@ -21,13 +23,14 @@ def test_who_is_not_used_is_not_refused() -> None:
     refuse_used(Users(), doing="cannot remove it")
 
     with pytest.raises(
-        TagError, match=r"^cannot remove it: it is in use by tag prod; label them otherwise first, or add --force"
+        TagError,
+        match=r"^cannot remove it: it is in use by tag prod; move or label them otherwise first, or add --force",
     ):
         refuse_used(users("tag", ["prod"]), doing="cannot remove it")
 
 
 def test_namespaces_follow_what_their_labels_name() -> None:
-    labelled = [
+    labelled: list[tuple[str, dict[str, Any]]] = [
         ("shop", {"istio.io/rev": "prod"}),
         ("bank", {"istio.io/rev": "prod", "istio-injection": "disabled"}),
         ("old", {"istio-injection": "enabled"}),
