@@ -6,7 +6,6 @@ The API server is found as kubectl and istioctl find it: ``--kubeconfig``, else 
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.source import is_label
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine, Iterator
 
     from injector.cluster.client import KubeClient
@@ -112,7 +112,9 @@ def cluster_session(kubeconfig: Kubeconfig) -> Iterator[Session]:
     Raises:
         ConfigError: there are no credentials, or they cannot be used.
     """
-    # Imported here, since it takes half a second, which --help and commands without a cluster must not take.
+    # Imported here, since they take half a second, which --help and commands without a cluster must not take.
+    import asyncio  # noqa: PLC0415
+
     from injector.cluster.client import KubeClient  # noqa: PLC0415
 
     client = KubeClient(kubeconfig)

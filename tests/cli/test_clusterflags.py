@@ -151,7 +151,7 @@ def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_flags_cost_no_client() -> None:
-    code = "import sys, injector.cli.clusterflags; print(sorted({'aiohttp', 'kubernetes_asyncio'} & {*sys.modules}))"
+    code = "import sys, injector.cli.clusterflags; print(sorted({'aiohttp', 'asyncio', 'kubernetes_asyncio'} & {*sys.modules}))"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
