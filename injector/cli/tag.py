@@ -14,14 +14,15 @@ from injector.cli.table import table
 from injector.cli.tagflags import place_flags, placement_flags, target_flags
 from injector.istio.webhooks import tag_webhook
 from injector.kube.serial import dump_yaml
-from injector.revisions.tags import Tag
-from injector.revisions.tagstore import DirectoryTags, check_tag, checked_tag, remove_tag, shown_target
+from injector.revisions.tagannotations import tag_annotations
+from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.cli.tagflags import Place, Target
     from injector.revisions.tagplan import Plan
+    from injector.revisions.tags import Tag
 
 COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")
 
@@ -36,32 +37,32 @@ def tag() -> None:
 
 
 @tag.command("generate")
-@click.argument("name", metavar="TAG")
-@click.option("-r", "--revision", metavar="REVISION", required=True, help="The revision that the tag leads to.")
+@target_flags
 @flags.overwrite
 @flags.skip_confirmation
 @click.option("--offline", is_flag=True, help="Ask neither a cluster nor a directory, and check nothing.")
 @placement_flags(in_directory=True)
 @verbose
 def generate_tag(
-    name: str,
-    revision: str,
+    target: Target,
     overwrite: bool,  # noqa: FBT001 -- a flag's value
     skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
     offline: bool,  # noqa: FBT001 -- a flag's value
     place: Place,
 ) -> None:
     """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
-    wanted = Tag(flags.tag_name(name), ((flags.revision_name(revision), 1),))
-    manifest, conflicts = _alone(wanted, place), tuple[str, ...]()
-    if not offline:
-        with place.store() as store:
-            check_tag(store.list(), wanted, overwrite=overwrite)
-            if not isinstance(store, DirectoryTags):
-                plan = store.plan(wanted)
-                manifest, conflicts = plan.manifest, plan.conflicts
-    if conflicts and not skip_confirmation:
-        _warn(manifest["metadata"]["name"], conflicts)
+    if offline:
+        click.echo(dump_yaml(_alone(target.tag, place)), nl=False)
+        return
+    with place.store() as store:
+        wanted = checked_tag(store.list(), target.tag, overwrite=overwrite, keep_shadow=target.keep_shadow)
+        if isinstance(store, DirectoryTags):
+            manifest = _alone(wanted, place)
+        else:
+            plan = store.plan(wanted)
+            manifest = plan.manifest
+            if plan.conflicts and not skip_confirmation:
+                _warn(plan)
     click.echo(dump_yaml(manifest), nl=False)
 
 
@@ -147,19 +148,26 @@ def remove_tag_command(
 
 def _alone(wanted: Tag, place: Place) -> dict[str, Any]:
     """Return the configuration of a tag as the flags say, whatever there is."""
-    assert place.options is not None  # noqa: S101 -- placement_flags says them
-    return tag_webhook(wanted.name, wanted.revision, place.options, webhook_name=place.webhook_name)
+    return tag_webhook(
+        wanted.name,
+        wanted.revision,
+        place.options,
+        webhook_name=place.webhook_name,
+        annotations=tag_annotations(wanted),
+    )
 
 
-def _warn(name: str, conflicts: tuple[str, ...]) -> None:
+def _warn(plan: Plan) -> None:
     click.echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
-    for conflict in conflicts:
-        click.echo(f"Error [IST0139] (MutatingWebhookConfiguration {name}) {conflict}", err=True)
+    for conflict in plan.conflicts:
+        click.echo(
+            f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True
+        )
 
 
 def _confirmed(plan: Plan) -> bool:
     """Ask as istioctl does; no answer is no."""
-    _warn(plan.manifest["metadata"]["name"], plan.conflicts)
+    _warn(plan)
     try:
         return click.confirm("Apply anyways?", default=False, err=True)
     except click.Abort:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from injector.cli import webhookflags as flags
 from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags, cluster_session
 from injector.errors import UsageError
+from injector.istio.webhooks import WebhookOptions
 from injector.revisions.tags import Shadow, Tag
 from injector.revisions.tagstore import DirectoryTags
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.istio.webhooks import WebhookOptions
     from injector.revisions.clustertags import ClusterTags
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -81,7 +81,7 @@ class Place:
     directory: Path | None
     kubeconfig: Kubeconfig
     istio_namespace: str
-    options: WebhookOptions | None = None
+    options: WebhookOptions = field(default_factory=WebhookOptions)
     webhook_name: str | None = None
 
     @contextmanager
@@ -98,10 +98,9 @@ class Place:
         from injector.revisions.clustertags import ClusterTags  # noqa: PLC0415
         from injector.revisions.tagplan import Placement  # noqa: PLC0415
 
-        options = self.options
-        chosen = Placement().chosen if options is None else functools.partial(flags.stated, options)
+        placement = Placement(functools.partial(flags.stated, self.options), self.webhook_name)
         with cluster_session(self.kubeconfig) as session:
-            yield ClusterTags(session, self.istio_namespace, Placement(chosen, self.webhook_name))
+            yield ClusterTags(session, self.istio_namespace, placement)
 
 
 def place_flags(command: F) -> F:

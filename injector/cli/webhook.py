@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -20,6 +21,7 @@ from injector.revisions.tags import usable_tags
 from injector.revisions.tagstore import DirectoryTags, find_revision, find_tag
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from injector.revisions.clustertags import ClusterTags
     from injector.revisions.tags import Tag
     from injector.revisions.tagstore import TagState
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 _KIND: Final = "mutatingwebhookconfiguration.admissionregistration.k8s.io"
 _APPLIED: Final = {
@@ -70,53 +74,6 @@ def generate(revision: str | None, tag: str | None, directory: Path | None, opti
     click.echo(SEPARATOR.join(map(dump_yaml, documents)), nl=False)
 
 
-@webhook.command("apply")
-@click.option("-r", "--revision", metavar="REVISION", help="The one revision to apply.")
-@click.option("--tag", metavar="TAG", help="The one tag to apply.")
-@click.option(
-    "--dry-run",
-    type=click.Choice(list(_APPLIED)),
-    default="none",
-    show_default=True,
-    help="With `server` the API server checks it and writes nothing; with `client` it is not sent.",
-)
-@click.option(
-    "--force-conflicts", is_flag=True, help="Take over fields that another manager has, as with `kubectl apply`."
-)
-@revisions_dir(required=False, without="the revisions and tags of the cluster without it")
-@cluster_flags
-@webhook_flags
-@verbose
-def apply(  # noqa: PLR0913 -- the flags of one command
-    revision: str | None,
-    tag: str | None,
-    directory: Path | None,
-    kubeconfig: Kubeconfig,
-    options: WebhookOptions,
-    *,
-    dry_run: str,
-    force_conflicts: bool,
-) -> None:
-    """Apply the MutatingWebhookConfigurations of every revision and tag, or of one, to the cluster.
-
-    A caBundle that is there stays, unless --ca-bundle gives another.
-    """
-    wanted = _wanted(revision, tag)
-    # Imported here, since only this needs what writes to a cluster, and --help does not.
-    from injector.revisions.clustertags import ClusterTags  # noqa: PLC0415
-    from injector.revisions.tagplan import Placement  # noqa: PLC0415
-
-    placement = Placement(lambda _: options, trusts=False)
-    with cluster_session(kubeconfig) as session:
-        cluster = ClusterTags(session, options.istio_namespace, placement)
-        if directory is None:
-            state = cluster.list()
-        else:
-            state = DirectoryTags(directory).list()
-            cluster.refresh()
-        _apply(cluster, _chosen(*wanted, state), options, _How(dry_run, force_conflicts))
-
-
 @dataclass(frozen=True, slots=True)
 class _How:
     """How ``apply`` writes, and what it says of each object that it wrote."""
@@ -139,6 +96,62 @@ class _How:
 
     def _line(self, manifest: dict[str, Any]) -> str:
         return f"{_KIND}/{manifest['metadata']['name']} {_APPLIED[self.dry_run]}"
+
+
+def _how_flags(command: F) -> F:
+    """Add the flags of ``_How``, as the parameter ``how``."""
+
+    @click.option(
+        "--dry-run",
+        type=click.Choice(list(_APPLIED)),
+        default="none",
+        show_default=True,
+        help="With `server` the API server checks it and writes nothing; with `client` it is not sent.",
+    )
+    @click.option(
+        "--force-conflicts", is_flag=True, help="Take over fields that another manager has, as with `kubectl apply`."
+    )
+    @functools.wraps(command)
+    def with_how(*args: Any, dry_run: str, force_conflicts: bool, **kwargs: Any) -> Any:
+        return command(*args, how=_How(dry_run, force_conflicts), **kwargs)
+
+    return cast("F", with_how)
+
+
+@webhook.command("apply")
+@click.option("-r", "--revision", metavar="REVISION", help="The one revision to apply.")
+@click.option("--tag", metavar="TAG", help="The one tag to apply.")
+@_how_flags
+@revisions_dir(required=False, without="the revisions and tags of the cluster without it")
+@cluster_flags
+@webhook_flags
+@verbose
+def apply(
+    revision: str | None,
+    tag: str | None,
+    directory: Path | None,
+    kubeconfig: Kubeconfig,
+    options: WebhookOptions,
+    how: _How,
+) -> None:
+    """Apply the MutatingWebhookConfigurations of every revision and tag, or of one, to the cluster.
+
+    A caBundle that is there stays, unless --ca-bundle gives another.
+    """
+    wanted = _wanted(revision, tag)
+    # Imported here, since only this needs what writes to a cluster, and --help does not.
+    from injector.revisions.clustertags import ClusterTags  # noqa: PLC0415
+    from injector.revisions.tagplan import Placement  # noqa: PLC0415
+
+    placement = Placement(lambda _: options, trusts=False)
+    with cluster_session(kubeconfig) as session:
+        cluster = ClusterTags(session, options.istio_namespace, placement)
+        if directory is None:
+            state = cluster.list()
+        else:
+            state = DirectoryTags(directory).list()
+            cluster.refresh()
+        _apply(cluster, _chosen(*wanted, state), options, how)
 
 
 def _apply(cluster: ClusterTags, chosen: _Chosen, options: WebhookOptions, how: _How) -> None:

@@ -163,9 +163,11 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
         return None
     client = webhook["clientConfig"]
     service, url = client.get("service") or {}, client.get("url")
-    if not (url or service.get("path") or "").endswith(f"/inject/{name}"):
+    path = f"/inject/{name}"
+    if not (url or service.get("path") or "").endswith(path):
         return None
-    endpoint = Endpoint(url=url) if url else Endpoint(service["name"], service["namespace"], service.get("port") or 443)
+    port = service.get("port") or 443
+    endpoint = Endpoint(url=url.removesuffix(path)) if url else Endpoint(service["name"], service["namespace"], port)
     return WebhookOptions(
         endpoint=endpoint,
         failure_policy=webhook.get("failurePolicy") or FAILURE_POLICIES[0],

@@ -115,7 +115,7 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
         (["remove", "A"], 64, "TAG: 'A' cannot name a tag"),
         (["generate", "prod", "-r", "1-30"], 1, 'revision tag "prod" already exists, and --overwrite is false'),
         (["generate", "a", "-r", "nope"], 1, 'with revision "nope"'),
-        (["generate", "a"], 64, "Missing option"),
+        (["generate", "a"], 64, "--revision: the tag needs a revision"),
         (["generate", "a", "-r", "1-24", "--webhook-name", "x_y"], 64, "--webhook-name: 'x_y' cannot name"),
     ],
 )
@@ -207,6 +207,17 @@ def test_generate_prints_the_configuration_and_writes_nothing(directory: Path) -
     assert configuration["webhooks"][0]["clientConfig"]["service"] == {
         "name": "our", "namespace": "injector-system", "path": "/inject/prod", "port": 443,
     }  # fmt: skip
+
+
+def test_generate_prints_the_weights_of_a_tag_too(directory: Path) -> None:
+    result = run(directory, "generate", "canary", "-r", "1-24", "--weight", "1-30=10", "--salt", "spring")
+
+    metadata = yaml.safe_load(result.stdout)["metadata"]
+    assert metadata["labels"]["istio.io/rev"] == "1-24"
+    assert metadata["annotations"] == {
+        "revision-injector/weights": '{"1-24":90,"1-30":10}',
+        "revision-injector/salt": "spring",
+    }
 
 
 def test_offline_generate_has_nothing_to_check() -> None:

@@ -87,7 +87,6 @@ def test_flags_of_a_cluster_have_no_effect_on_a_directory(of_objects: bool | Non
 def test_flags_of_objects_mean_something_where_they_are_printed() -> None:
     found = place("--revisions-dir", "x", "-i", "mesh", "--service", "our", of_objects=True)
 
-    assert found.options is not None
     assert (found.directory, found.options.endpoint.service, found.istio_namespace) == (Path("x"), "our", "mesh")
 
 

@@ -329,3 +329,74 @@ def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: 
     chosen = command(lab, "tag", "list", "--context", "nope")
     assert (chosen.exit_code, chosen.stdout) == (65, "")
     assert "there is no context 'nope'; give --context one of " in chosen.stderr
+
+
+def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n")
+    done(lab, "webhook", "apply", "-r", "1-24", "--url", "https://here:9443", "--ca-bundle", str(tmp_path / "ca"))
+
+    printed = done(lab, "tag", "generate", "prod", "-r", "1-24", "--weight", "1-30=10")
+
+    assert lab.dry_run(printed) == f"{PREFIX}/istio-revision-tag-prod created (server dry run)\n"
+    client = yaml.safe_load(printed)["webhooks"][0]["clientConfig"]
+    assert client["url"] == "https://here:9443/inject/prod"
+    assert client["caBundle"].startswith("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t")
+    assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-24"]
+
+
+def test_the_api_server_takes_every_configuration_of_a_folder(lab: Lab) -> None:
+    printed = offline(
+        "webhook", "generate", "--timeout", "5s", "--failure-policy", "Ignore", "--auto-inject-namespaces"
+    )
+
+    names = ("istio-sidecar-injector-canary", "istio-sidecar-injector-stable", "istio-revision-tag-default")
+    assert lab.dry_run(printed) == "".join(f"{PREFIX}/{name} created (server dry run)\n" for name in names)
+
+
+def rule(group: str, resource: str, *verbs: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """A role of that kind with these rules, and its binding to the account `operator`."""
+    api, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    role = {"apiVersion": api, "kind": kind, "metadata": metadata, "rules": list(rules)}
+    subjects = [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}]
+    reference = {"apiGroup": group, "kind": kind, "name": name}
+    binding = {
+        "apiVersion": api,
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": reference,
+        "subjects": subjects,
+    }
+    return role, binding
+
+
+def test_the_permissions_of_the_readme_are_enough(lab: Lab) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator", "namespace": "default"}}
+    configurations = rule("admissionregistration.k8s.io", f"{KIND}s", "list", "patch", "create", "delete")
+    lab.apply(
+        account,
+        *granted(
+            "ClusterRole", "operator", "", configurations, rule("", "namespaces", "list"), rule("", "pods", "list")
+        ),
+        *granted("ClusterRole", "services", "", rule("", "services", "get")),
+        *granted("Role", "operator", "istio-system", rule("", "configmaps", "list")),
+    )
+    kubeconfig = lab.kubeconfig_of("operator", "default")
+
+    for arguments in (
+        ["webhook", "apply", "--dry-run=server"],
+        ["webhook", "apply"],
+        ["tag", "set", "prod", "-r", "1-24"],
+        ["tag", "set", "prod", "-r", "1-30", "--overwrite"],
+        ["tag", "generate", "other", "-r", "1-30"],
+        ["tag", "list"],
+        ["tag", "remove", "prod"],
+        ["revision", "remove", "1-24", "-y"],
+    ):
+        result = command(lab, *arguments, kubeconfig=kubeconfig)
+        assert (result.exit_code, result.stderr) == (0, ""), arguments
+    assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]

@@ -131,7 +131,8 @@ def test_what_matches_nothing_is_known_again() -> None:
         WebhookOptions(
             Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=5, reinvocation_policy="IfNeeded"
         ),
-        WebhookOptions(Endpoint(url="https://injector.example/inject/prod"), timeout=30),
+        WebhookOptions(Endpoint(url="https://injector.example"), timeout=30),
+        WebhookOptions(Endpoint(url="https://injector.example/behind/a/proxy"), timeout=30),
     ],
 )
 def test_the_options_of_a_configuration_are_read_from_it(options: WebhookOptions) -> None:

@@ -46,6 +46,14 @@ def test_what_the_revisions_own_configuration_says_is_copied_as_istioctl_does() 
     assert plan.manifest == tag_webhook("prod", "1-24", trusted, annotations={CERT_MANAGER: "a/b"})
 
 
+def test_a_url_that_is_copied_is_the_tags_own() -> None:
+    by_url = WebhookOptions(Endpoint(url="https://here:9443"))
+
+    plan = planned(PROD, seen(stored(revision_webhook("1-24", by_url))), Placement())
+
+    assert plan.manifest["webhooks"][0]["clientConfig"] == {"url": "https://here:9443/inject/prod"}
+
+
 def test_a_bundle_is_not_copied_for_another_server_nor_where_that_is_not_wanted() -> None:
     canonical = seen(stored(revision_webhook("1-24", replace(HERE, ca_bundle="Q0E="))))
 
