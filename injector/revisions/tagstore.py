@@ -151,7 +151,9 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
         find_revision(state, name, doing=doing)
     if force:
         return
-    tags = users("tag", [tag.name for tag in state.tags.values() if _leads_to(tag, name)])
+    # A tag that cannot be read may lead anywhere.
+    unread = [tag for tag in state.faults if tag not in state.tags]
+    tags = users("tag", [*(tag.name for tag in state.tags.values() if _leads_to(tag, name)), *unread])
     # Labels that name a revision and a tag alike, which only `default` may be, follow the tag.
     refuse_used(tags if state.has(name) else tags + store.users(name), doing=doing)
 

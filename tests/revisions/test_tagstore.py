@@ -167,6 +167,14 @@ def test_a_revision_is_used_by_its_tags_and_by_what_names_it() -> None:
         check_removable(memory, "d", force=True)
 
 
+def test_a_tag_that_cannot_be_read_may_lead_to_any_revision() -> None:
+    faults = {"odd": ConfigError("no JSON"), "stale": ConfigError("its weights do not count")}
+    memory = Memory(TagState(parse_tags("stale: b"), ("a", "b"), faults=faults))
+
+    with pytest.raises(TagError, match="it is in use by tag odd;"):
+        check_removable(memory, "a")
+
+
 def test_who_names_a_revision_and_a_tag_alike_follows_the_tag() -> None:
     memory = Memory(TagState(parse_tags("default: a"), ("a", "default")), default=("bank",))
 
