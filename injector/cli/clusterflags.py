@@ -101,12 +101,12 @@ def in_cluster(kubeconfig: Kubeconfig, work: Callable[[KubeClient], Coroutine[An
         ConfigError: there are no credentials, or they cannot be used.
         ClusterError: the API server cannot be reached, or refuses; with what the user of a command can do.
     """
-    with cluster_session(kubeconfig) as session:
-        return session.run(work)
+    with opened_cluster(kubeconfig) as cluster:
+        return cluster.run(work)
 
 
 @contextmanager
-def cluster_session(kubeconfig: Kubeconfig) -> Iterator[Session]:
+def opened_cluster(kubeconfig: Kubeconfig) -> Iterator[OpenedCluster]:
     """Give a client to a command that asks its user something between two requests; it is closed afterwards.
 
     Raises:
@@ -121,13 +121,13 @@ def cluster_session(kubeconfig: Kubeconfig) -> Iterator[Session]:
     with asyncio.Runner() as runner:
         try:
             runner.run(client.open())
-            yield Session(runner, client)
+            yield OpenedCluster(runner, client)
         finally:
             runner.run(client.close())
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class OpenedCluster:
     """A client, and the event loop that it lives in."""
 
     runner: asyncio.Runner

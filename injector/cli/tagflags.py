@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from injector.cli import webhookflags as flags
-from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags, cluster_session
+from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags, opened_cluster
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions
 from injector.revisions.tags import Shadow, Tag
@@ -99,8 +99,8 @@ class Place:
         from injector.revisions.tagplan import Placement  # noqa: PLC0415
 
         placement = Placement(functools.partial(flags.stated, self.options), self.webhook_name)
-        with cluster_session(self.kubeconfig) as session:
-            yield ClusterTags(session, self.istio_namespace, placement)
+        with opened_cluster(self.kubeconfig) as cluster:
+            yield ClusterTags(cluster, self.istio_namespace, placement)
 
 
 def place_flags(command: F) -> F:

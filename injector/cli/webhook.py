@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from injector.cli.clusterflags import cluster_flags, cluster_session
+from injector.cli.clusterflags import cluster_flags, opened_cluster
 from injector.cli.commands import verbose
 from injector.cli.output import SEPARATOR
 from injector.cli.selection import offline_source
@@ -144,8 +144,8 @@ def apply(
     from injector.revisions.tagplan import Placement  # noqa: PLC0415
 
     placement = Placement(lambda _: options, trusts=False)
-    with cluster_session(kubeconfig) as session:
-        cluster = ClusterTags(session, options.istio_namespace, placement)
+    with opened_cluster(kubeconfig) as reached:
+        cluster = ClusterTags(reached, options.istio_namespace, placement)
         if directory is None:
             state = cluster.list()
         else:

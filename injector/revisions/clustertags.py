@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Protocol):
+class Cluster(Protocol):
     """Runs work with the API server's client."""
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
@@ -46,12 +46,12 @@ class ClusterTags:
     """The tags of one cluster; what is written goes by what ``list`` saw last.
 
     Args:
-        session: the way to the API server.
+        cluster: the way to the API server.
         istio_namespace: Istio's.
         placement: how a tag's object is made.
     """
 
-    session: Session
+    cluster: Cluster
     istio_namespace: str
     placement: Placement = field(default_factory=Placement)
     _seen: Configurations = field(default_factory=Configurations)
@@ -63,7 +63,7 @@ class ClusterTags:
             ClusterError: the API server cannot be reached, or refuses.
         """
         self.refresh()
-        config_maps = self.session.run(self._config_maps)
+        config_maps = self.cluster.run(self._config_maps)
         webhooks = [found for each in self._seen.items if (found := tag_webhook(each)) is not None]
         tags, faults = cluster_tags(webhooks)
         stored = revision_texts(config_maps, namespace=self.istio_namespace)
@@ -82,7 +82,7 @@ class ClusterTags:
         async def read(client: Client) -> Configurations:
             return Configurations(tuple([each async for each in every(client, Scope(WEBHOOKS))]))
 
-        self._seen = self.session.run(read)
+        self._seen = self.cluster.run(read)
         return self._seen
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
@@ -103,7 +103,7 @@ class ClusterTags:
                 ]
             )
 
-        return self.session.run(read)
+        return self.cluster.run(read)
 
     def users(self, name: str) -> Users:
         """Return the namespaces and the pods that follow a revision or tag by their labels.
@@ -124,7 +124,7 @@ class ClusterTags:
                 found += users(kind, some.first, total=some.total)
             return found
 
-        return self.session.run(read)
+        return self.cluster.run(read)
 
     def plan(self, tag: Tag) -> Plan:
         """Return what writing ``tag`` comes to.
@@ -134,7 +134,7 @@ class ClusterTags:
             ClusterError: the API server cannot be reached, or refuses.
         """
         plan = planned(tag, self._seen, self.placement)
-        missing = self.session.run(_missing_service(plan.options.endpoint))
+        missing = self.cluster.run(_missing_service(plan.options.endpoint))
         return replace(plan, conflicts=(*plan.conflicts, *missing))
 
     def write(self, plan: Plan, *, force: bool = True, dry_run: bool = False) -> None:
@@ -152,7 +152,7 @@ class ClusterTags:
             if never is not None and not dry_run:
                 await client.apply(WEBHOOKS, never, manager=TAG_MANAGER, force=True)
 
-        self.session.run(work)
+        self.cluster.run(work)
 
     def write_revision(self, manifest: dict[str, Any], *, force: bool = False, dry_run: bool = False) -> None:
         """Write the configuration of a revision; ``force`` takes over fields that others manage.
@@ -166,7 +166,7 @@ class ClusterTags:
         async def work(client: Client) -> None:
             await client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
 
-        self.session.run(work)
+        self.cluster.run(work)
 
     def set(self, tag: Tag) -> None:
         """Write one tag, whatever speaks against it.
@@ -205,7 +205,7 @@ class ClusterTags:
                 metadata = each["metadata"]
                 await client.delete(WEBHOOKS, metadata["name"], resource_version=metadata["resourceVersion"])
 
-        self.session.run(work)
+        self.cluster.run(work)
 
     async def _config_maps(self, client: Client) -> tuple[IstioConfigMap, ...]:
         scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
