@@ -12,6 +12,9 @@ A reload, ``revisions/reload.py``: ``revisions/following.py`` is woken by ``revi
 the clock or by a signal -> Loader.prepare: ``revisions/source.py`` read -> ``revisions/build.py`` -> ``revisions/verify.py`` ->
 Loader.adopt: one Registry.swap. Whatever fails keeps what is served.
 
+Tags are changed where ``revisions/tagstore.py`` or ``revisions/clustertags.py`` keeps them; for a cluster ``revisions/tagplan.py`` says
+what is written, and ``cluster/webhookapply.py`` how.
+
 ``cli/serve.py`` puts both together and ``webhook/server.py`` runs them; ``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from
 there the same way. Beside both, ``revisions/unserved.py`` and ``webhook/unserved.py`` look for names that nobody serves. Below:
 ``istio/behaviours.py`` is all that minors differ in outside their templates, ``gotemplate/compiler.py`` turns Go's templates into

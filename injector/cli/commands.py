@@ -43,7 +43,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "probe": Entry(
         "injector.cli.probe", "probe", "Check that a server in this container lives, by the file that it writes."
     ),
-    "revision": Entry("injector.cli.revision", "revision", "List and verify revisions."),
+    "revision": Entry("injector.cli.revision", "revision", "List, verify and remove revisions."),
     "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook on AdmissionReviews of pods."),
     "tag": Entry("injector.cli.tag", "tag", "Set, list and remove tags, or print the webhooks of one."),
     "uninject": Entry(
@@ -55,7 +55,7 @@ COMMANDS: Final[dict[str, Entry]] = {
         "injector.cli.version", "version", "Print the version of the injector and the Istio versions it knows."
     ),
     "webhook": Entry(
-        "injector.cli.webhook", "webhook", "Write the MutatingWebhookConfigurations of revisions and tags."
+        "injector.cli.webhook", "webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."
     ),
 }
 

@@ -202,7 +202,7 @@ def _unserved(settings: Settings, registry: Registry) -> UnservedNames | None:
     from injector.cluster.client import KubeClient
     from injector.revisions.unserved import UnservedNames
 
-    client = KubeClient(settings.kubeconfig, flag="--watch-unserved")
+    client = KubeClient(settings.kubeconfig)
     return UnservedNames(client, registry, frozenset(settings.served_elsewhere))
 
 

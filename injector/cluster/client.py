@@ -15,6 +15,7 @@ import aiohttp
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
+from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.lines import LineCutter, LineTooLongError
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
@@ -63,7 +64,7 @@ _STATUS: Final[dict[int, _Answer]] = {
     401: _Answer("unauthorized", "does not know the credentials", "renew the token or certificate"),
     403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
     404: _Answer("missing", "has no such object or resource", "check the name and the API server's version"),
-    409: _Answer("conflict", "says that another one manages these fields", "settle who does"),
+    409: _Answer("conflict", "has a conflict", "look who else writes to it, and try again"),
     410: _Answer("gone", "no longer has that version", "list again"),
     429: _Answer("throttled", "asks to wait", "wait"),
 }
@@ -71,6 +72,8 @@ _OTHER: Final = {
     4: _Answer("refused", "refuses it", "correct the request"),
     5: _Answer("server", "failed", "look at its log"),
 }
+
+_CONTENT_TYPES: Final = {"PATCH": "application/apply-patch+yaml", "DELETE": "application/json"}
 
 REASONS: Final = (
     *(answer.reason for answer in (*_STATUS.values(), *_OTHER.values())),
@@ -80,14 +83,12 @@ REASONS: Final = (
 
 
 class KubeClient:
-    """One API server, reached with a kubeconfig, or from inside a pod by its service account.
+    """One API server, reached with a kubeconfig, or from inside a pod by its service account."""
 
-    ``flag`` is what asks for it, for messages.
-    """
-
-    def __init__(self, kubeconfig: Path | None = None, *, flag: str = "--from-cluster") -> None:
+    def __init__(self, kubeconfig: Path | Kubeconfig | None = None) -> None:
+        if not isinstance(kubeconfig, Kubeconfig):
+            kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
         self._kubeconfig = kubeconfig
-        self._flag = flag
         self._api: ApiClient | None = None
         self._connecting = asyncio.Lock()
 
@@ -153,11 +154,20 @@ class KubeClient:
         """
         return await self._json("GET", resource.path(namespace=namespace, name=name), [])
 
-    async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def apply(
+        self,
+        resource: Resource,
+        manifest: Mapping[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
         """Bring the fields of ``manifest`` to what it says, by server-side apply, and return the object.
 
         ``manager`` is the name that the API server notes for these fields. Fields that another one manages are a
-        conflict; nothing is taken by force.
+        conflict, but with ``force``, which takes them over. A ``metadata.resourceVersion`` that is not the object's
+        any more is a conflict either way. With ``dry_run`` the API server checks it all and writes nothing.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -165,7 +175,18 @@ class KubeClient:
         metadata = manifest["metadata"]
         path = resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
-        return await self._json("PATCH", path, [("fieldManager", manager)], body)
+        query = [("fieldManager", manager), *([("force", "true")] if force else []), *_dry_run(dry_run)]
+        return await self._json("PATCH", path, query, body)
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
+        """Delete one object; with ``resource_version`` only where it is still the object's.
+
+        Raises:
+            ClusterError: there is none, it is another version, or the API server cannot be reached, or refuses.
+        """
+        preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
+        await self._json("DELETE", resource.path(namespace=namespace, name=name), [], body)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -207,7 +228,7 @@ class KubeClient:
         api = await self._connected()
         headers = {"Accept": accept}
         if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"
+            headers["Content-Type"] = _CONTENT_TYPES[method]
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -248,48 +269,42 @@ class KubeClient:
     async def _connected(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
-                configuration = await _configuration(self._kubeconfig, self._flag)
+                configuration = await _configuration(self._kubeconfig)
                 try:
                     self._api = ApiClient(configuration)
                 except (OSError, ValueError) as error:
-                    raise _unusable(self._kubeconfig, self._flag, error) from error
+                    raise unusable(self._kubeconfig, type(error).__name__) from error
                 self._api.user_agent = USER_AGENT
                 # aiohttp would ask twice, at once, where a connection breaks; how long to wait is for the list/watch to say.
                 self._api.rest_client.pool_manager._retry_connection = False  # noqa: SLF001 -- there is no other switch
             return self._api
 
 
-async def _configuration(kubeconfig: Path | None, flag: str) -> Configuration:
+async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
     """Read the credentials; what the library says of a fault is left out, since it quotes the file."""
     configuration = Configuration()
-    if kubeconfig is None:
+    if not kubeconfig.paths:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
             raise ConfigError(
-                "this is no pod with a service account's token",
-                where=flag,
+                "there is none, and this is no pod with a service account's token",
+                where="kubeconfig",
                 hint="give --kubeconfig, or set automountServiceAccountToken: true",
             ) from error
         return configuration
+    context = await asyncio.to_thread(kubeconfig.chosen_context)
     try:
-        await asyncio.to_thread(kubeconfig.read_bytes)
-        await load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read: {error.strerror}", where=str(kubeconfig), hint="correct --kubeconfig"
-        ) from error
+        await load_kube_config(
+            config_file=str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+        )
     except Exception as error:
-        raise _unusable(kubeconfig, flag, error) from error
+        raise unusable(kubeconfig, type(error).__name__) from error
     return configuration
 
 
-def _unusable(kubeconfig: Path | None, flag: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"its credentials cannot be used ({type(error).__name__})",
-        where=flag if kubeconfig is None else str(kubeconfig),
-        hint="try it with `kubectl --kubeconfig`",
-    )
+def _dry_run(wanted: bool) -> list[tuple[str, str]]:  # noqa: FBT001 -- a parameter of the request
+    return [("dryRun", "All")] if wanted else []
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:

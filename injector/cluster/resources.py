@@ -25,6 +25,7 @@ class Resource:
 CONFIG_MAPS: Final = Resource("v1", "configmaps", "ConfigMap", namespaced=True)
 NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
 PODS: Final = Resource("v1", "pods", "Pod", namespaced=True)
+SERVICES: Final = Resource("v1", "services", "Service", namespaced=True)
 NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
 WEBHOOKS: Final = Resource(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False

@@ -14,6 +14,7 @@ from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lines import LineCutter
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
@@ -124,15 +125,6 @@ async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api) ->
     assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
 
 
-async def test_the_flag_that_asks_for_the_cluster_is_named_where_there_are_no_credentials(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-
-    with pytest.raises(ConfigError, match="--watch-unserved: this is no pod with a service account's token"):
-        await KubeClient(flag="--watch-unserved").open()
-
-
 @pytest.mark.parametrize("items", [[], None])
 async def test_an_empty_list_is_a_page(api: Api, items: list[Any] | None) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})
@@ -186,6 +178,47 @@ async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api) -> None
         "metadata": {"name": "w"},
         "webhooks": [],
     }
+
+
+async def test_apply_takes_over_or_tries_where_that_is_said(api: Api) -> None:
+    async with opened(api) as client:
+        await client.apply(WEBHOOKS, {"metadata": {"name": "w"}}, manager="injector", force=True, dry_run=True)
+
+    assert api.asked[0][2] == {"fieldManager": "injector", "force": "true", "dryRun": "All"}
+
+
+@pytest.mark.parametrize(("version", "preconditions"), [("", {}), ("7", {"preconditions": {"resourceVersion": "7"}})])
+async def test_delete_can_be_of_one_version_alone(api: Api, version: str, preconditions: dict[str, Any]) -> None:
+    async with opened(api) as client:
+        await client.delete(WEBHOOKS, "w", resource_version=version)
+
+    method, path, _, headers, body = api.asked[0]
+    assert (method, path.rpartition("/")[2], headers["Content-Type"]) == ("DELETE", "w", "application/json")
+    assert json.loads(body) == {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
+
+
+async def test_of_several_kubeconfigs_the_first_decides_and_a_context_can_be_chosen(api: Api, tmp_path: Path) -> None:
+    other = json.loads(api.kubeconfig.read_text())
+    (tmp_path / "first").write_text(api.kubeconfig.read_text())
+    other["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
+    for kind in ("clusters", "users", "contexts"):
+        other[kind][0]["name"] = "away"
+    other["contexts"][0]["context"] = {"cluster": "away", "user": "away"}
+    (tmp_path / "second").write_text(json.dumps({**other, "current-context": "away"}))
+    paths = (tmp_path / "first", tmp_path / "second")
+
+    for kubeconfig in (Kubeconfig(paths), Kubeconfig(paths[::-1], "c")):
+        client = KubeClient(kubeconfig)
+        try:
+            assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {}
+        finally:
+            await client.close()
+    client = KubeClient(Kubeconfig(paths[::-1]))
+    try:
+        with pytest.raises(ClusterError, match="cannot be reached"):
+            await client.get(CONFIG_MAPS, "istio", namespace="istio-system")
+    finally:
+        await client.close()
 
 
 @pytest.mark.parametrize(
@@ -354,7 +387,8 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
     with pytest.raises(
-        ConfigError, match="--from-cluster: this is no pod with a service account's token; give --kubeconfig"
+        ConfigError,
+        match="kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig",
     ):
         await KubeClient().open()
 

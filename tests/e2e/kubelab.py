@@ -123,6 +123,20 @@ class Lab:
         ]
         return found
 
+    def dry_run(self, text: str) -> str:
+        """What kubectl says of manifests that the API server has checked and not written."""
+        return self._kubectl("apply", "--dry-run=server", "-f", "-", given=text)
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+        """One object, with whose fields are whose."""
+        command = ("get", kind, name, "-n", namespace, "-o", "json", "--show-managed-fields")
+        found: dict[str, Any] = json.loads(self._kubectl(*command))
+        return found
+
+    def names(self, kind: str) -> list[str]:
+        """The names of the objects of a kind, `kind/name` each."""
+        return self._kubectl("get", kind, "-o", "name").split()
+
     def apply_file(self, path: Path) -> None:
         """Create the objects of a file."""
         self._kubectl("apply", "-f", str(path))
