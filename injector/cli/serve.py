@@ -22,11 +22,12 @@ from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import FIELDS, Settings, key_values
+from injector.settings import FIELDS, TLS_MODES, Settings, key_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from injector.cluster.client import KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.clustersource import ClusterSource
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from injector.settings import Setting
     from injector.webhook.healthfile import HealthFile
     from injector.webhook.server import Follow, Services
-    from injector.webhook.tls import CertificateSource
     from injector.webhook.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
@@ -47,6 +47,8 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
     "duration": {"type": Duration()},
     "flag": {"is_flag": True},
+    "switch": {"is_flag": True},
+    "mode": {"type": click.Choice(TLS_MODES)},
     "text": {},
     "texts": {"multiple": True},
 }
@@ -57,14 +59,16 @@ def option_of(setting: Setting) -> click.Option:
     """Return the option for a setting."""
     shown = {"metavar": setting.metavar} if setting.metavar else {}
     default = f"{setting.default:g}s" if setting.kind == "duration" else setting.default
+    flags = setting.flags
+    if setting.kind == "switch":
+        flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}", *flags[1:])
     return click.Option(
-        [*setting.flags, setting.name],
+        [*flags, setting.name],
         default=default,
         show_default=setting.default not in (None, "", (), False),
         envvar=setting.variable,
         show_envvar=True,
         help=setting.summary,
-        hidden=bool(setting.unused),
         **KINDS[setting.kind] | shown,
     )
 
@@ -144,14 +148,15 @@ def _watch(settings: Settings) -> Watch | None:
 def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
+    from injector.cli.certificates import tls_of
     from injector.revisions.registry import Registry
     from injector.webhook.server import Listeners, serve
     from injector.webhook.upkeep import Upkeep
 
-    certificates = _certificates(settings)
-    tls = None if certificates is None else certificates.context
     registry, metrics = Registry(), _metrics()
-    cluster = _cluster(settings, metrics) if settings.from_cluster else None
+    client = _client(settings) if settings.asks_cluster else None
+    tls = tls_of(settings, client, metrics)
+    cluster = _cluster(settings, client, metrics)
     loader = Loader(source_of(settings, cluster), registry)
     report = loader.load(time.time())
     if cluster is None:
@@ -159,7 +164,7 @@ def _serve(settings: Settings) -> None:
     _say(LoadReport(), report)
 
     def started(port: int, ops_port: int) -> None:
-        scheme = "http" if tls is None else "https"
+        scheme = "http" if context is None else "https"
         at = settings.bind or "every address"
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
         # What was loaded by now stays, so the garbage collector need not look through it again: that takes 30 ms with
@@ -168,11 +173,14 @@ def _serve(settings: Settings) -> None:
         gc.collect()
         gc.freeze()
 
-    listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    upkeep = Upkeep(certificates, _health_file(settings))
+    context = None if tls.certificates is None else tls.certificates.context
+    listeners = Listeners(
+        settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
+    )
+    upkeep = Upkeep(tls.certificates, _health_file(settings), probe=tls.probe(settings.bind))
     services = _services(settings, loader, registry, metrics, upkeep)
-    follow = None if cluster is None else _following(cluster, services)
-    asyncio.run(serve(listeners, services, started=started, follow=follow))
+    works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
+    asyncio.run(serve(listeners, services, started=started, follow=_followed(works, client)))
     _log.info("drained")
 
 
@@ -185,12 +193,26 @@ def _metrics() -> Metrics:
     return Metrics(CollectorRegistry(), version=own_version())
 
 
-def _cluster(settings: Settings, metrics: Metrics) -> ClusterSource:
-    # Imported here, since the client takes half a second and 40 MB, and only this setting needs it.
+def _client(settings: Settings) -> KubeClient:
+    # Imported here, since the client takes half a second and 40 MB, and only these settings need it.
     from injector.cluster.client import KubeClient
+
+    return KubeClient(settings.kubeconfig)
+
+
+def _cluster(settings: Settings, client: KubeClient | None, metrics: Metrics) -> ClusterSource | None:
     from injector.revisions.clustersource import ClusterSource
 
-    return ClusterSource(KubeClient(settings.kubeconfig), metrics, settings.istio_namespace)
+    if client is None or not settings.from_cluster:
+        return None
+    return ClusterSource(client, metrics, settings.istio_namespace)
+
+
+def _followed(works: tuple[Follow, ...], client: KubeClient | None) -> Follow | None:
+    """Return what follows the cluster while the server runs; None where nothing does."""
+    from injector.webhook.together import together
+
+    return None if client is None else together(works, client.close)
 
 
 def _following(cluster: ClusterSource, services: Services) -> Follow:
@@ -239,17 +261,6 @@ def _show(metrics: Metrics, report: LoadReport) -> None:
     from injector.webhook.status import revision_rows
 
     metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
-
-
-def _certificates(settings: Settings) -> CertificateSource | None:
-    # Imported here for start-up time, as above.
-    from injector.webhook.certificate import CertificateFiles
-    from injector.webhook.tls import CertificateSource
-
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
-        return None
-    files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
-    return CertificateSource(files, interval=settings.tls_reload_interval)
 
 
 def _health_file(settings: Settings) -> HealthFile | None:

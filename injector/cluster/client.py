@@ -20,7 +20,7 @@ from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from injector.cluster.resources import Resource, Scope
@@ -48,6 +48,16 @@ class Page:
     token: str = ""
 
 
+_APPLY: Final = "application/apply-patch+yaml"
+_JSON_PATCH: Final = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    content: Any
+    kind: str = "application/json"
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     reason: str
@@ -57,7 +67,7 @@ class _Answer:
 
 _STATUS: Final[dict[int, _Answer]] = {
     401: _Answer("unauthorized", "does not know the credentials", "renew the token or certificate"),
-    403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions of deploy/from-cluster"),
+    403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
     404: _Answer("missing", "has no such object or resource", "check the name and the API server's version"),
     409: _Answer("conflict", "says that another one manages these fields", "settle who does"),
     410: _Answer("gone", "no longer has that version", "list again"),
@@ -152,10 +162,42 @@ class KubeClient:
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        metadata = manifest["metadata"]
-        path = resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
+        body = _Body(_whole(resource, manifest).content, _APPLY)
         return await self._json("PATCH", path, [("fieldManager", manager)], body)
+
+    async def patch(
+        self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
+    ) -> dict[str, Any]:
+        """Change one object of the cluster by a JSON patch, all of it or nothing, and return the object.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``refused`` where a test fails.
+        """
+        body = _Body([dict(each) for each in operations], _JSON_PATCH)
+        return await self._json("PATCH", resource.path(name=name), [("fieldManager", manager)], body)
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Create an object, and return it.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is there already.
+        """
+        return await self._json(
+            "POST",
+            resource.path(namespace=_namespace(manifest)),
+            [("fieldManager", manager)],
+            _whole(resource, manifest),
+        )
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Write an object whole, and return it; its ``resourceVersion`` says what it is to replace.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is another by now.
+        """
+        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
+        return await self._json("PUT", path, [("fieldManager", manager)], _whole(resource, manifest))
 
     async def close(self) -> None:
         """Close every connection."""
@@ -164,7 +206,7 @@ class KubeClient:
             await api.close()
 
     async def _json(
-        self, method: str, path: str, query: list[tuple[str, str]], body: Mapping[str, Any] | None = None
+        self, method: str, path: str, query: list[tuple[str, str]], body: _Body | None = None
     ) -> dict[str, Any]:
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
         async with self._requested(method, path, query, body=body, timeout=limits) as response:
@@ -184,13 +226,13 @@ class KubeClient:
         path: str,
         query: list[tuple[str, str]],
         *,
-        body: Mapping[str, Any] | None = None,
+        body: _Body | None = None,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         api = await self._connected()
         headers = {"Accept": "application/json"}
         if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"
+            headers["Content-Type"] = body.kind
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -198,7 +240,7 @@ class KubeClient:
                 method,
                 query_params=query,
                 header_params=headers,
-                body=body,
+                body=None if body is None else body.content,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _request_timeout=timeout,
@@ -249,7 +291,7 @@ async def _configuration(kubeconfig: Path | None) -> Configuration:
         except (ConfigException, OSError) as error:
             raise ConfigError(
                 "this is no pod with a service account's token",
-                where="--from-cluster",
+                where="the API server",
                 hint="give --kubeconfig, or set automountServiceAccountToken: true",
             ) from error
         return configuration
@@ -268,13 +310,22 @@ async def _configuration(kubeconfig: Path | None) -> Configuration:
 def _unusable(kubeconfig: Path | None, error: Exception) -> ConfigError:
     return ConfigError(
         f"its credentials cannot be used ({type(error).__name__})",
-        where="--from-cluster" if kubeconfig is None else str(kubeconfig),
+        where="the API server" if kubeconfig is None else str(kubeconfig),
         hint="try it with `kubectl --kubeconfig`",
     )
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:
-    return [("labelSelector", scope.labels)] if scope.labels else []
+    named = [("fieldSelector", f"metadata.name={scope.name}")] if scope.name else []
+    return [*named, ("labelSelector", scope.labels)] if scope.labels else named
+
+
+def _whole(resource: Resource, manifest: Mapping[str, Any]) -> _Body:
+    return _Body({"apiVersion": resource.api_version, "kind": resource.kind, **manifest})
+
+
+def _namespace(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["metadata"].get("namespace", ""))
 
 
 def _broken(error: Exception, where: str) -> ClusterError:

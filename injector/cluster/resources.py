@@ -24,6 +24,7 @@ class Resource:
 
 CONFIG_MAPS: Final = Resource("v1", "configmaps", "ConfigMap", namespaced=True)
 NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
+SECRETS: Final = Resource("v1", "secrets", "Secret", namespaced=True)
 PODS: Final = Resource("v1", "pods", "Pod", namespaced=True)
 NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
 WEBHOOKS: Final = Resource(
@@ -33,11 +34,12 @@ WEBHOOKS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects: those of one namespace or of all, with the labels of a selector or any."""
+    """Which objects: those of one namespace or of all, with the labels of a selector or any, of one name or any."""
 
     resource: Resource
     namespace: str = ""
     labels: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         """Say what they are, for messages."""

@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.metrics import Metrics
+    from injector.webhook.handshakes import Certificates
     from injector.webhook.healthfile import HealthFile
-    from injector.webhook.tls import CertificateSource
+    from injector.webhook.selfprobe import SelfProbe
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, the lag of the event loop, and the file of the old injector's probe."""
+    """The certificate, where TLS is on, and its probe, the lag of the event loop, and the file of the old injector's probe."""
 
-    certificates: CertificateSource | None = None
+    certificates: Certificates | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
+    probe: SelfProbe | None = None
 
     def stuck(self) -> str:
         """Return why the injector should be started anew; nothing where it should not."""
@@ -38,9 +40,9 @@ class Upkeep:
         return "" if self.certificates is None else self.certificates.fault()
 
     @asynccontextmanager
-    async def running(self, metrics: Metrics) -> AsyncIterator[None]:
-        """Do it until the block ends."""
-        tasks = [asyncio.create_task(each, name="upkeep") for each in self._work(metrics)]
+    async def running(self, metrics: Metrics, port: int = 0) -> AsyncIterator[None]:
+        """Do it until the block ends; ``port`` is the webhook's."""
+        tasks = [asyncio.create_task(each, name="upkeep") for each in self._work(metrics, port)]
         for task in tasks:
             task.add_done_callback(_log_end)
         try:
@@ -50,10 +52,12 @@ class Upkeep:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def _work(self, metrics: Metrics) -> list[Coroutine[Any, Any, None]]:
+    def _work(self, metrics: Metrics, port: int) -> list[Coroutine[Any, Any, None]]:
         work = [self.lag.follow(metrics)]
         if self.certificates is not None:
             work.append(self.certificates.follow(metrics))
+        if self.probe is not None:
+            work.append(self.probe.follow(metrics, port))
         if self.health_file is not None:
             work.append(self.health_file.follow(self.stuck))
         return work

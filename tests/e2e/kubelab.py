@@ -69,6 +69,16 @@ class Lab:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")
 
+    def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+        """One object; empty where there is none."""
+        text = self._kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
+        found: dict[str, Any] = json.loads(text or "{}")
+        return found
+
+    def patch(self, kind: str, name: str, operations: list[dict[str, Any]], namespace: str = "default") -> None:
+        """Change one object by a JSON patch."""
+        self._kubectl("patch", kind, name, "-n", namespace, "--type=json", "-p", json.dumps(operations))
+
     def apply_file(self, path: Path) -> None:
         """Create the objects of a file."""
         self._kubectl("apply", "-f", str(path))

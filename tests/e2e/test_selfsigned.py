@@ -1,0 +1,152 @@
+"""A CA of the injector's own at a real API server: pods get their sidecar, and what is deleted or emptied heals."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.architecture.serving import free_ports, wait_until_ready
+from tests.e2e.kubelab import Lab, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 120.0
+NAMESPACE = "injector-system"
+ADDRESS = "127.96.41.7"
+CONFIGURATION = "injector-test"
+OTHER = "somebody-elses"
+
+REASON = missing()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@dataclass
+class Site:
+    """An API server with a Service and a webhook for the injector, which no bundle is in yet."""
+
+    lab: Lab
+    port: int
+    kubeconfig: Path
+
+    def bundle(self, name: str = CONFIGURATION) -> bytes:
+        """What the API server trusts now."""
+        (webhook,) = self.lab.get("mutatingwebhookconfiguration", name)["webhooks"]
+        return base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
+
+    def authority(self) -> bytes:
+        """What the Secret says is to be trusted; empty where there is none."""
+        data = self.lab.get("secret", "injector-ca", NAMESPACE).get("data", {})
+        return base64.b64decode(data.get("ca.crt", ""))
+
+    def pod(self, name: str) -> list[str]:
+        """The containers of a pod that is created."""
+        pod = {"metadata": {"name": name}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
+        self.lab.apply({"apiVersion": "v1", "kind": "Pod", **pod})
+        spec = self.lab.get("pod", name)["spec"]
+        return [each["name"] for each in (*spec["containers"], *spec.get("initContainers", ()))]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    lab = Lab(tmp_path_factory.mktemp("kubelab"))
+    try:
+        lab.start()
+        (port,) = free_ports(1)
+        lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        lab.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
+        lab.apply_file(ROOT / "deploy" / "self-signed" / "rbac.yaml")
+        ports = [{"port": port, "protocol": "TCP"}]
+        service = {
+            "metadata": {"name": "injector", "namespace": NAMESPACE},
+            "spec": {"clusterIP": ADDRESS, "ports": ports},
+        }
+        lab.apply({"apiVersion": "v1", "kind": "Service", **service})
+        # Whoever is called by another Service is left alone, and selects nothing.
+        lab.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
+        yield Site(lab, port, lab.kubeconfig_of("injector", NAMESPACE))
+    finally:
+        lab.end()
+
+
+def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[str, Any]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    called = {"name": service, "namespace": NAMESPACE, "path": "/inject/stable", "port": port}
+    entry = {
+        "name": "injector.test.io",
+        "clientConfig": {"service": called},
+        "rules": [rule],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "objectSelector": {"matchLabels": {"never": "true"}} if never else {},
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    return {**kind, "metadata": {"name": name}, "webhooks": [entry]}
+
+
+@contextmanager
+def injector(site: Site, log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The injector at the Service's address, with a service account's permissions."""
+    (ops_port,) = free_ports(1)
+    command = [sys.executable, "-m", "injector", "serve", "--bind", ADDRESS, "--port", str(site.port)]
+    command += ["--ops-port", str(ops_port), "--shutdown-delay", "0", "--kubeconfig", str(site.kubeconfig)]
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            [*command, "--namespace", NAMESPACE, *flags], cwd=ROOT, stdout=written, stderr=written
+        )
+        try:
+            assert wait_until_ready(f"http://{ADDRESS}:{ops_port}/readyz", process), log.read_text()
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+
+
+def until(seen: Callable[[], object]) -> None:
+    """Wait until it is seen."""
+    started = time.monotonic()
+    while not seen():
+        assert time.monotonic() - started < LIMIT
+        time.sleep(0.1)
+
+
+def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    with injector(site, log, "--tls-mode", "self-signed"):
+        until(lambda: site.bundle() == site.authority() != b"")
+        assert "istio-proxy" in site.pod("first")
+        assert site.bundle(OTHER) == b""
+
+        first = site.authority()
+        site.lab.patch(
+            "mutatingwebhookconfiguration",
+            CONFIGURATION,
+            [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}],
+        )
+        until(lambda: site.bundle() == first)
+        assert "istio-proxy" in site.pod("after-the-bundle")
+
+        site.lab.delete("secret", "injector-ca", NAMESPACE)
+        until(lambda: site.authority() not in (b"", first))
+        # In between neither of the two authorities is missing where a certificate of it may be shown.
+        until(lambda: site.bundle() == site.authority())
+        assert first in site.bundle()
+        assert "istio-proxy" in site.pod("after-the-secret")
+        until(lambda: log.read_text().count("new certificate:") == 2)
+        assert "istio-proxy" in site.pod("by-the-new-authority")
+
+    text = log.read_text()
+    assert "Traceback" not in text
+    assert "PRIVATE KEY" not in text
+    assert "Secret injector-system/injector-ca: created" in text
