@@ -127,7 +127,10 @@ class CaBundles:
     async def step(self) -> float:
         """Patch what may be patched now, and return in how many seconds to look again."""
         bundle, pause = self._bundle(), LOOK
-        for name in self._outdated(bundle):
+        outdated = self._outdated(bundle)
+        if outdated:
+            self._spread.note(None)
+        for name in outdated:
             wait = self._turns.setdefault(name, _Turn()).earliest - self._clock()
             if wait <= 0:
                 await self._patch(name, bundle)

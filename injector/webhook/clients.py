@@ -49,7 +49,8 @@ class ClientAuthority:
         context.verify_mode = ssl.CERT_REQUIRED
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate authority may be the one to trust
         context.load_verify_locations(cadata=self._pem)
-        # A session that is resumed is not verified again: the authority may have changed meanwhile.
+        # A session that is resumed is not verified again: the authority may have changed meanwhile. What TLS 1.2 resumes
+        # without a ticket ends at the gate.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
 
@@ -98,8 +99,11 @@ class Gate(asyncio.Protocol):
         self._clients = clients
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the connection to the server if the client's certificate has an allowed name."""
+        """Give the connection to the server if the client's certificate was verified now and has an allowed name."""
         connection = cast("asyncio.Transport", transport)
+        if connection.get_extra_info("ssl_object").session_reused:
+            connection.abort()
+            return
         if not self._clients.allows(connection.get_extra_info("peercert")):
             _log.warning("a client's certificate has a name that is not allowed: connection closed")
             connection.abort()

@@ -12,7 +12,8 @@ import yaml
 from click import Context
 
 from injector.cli import main
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, SECRETS, WEBHOOKS
+from injector.settings import Settings
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -181,6 +182,28 @@ def test_every_role_is_bound_to_the_account_that_the_pod_then_has() -> None:
         "containers/0/args/-": "--from-cluster",
     }
     assert any("--from-cluster" in option.opts for option in command("serve").params)
+
+
+def test_self_signed_may_read_and_write_its_one_secret_and_patch_webhooks() -> None:
+    roles = {
+        each["metadata"]["name"]: [{key: tuple(value) for key, value in rule.items()} for rule in each["rules"]]
+        for each in yaml.safe_load_all((DEPLOY / "self-signed" / "rbac.yaml").read_text())
+        if each["kind"] in ("Role", "ClusterRole")
+    }
+    core, secrets = {"apiGroups": ("",)}, {"resources": (SECRETS.plural,)}
+
+    assert roles["injector-ca"] == [
+        {**core, **secrets, "resourceNames": (Settings().ca_secret,), "verbs": ("get", "update")},
+        {**core, **secrets, "verbs": ("create",)},
+    ]
+    assert roles["injector-ca-bundle"] == [
+        {
+            "apiGroups": (WEBHOOKS.api_version.partition("/")[0],),
+            "resources": (WEBHOOKS.plural,),
+            "verbs": ("get", "list", "watch", "patch"),
+        }
+    ]
+    assert len(roles) == 2
 
 
 def test_the_component_is_named_where_one_adds_it() -> None:
