@@ -14,7 +14,7 @@ from injector.cluster.client import Page
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from injector.cluster.resources import Resource, Scope
 
@@ -27,11 +27,14 @@ def refusal(reason: str, status: int = 0) -> ClusterError:
 class FakeApi:
     """Objects by plural, namespace and name.
 
-    ``fault`` is raised by every call while it is set. ``calls`` are the requests that came, with the time of the loop.
+    ``fault`` is raised by every call while it is set, and ``refused`` are the calls that are forbidden. ``delay`` says how
+    long the next answer takes. ``calls`` are the requests that came, with the time of the loop.
     """
 
     objects: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
     fault: Exception | None = None
+    refused: frozenset[str] = frozenset()
+    delay: Callable[[], float] = lambda: 0.0
     calls: list[tuple[float, str]] = field(default_factory=list)
     version: int = 0
     opened: int = 0
@@ -51,8 +54,8 @@ class FakeApi:
         self.closed += 1
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        found = self.objects.get((resource.plural, namespace, name))  # as it is before the answer takes its time
         await self._called("get")
-        found = self.objects.get((resource.plural, namespace, name))
         if found is None:
             raise refusal("missing", 404)
         return copy.deepcopy(found)
@@ -127,9 +130,11 @@ class FakeApi:
 
     async def _called(self, call: str) -> None:
         self.calls.append((asyncio.get_running_loop().time(), call))
-        await asyncio.sleep(0)  # whoever else asks may be answered first
+        await asyncio.sleep(self.delay())  # whoever else asks may be answered first
         if self.fault is not None:
             raise self.fault
+        if call in self.refused:
+            raise refusal("forbidden", 403)
 
 
 def _key(resource: Resource, manifest: Mapping[str, Any]) -> tuple[str, str, str]:

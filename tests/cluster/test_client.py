@@ -166,7 +166,7 @@ async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api) -> None
 
 
 async def test_a_json_patch_is_sent_as_one(api: Api) -> None:
-    operations = [{"op": "test", "path": "/a", "value": 1}, {"op": "remove", "path": "/a"}]
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/a", "value": 1}, {"op": "remove", "path": "/a"}]
 
     async with opened(api) as client:
         await client.patch(WEBHOOKS, "w", operations, manager="injector")

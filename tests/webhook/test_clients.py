@@ -80,8 +80,8 @@ async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIt
         await runner.cleanup()
 
 
-def named(name: str, root: Issued = CLIENT_ROOT, **dates: float) -> Issued:
-    return issue(Order(common_name=name, **dates), root)
+def named(name: str, root: Issued = CLIENT_ROOT, *, since: float = -1, until: float = 24) -> Issued:
+    return issue(Order(common_name=name, since=since, until=until), root)
 
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]

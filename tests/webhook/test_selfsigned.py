@@ -14,6 +14,8 @@ from injector.webhook.succession import Lifetimes, Succession, founded, succeede
 from injector.webhook.tls import FAILURE, SUCCESS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
@@ -191,7 +193,7 @@ async def test_it_is_looked_at_each_second_and_counted(
     def broken() -> str | None:
         raise RuntimeError("PRIVATE")
 
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: certificates.hold(founded(START, TIMES)),
         move,
         lambda: None,
