@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import WEBHOOKS, Scope
 from injector.cluster.webhooks import MANAGER, bundle_patch
-from injector.errors import InjectorError
+from injector.errors import InjectorError, whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,8 @@ WAITS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 JITTER: Final = 0.25
 LOOK: Final = 1.0
 """How often the authority is looked at, which nobody tells of."""
+WATCH: Final = "cabundle"
+"""The watch's ``resource`` in the metrics."""
 
 
 class PatchClient(Protocol):
@@ -56,6 +58,19 @@ class PatchObserver(Protocol):
 
     def cabundle_outdated(self, count: int) -> None:
         """Note how many webhooks have another bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Tells of the watch by a name of its own: the tags of a cluster are a watch of the same resource."""
+
+    observer: Observer
+
+    def watch_fault(self, resource: str, reason: str) -> None:  # noqa: ARG002 -- an observer's signature
+        self.observer.watch_fault(WATCH, reason)
+
+    def watch_synced(self, resource: str, *, synced: bool) -> None:  # noqa: ARG002 -- an observer's signature
+        self.observer.watch_synced(WATCH, synced=synced)
 
 
 @dataclass(slots=True)
@@ -110,7 +125,7 @@ class CaBundles:
     async def follow(self, client: Client, observer: Observer) -> None:
         """Watch them and patch what has another bundle, for ever."""
         scope = Scope(WEBHOOKS, name=self._target.configuration)
-        watch = ListWatch(client, scope, keep=self._target.keep, changed=self.saw, observer=observer)
+        watch = ListWatch(client, scope, keep=self._target.keep, changed=self.saw, observer=_Named(observer))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
             tasks.create_task(self.work())
@@ -152,11 +167,12 @@ class CaBundles:
         turn = self._turns[name]
         try:
             found = await self._client.patch(WEBHOOKS, name, bundle_patch(self._known[name], bundle), manager=MANAGER)
-        except InjectorError as error:
+        except Exception as error:  # noqa: BLE001 -- the loop of the task, which must not end; each is counted
             self._observer.cabundle_attempt(patched=False)
             wait = WAITS[min(turn.failed, len(WAITS) - 1)] * (1 + JITTER * self._chance())
             if not turn.failed:
-                _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, error)
+                told = error if isinstance(error, InjectorError) else whereabouts(error)
+                _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, told)
             turn.failed += 1
         else:
             self._observer.cabundle_attempt(patched=True)

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from injector.errors import ClusterError, ConfigError, InjectorError
+from injector.errors import ClusterError, ConfigError, InjectorError, whereabouts
 from injector.webhook.succession import Lifetimes, data_of, founded, read_succession, succeeded
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class CaSecret:
         while True:
             try:
                 await self.agree()
-            except InjectorError as error:
+            except Exception as error:
                 if not settled.is_set() and _lasts(error):
                     raise
                 self._say(error, faults)
@@ -105,10 +105,11 @@ class CaSecret:
         _log.info("%s: %s", self.store, "changed" if stored else "created")
         return True
 
-    def _say(self, error: InjectorError, faults: int) -> None:
+    def _say(self, error: Exception, faults: int) -> None:
         if not faults:
-            _log.warning("%s: what is known of it stays: %s", self.store, error)
+            told = error if isinstance(error, InjectorError) else whereabouts(error)
+            _log.warning("%s: what is known of it stays: %s", self.store, told)
 
 
-def _lasts(error: InjectorError) -> bool:
+def _lasts(error: Exception) -> bool:
     return isinstance(error, ConfigError) or (isinstance(error, ClusterError) and error.reason == "forbidden")

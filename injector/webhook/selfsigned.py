@@ -134,17 +134,8 @@ class SelfSigned:
         loaded, held, fault = self._loaded, self._held, self.fault()
         if loaded is None or held is None:
             return {"valid": False, "error": fault}
-        return {
-            "valid": not fault,
-            "error": fault or None,
-            "names": list(loaded.certificate.names),
-            "notBefore": loaded.certificate.not_before,
-            "notAfter": loaded.certificate.not_after,
-            "fingerprint": loaded.certificate.fingerprint,
-            "loadedAt": loaded.loaded_at,
-            "authorityNotAfter": ends(held.signing.certificate),
-            "authorityChanges": held.next is not None,
-        }
+        authority = {"authorityNotAfter": ends(held.signing.certificate), "authorityChanges": held.next is not None}
+        return {**loaded.shown(fault), **authority}
 
     def _signing(self, held: Succession, now: float) -> Authority:
         """Return who signs: the former authority for as long as API servers do not trust the new one."""

@@ -40,6 +40,18 @@ class Loaded:
     context: ssl.SSLContext
     loaded_at: float
 
+    def shown(self, fault: str) -> dict[str, Any]:
+        """Return it as ``/status.json`` shows it, with what is wrong."""
+        return {
+            "valid": not fault,
+            "error": fault or None,
+            "names": list(self.certificate.names),
+            "notBefore": self.certificate.not_before,
+            "notAfter": self.certificate.not_after,
+            "fingerprint": self.certificate.fingerprint,
+            "loadedAt": self.loaded_at,
+        }
+
 
 class CertificateSource:
     """The certificate that handshakes get, read from files and kept up to date with them.
@@ -138,17 +150,7 @@ class CertificateSource:
 
     def shown(self) -> dict[str, Any]:
         """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
-        certificate, refused = self.certificate, self.error
-        fault = self.fault() or ("" if refused is None else str(refused))
-        return {
-            "valid": not fault,
-            "error": fault or None,
-            "names": list(certificate.names),
-            "notBefore": certificate.not_before,
-            "notAfter": certificate.not_after,
-            "fingerprint": certificate.fingerprint,
-            "loadedAt": self._current.loaded_at,
-        }
+        return self._current.shown(self.fault() or ("" if self.error is None else str(self.error)))
 
     def _use(self, loaded: Loaded) -> None:
         self._current = loaded

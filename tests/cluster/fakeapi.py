@@ -27,13 +27,13 @@ def refusal(reason: str, status: int = 0) -> ClusterError:
 class FakeApi:
     """Objects by plural, namespace and name.
 
-    ``fault`` is raised by every call while it is set, and ``refused`` are the calls that are forbidden. ``delay`` says how
+    ``fault`` is raised by every call while it is set, those of ``fault_of`` by the calls of that name. ``delay`` says how
     long the next answer takes. ``calls`` are the requests that came, with the time of the loop.
     """
 
     objects: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
     fault: Exception | None = None
-    refused: frozenset[str] = frozenset()
+    fault_of: dict[str, Exception] = field(default_factory=dict)
     delay: Callable[[], float] = lambda: 0.0
     calls: list[tuple[float, str]] = field(default_factory=list)
     version: int = 0
@@ -131,10 +131,8 @@ class FakeApi:
     async def _called(self, call: str) -> None:
         self.calls.append((asyncio.get_running_loop().time(), call))
         await asyncio.sleep(self.delay())  # whoever else asks may be answered first
-        if self.fault is not None:
-            raise self.fault
-        if call in self.refused:
-            raise refusal("forbidden", 403)
+        if (fault := self.fault or self.fault_of.get(call)) is not None:
+            raise fault
 
 
 def _key(resource: Resource, manifest: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.architecture.serving import free_ports, wait_until_ready
 from tests.e2e.kubelab import Lab, missing
+from tests.webhook.certificates import Order, authority, issue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,3 +151,44 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
     assert "Traceback" not in text
     assert "PRIVATE KEY" not in text
     assert "Secret injector-system/injector-ca: created" in text
+
+
+def test_a_ca_from_a_file_gets_into_the_webhook_and_whoever_owns_it_may_still_delete_an_entry(
+    site: Site, tmp_path: Path
+) -> None:
+    root, name = authority(), f"injector.{NAMESPACE}.svc"
+    chain, key = issue(Order(names=(name,)), root).write(tmp_path)
+    (tmp_path / "ca.crt").write_bytes(root.chain_pem)
+    owned = webhook("owned", "injector", site.port, never=True)
+    second = {**owned["webhooks"][0], "name": "second.test.io"}
+    site.lab.apply({**owned, "webhooks": [*owned["webhooks"], second]})
+    files = ("--tlsCertFile", str(chain), "--tlsKeyFile", str(key), "--caCertFile", str(tmp_path / "ca.crt"))
+
+    def bundles() -> list[bytes]:
+        hooks = site.lab.get("mutatingwebhookconfiguration", "owned")["webhooks"]
+        return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
+
+    with injector(site, tmp_path / "log", *files, "--patch-webhooks"):
+        until(lambda: bundles() == [root.chain_pem] * 2)
+        until(lambda: site.bundle() == root.chain_pem)
+        assert "istio-proxy" in site.pod("by-files")
+
+        # Server-side apply by its owner; had the injector applied too, what it owns of the entry would stay, and be invalid.
+        site.lab.apply(owned)
+        assert bundles() == [root.chain_pem]
+
+
+def test_without_permissions_it_ends_with_one_line_that_says_which(site: Site) -> None:
+    site.lab.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}})
+    kubeconfig = site.lab.kubeconfig_of("nobody", "default")
+    (ops_port,) = free_ports(1)
+    command = [sys.executable, "-m", "injector", "serve", "--tls-mode", "self-signed", "--bind", "127.0.0.1"]
+    command += ["--port", "0", "--ops-port", str(ops_port), "--namespace", NAMESPACE, "--kubeconfig", str(kubeconfig)]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False)
+
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
+    assert done.returncode == 69
+    assert 'cannot get resource "secrets"' in line
+    assert line.endswith("grant the injector's account the permissions that deploy/ has for it")
+    assert "Traceback" not in done.stderr

@@ -19,8 +19,6 @@ from tests.cluster.fakes import Observed, in_fake_time, no_chance
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from injector.cluster.resources import Resource
-
 
 @dataclass
 class Loop:
@@ -127,14 +125,9 @@ def test_a_bundle_that_changes_is_written_within_two_seconds() -> None:
 
 
 def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    class Refusing(FakeApi):
-        async def patch(self, resource: Resource, name: str, *_: Any, **__: Any) -> dict[str, Any]:
-            del resource, name
-            await self._called("patch")
-            raise refusal("forbidden", 403)
-
     async def test() -> None:
-        loop = Loop(api=Refusing())
+        loop = Loop()
+        loop.api.fault_of["patch"] = refusal("forbidden", 403)
         loop.put(webhook_configuration())
 
         await loop.run(200.0)
@@ -150,6 +143,27 @@ def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pyte
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [
         "caBundle of MutatingWebhookConfiguration injector: api: told forbidden; wait"
     ]
+
+
+def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration())
+        loop.api.fault_of["patch"] = RuntimeError("SECRET")
+        task = asyncio.create_task(loop.run(60.0))
+        await asyncio.sleep(1.0)
+
+        del loop.api.fault_of["patch"]
+        await asyncio.sleep(5.0)
+
+        assert loop.bundles_of() == [b"new"]
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
+
+    assert "RuntimeError at " in caplog.text
+    assert "SECRET" not in caplog.text
 
 
 def test_a_list_that_has_moved_is_not_patched_in_the_wrong_place() -> None:
@@ -199,7 +213,8 @@ def test_before_the_webhooks_are_known_nothing_has_spread() -> None:
         await loop.run(60.0)
 
         assert not loop.spread.reached(b"new")
-        assert ("mutatingwebhookconfigurations", "forbidden") in loop.observed.faults
+        assert ("cabundle", "forbidden") in loop.observed.faults
+        assert loop.observed.synced == {"cabundle": False}
         assert loop.patches() == []
 
     in_fake_time(test())

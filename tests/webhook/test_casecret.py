@@ -192,6 +192,24 @@ def test_at_the_start_what_waiting_does_not_mend_is_raised_and_later_it_is_not(r
     run(test())
 
 
+def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        api = FakeApi(fault=RuntimeError("SECRET"))
+        replica = Replica(api)
+        task = asyncio.create_task(replica.run(60.0))
+        await asyncio.sleep(0.5)
+
+        api.fault = None
+        await task
+
+        assert replica.certificates.bundle == bundle_of(api)
+
+    run(test())
+
+    assert "RuntimeError at " in caplog.text
+    assert "SECRET" not in caplog.text
+
+
 def test_a_secret_that_is_somebody_elses_is_refused_and_stays() -> None:
     async def test() -> None:
         api = FakeApi()

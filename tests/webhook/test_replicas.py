@@ -28,7 +28,7 @@ from injector.webhook.selfsigned import SelfSigned, service_names
 from injector.webhook.spread import Spread
 from injector.webhook.succession import Lifetimes
 from injector.webhook.together import together
-from tests.cluster.fakeapi import FakeApi, webhook_configuration
+from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 
 if TYPE_CHECKING:
@@ -161,10 +161,10 @@ async def _kept(replica: Replica) -> None:
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("refused", [{"get"}, {"create"}])
-def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refused: set[str]) -> None:
+@pytest.mark.parametrize("refused", ["get", "create"])
+def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refused: str) -> None:
     async def test() -> None:
-        api = FakeApi(refused=frozenset(refused))
+        api = FakeApi(fault_of={refused: refusal("forbidden", 403)})
         replicas = [Replica(api, Lifetimes(), seed=number) for number in range(8)]
 
         ended = await asyncio.gather(*(each.secret.follow(each.settled) for each in replicas), return_exceptions=True)
@@ -179,7 +179,7 @@ def test_with_a_read_only_account_what_is_there_is_served() -> None:
     async def test() -> None:
         api = FakeApi()
         await Replica(api, Lifetimes()).secret.agree()
-        api.refused = frozenset({"create", "replace", "patch"})
+        api.fault_of = dict.fromkeys(("create", "replace", "patch"), refusal("forbidden", 403))
         replica = Replica(api, Lifetimes())
         api.put(WEBHOOKS, webhook_configuration())
 

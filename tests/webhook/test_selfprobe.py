@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.webhook.certificate import CertificateFiles
+from injector.webhook.clients import ClientAuthority
+from injector.webhook.handshakes import Handshakes
 from injector.webhook.selfprobe import INTERVAL, SelfProbe
 from injector.webhook.tls import CertificateSource
 from tests.webhook.certificates import Issued, Order, authority, issue
@@ -33,10 +35,13 @@ class Served:
     bundle: bytes | None
 
 
-def source(folder: Path, issued: Issued, *, known: bool = True) -> CertificateSource:
+def source(
+    folder: Path, issued: Issued, *, known: bool = True, handshakes: Handshakes | None = None
+) -> CertificateSource:
     (folder / "ca.crt").write_bytes(ROOT.chain_pem)
     chain, key = issued.write(folder)
-    return CertificateSource(CertificateFiles(chain, key, folder / "ca.crt" if known else None))
+    files = CertificateFiles(chain, key, folder / "ca.crt" if known else None)
+    return CertificateSource(files, handshakes=handshakes)
 
 
 @asynccontextmanager
@@ -56,6 +61,14 @@ async def listening(context: ssl.SSLContext | None, host: str = "127.0.0.1") -> 
 @pytest.mark.parametrize("known", [True, False])
 async def test_its_own_port_is_well(tmp_path: Path, names: tuple[str, ...], known: bool) -> None:
     own = source(tmp_path, issue(Order(names=names), ROOT), known=known)
+
+    async with listening(own.context) as port:
+        assert await SelfProbe(own, "127.0.0.1").fault(port) == ""
+
+
+async def test_a_port_that_demands_clients_certificates_is_well_though_the_probe_has_none(tmp_path: Path) -> None:
+    (tmp_path / "clients.crt").write_bytes(authority("clients").chain_pem)
+    own = source(tmp_path, issue(issuer=ROOT), handshakes=Handshakes(ClientAuthority(tmp_path / "clients.crt")))
 
     async with listening(own.context) as port:
         assert await SelfProbe(own, "127.0.0.1").fault(port) == ""
