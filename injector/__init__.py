@@ -14,6 +14,6 @@ Loader.adopt: one Registry.swap. Whatever fails keeps what is served.
 
 ``cli/serve.py`` puts both together and ``webhook/server.py`` runs them; ``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from
 there the same way. Beside it ``cli/certificates.py`` puts TLS together: ``webhook/tls.py`` or ``webhook/selfsigned.py``, and
-``webhook/cabundle.py``. Below: ``istio/behaviours.py`` is all that minors differ in outside their templates, ``gotemplate/compiler.py`` turns
-Go's templates into Python, ``kube/schema.py`` has Kubernetes' types.
+``webhook/cabundle.py``. Below: ``istio/behaviours.py`` is all that minors differ in outside their templates,
+``gotemplate/compiler.py`` turns Go's templates into Python, ``kube/schema.py`` has Kubernetes' types.
 """
