@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from tests.architecture.serving import free_ports, wait_until_ready
 from tests.e2e.kubelab import Lab, missing
 from tests.webhook.certificates import Order, authority, issue
+from tests.webhook.chaos import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,8 +49,12 @@ class Site:
 
     def authority(self) -> bytes:
         """What the Secret says is to be trusted; empty where there is none."""
-        data = self.lab.get("secret", "injector-ca", NAMESPACE).get("data", {})
-        return base64.b64decode(data.get("ca.crt", ""))
+        return base64.b64decode(self.secret().get("ca.crt", ""))
+
+    def secret(self) -> dict[str, str]:
+        """The data of the Secret; none where there is none."""
+        found: dict[str, str] = self.lab.get("secret", "injector-ca", NAMESPACE).get("data", {})
+        return found
 
     def pod(self, name: str) -> list[str]:
         """The containers of a pod that is created."""
@@ -96,8 +102,8 @@ def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[
 
 
 @contextmanager
-def injector(site: Site, log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The injector at the Service's address, with a service account's permissions."""
+def injector(site: Site, log: Path, *flags: str) -> Iterator[Callable[[str], str]]:
+    """The injector at the Service's address, with a service account's permissions; gives what reads its operations port."""
     (ops_port,) = free_ports(1)
     command = [sys.executable, "-m", "injector", "serve", "--bind", ADDRESS, "--port", str(site.port)]
     command += ["--ops-port", str(ops_port), "--shutdown-delay", "0", "--kubeconfig", str(site.kubeconfig)]
@@ -107,10 +113,16 @@ def injector(site: Site, log: Path, *flags: str) -> Iterator[subprocess.Popen[by
         )
         try:
             assert wait_until_ready(f"http://{ADDRESS}:{ops_port}/readyz", process), log.read_text()
-            yield process
+            yield lambda path: read(f"http://{ADDRESS}:{ops_port}{path}")
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, log.read_text()
+
+
+def read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 -- loopback
+        found: str = answer.read().decode()
+        return found
 
 
 def until(seen: Callable[[], object]) -> None:
@@ -124,7 +136,7 @@ def until(seen: Callable[[], object]) -> None:
 def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site, tmp_path: Path) -> None:
     log = tmp_path / "log"
 
-    with injector(site, log, "--tls-mode", "self-signed"):
+    with injector(site, log, "--tls-mode", "self-signed") as operations:
         until(lambda: site.bundle() == site.authority() != b"")
         assert "istio-proxy" in site.pod("first")
         assert site.bundle(OTHER) == b""
@@ -146,10 +158,15 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
         assert "istio-proxy" in site.pod("after-the-secret")
         until(lambda: log.read_text().count("new certificate:") == 2)
         assert "istio-proxy" in site.pod("by-the-new-authority")
+        shown = operations("/status.json") + operations("/") + operations("/metrics")
+        keys = {name: value for name, value in site.secret().items() if name.endswith(".key")}
 
     text = log.read_text()
     assert "Traceback" not in text
-    assert "PRIVATE KEY" not in text
+    assert 'names": ["injector.injector-system.svc"' in shown
+    assert list(keys) == ["tls.key"]
+    for canary in ("PRIVATE KEY", *(base64.b64decode(key).decode().splitlines()[1] for key in keys.values())):
+        assert canary not in text + shown
     assert "Secret injector-system/injector-ca: created" in text
 
 
@@ -176,6 +193,32 @@ def test_a_ca_from_a_file_gets_into_the_webhook_and_whoever_owns_it_may_still_de
         # Server-side apply by its owner; had the injector applied too, what it owns of the entry would stay, and be invalid.
         site.lab.apply(owned)
         assert bundles() == [root.chain_pem]
+
+
+def test_against_somebody_who_empties_the_bundle_again_and_again_it_keeps_its_pace_and_wins(
+    site: Site, tmp_path: Path
+) -> None:
+    empty = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]
+
+    with injector(site, tmp_path / "log", "--tls-mode", "self-signed") as operations:
+
+        def patches() -> float:
+            lines = operations("/metrics").splitlines()
+            return next(float(line.split()[1]) for line in lines if line.startswith("injector_cabundle_patches_total "))
+
+        until(lambda: site.bundle() == site.authority() != b"")
+        began, before, writes = time.monotonic(), patches(), 0
+        while time.monotonic() - began < SECONDS:
+            site.lab.patch("mutatingwebhookconfiguration", CONFIGURATION, empty)
+            writes += 1
+            time.sleep(0.1)
+        during = patches() - before
+        lasted = time.monotonic() - began
+
+        until(lambda: site.bundle() == site.authority())
+
+    assert 1 <= during <= lasted + 1
+    assert writes > during
 
 
 def test_without_permissions_it_ends_with_one_line_that_says_which(site: Site) -> None:
