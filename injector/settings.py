@@ -28,7 +28,7 @@ _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m":
 class Setting:
     """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``switch`` (a flag that can be said both ways), ``mode``,
+    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``switch`` (a flag that ``=false`` turns off), ``mode``,
     ``text`` or ``texts`` (repeatable). ``aliases`` are further spellings.
     """
 

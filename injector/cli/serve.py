@@ -47,7 +47,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
     "duration": {"type": Duration()},
     "flag": {"is_flag": True},
-    "switch": {"is_flag": True},
+    "switch": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
     "mode": {"type": click.Choice(TLS_MODES)},
     "text": {},
     "texts": {"multiple": True},
@@ -59,11 +59,8 @@ def option_of(setting: Setting) -> click.Option:
     """Return the option for a setting."""
     shown = {"metavar": setting.metavar} if setting.metavar else {}
     default = f"{setting.default:g}s" if setting.kind == "duration" else setting.default
-    flags = setting.flags
-    if setting.kind == "switch":
-        flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}", *flags[1:])
     return click.Option(
-        [*flags, setting.name],
+        [*setting.flags, setting.name],
         default=default,
         show_default=setting.default not in (None, "", (), False),
         envvar=setting.variable,

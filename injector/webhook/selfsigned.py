@@ -89,8 +89,9 @@ class SelfSigned:
     @property
     def served(self) -> tuple[x509.Certificate, ...]:
         """The authorities that may have signed what some replica serves, as far as this one knows."""
-        held = () if self._held is None else (self._held.signing,)
-        return tuple(each.certificate for each in (self._issuer, *held) if each is not None)
+        issuer = () if self._issuer is None else (self._issuer.certificate,)
+        held = () if self._held is None else (self._held.signing.certificate, *self._held.retired)
+        return tuple(dict.fromkeys((*issuer, *held)))
 
     def hold(self, held: Succession) -> None:
         """Take the authorities as they are now."""

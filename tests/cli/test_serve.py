@@ -142,7 +142,15 @@ def test_the_help_has_every_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"), [([], None), (["--patch-webhooks"], True), (["--no-patch-webhooks"], False)]
+    ("arguments", "expected"),
+    [
+        ([], None),
+        (["--patch-webhooks"], True),
+        (["--patch-webhooks", "--insecure-http"], True),
+        (["--patch-webhooks=true"], True),
+        (["--patch-webhooks=false"], False),
+        (["--patchWebhooks=false"], False),
+    ],
 )
 def test_whether_webhooks_are_patched_can_be_said_both_ways_or_not_at_all(
     arguments: list[str], expected: bool | None

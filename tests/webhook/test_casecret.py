@@ -110,6 +110,25 @@ def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served()
     run(test())
 
 
+def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may_serve() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        former = []
+        for _ in range(2):
+            await replica.secret.agree()
+            replica.certificates.look()
+            former.append(replica.certificates.served[0])
+            api.delete(SECRETS, "injector-ca", "mesh")
+
+        await replica.secret.agree()
+
+        assert {*former} < {*read_certificates(bundle_of(api))}
+        assert len({*former}) == 2
+
+    run(test())
+
+
 def test_a_secret_that_is_broken_is_written_anew() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -139,7 +139,7 @@ def test_a_new_authority_signs_once_the_bundle_is_everywhere(
     assert (waits, issued_by(certificates, first)) == (None, True)
     assert served_meanwhile == (first.signing.certificate, second.signing.certificate)
     assert (certificates.look(), issued_by(certificates, second)) == (SUCCESS, True)
-    assert certificates.served == (second.signing.certificate, second.signing.certificate)
+    assert certificates.served == (second.signing.certificate, first.signing.certificate)
     clock.now += 1
     assert certificates.look() is None
 
