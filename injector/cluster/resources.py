@@ -24,6 +24,7 @@ class Resource:
 
 CONFIG_MAPS: Final = Resource("v1", "configmaps", "ConfigMap", namespaced=True)
 NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
+SECRETS: Final = Resource("v1", "secrets", "Secret", namespaced=True)
 PODS: Final = Resource("v1", "pods", "Pod", namespaced=True)
 SERVICES: Final = Resource("v1", "services", "Service", namespaced=True)
 NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
@@ -34,7 +35,7 @@ WEBHOOKS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects: those of one namespace or of all, with the labels of a selector or any.
+    """Which objects: those of one namespace or of all, with the labels of a selector or any, of one name or any.
 
     ``metadata_only`` leaves the rest of each object with the API server; ``room`` is how many are remembered at most.
     """
@@ -44,6 +45,7 @@ class Scope:
     labels: str = ""
     metadata_only: bool = False
     room: int | None = None
+    name: str = ""
 
     def __str__(self) -> str:
         """Say what they are, for messages."""

@@ -128,14 +128,18 @@ class Lab:
         return self._kubectl("apply", "--dry-run=server", "-f", "-", given=text)
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
-        """One object, with whose fields are whose."""
-        command = ("get", kind, name, "-n", namespace, "-o", "json", "--show-managed-fields")
-        found: dict[str, Any] = json.loads(self._kubectl(*command))
+        """One object, with whose fields are whose; empty where there is none."""
+        command = ("get", kind, name, "-n", namespace, "-o", "json", "--show-managed-fields", "--ignore-not-found")
+        found: dict[str, Any] = json.loads(self._kubectl(*command) or "{}")
         return found
 
     def names(self, kind: str) -> list[str]:
         """The names of the objects of a kind, `kind/name` each."""
         return self._kubectl("get", kind, "-o", "name").split()
+
+    def patch(self, kind: str, name: str, operations: list[dict[str, Any]], namespace: str = "default") -> None:
+        """Change one object by a JSON patch."""
+        self._kubectl("patch", kind, name, "-n", namespace, "--type=json", "-p", json.dumps(operations))
 
     def apply_file(self, path: Path) -> None:
         """Create the objects of a file."""
