@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 
 import click
 
+from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, checked_namespace
 from injector.cli.flags import FILE
 from injector.errors import ConfigError, UsageError
 from injector.istio.webhooks import FAILURE_POLICIES, REINVOCATION_POLICIES, TIMEOUTS, Endpoint, WebhookOptions
 from injector.revisions.single import required_text
-from injector.revisions.source import checked_name, is_label
+from injector.revisions.source import checked_name
 from injector.settings import parse_duration
 
 if TYPE_CHECKING:
@@ -39,14 +40,6 @@ auto_inject = click.option(
     "--auto-inject-namespaces",
     is_flag=True,
     help="Let `default` inject namespaces and pods that carry no label at all.",
-)
-istio_namespace = click.option(
-    "-i",
-    "--istio-namespace",
-    "--istioNamespace",
-    default=WebhookOptions().istio_namespace,
-    show_default=True,
-    help="Istio's own namespace; another one becomes a part of the objects' names.",
 )
 
 
@@ -76,7 +69,7 @@ def webhook_flags(command: F) -> F:
     @click.option("--failure-policy", type=click.Choice(FAILURE_POLICIES), default="Fail", show_default=True)
     @click.option("--reinvocation-policy", type=click.Choice(REINVOCATION_POLICIES), default="Never", show_default=True)
     @click.option("--timeout", metavar="DURATION", help="From 1s to 30s; the API server's own 10s without it.")
-    @istio_namespace
+    @ISTIO_NAMESPACE_FLAG
     @auto_inject
     @functools.wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
@@ -139,13 +132,7 @@ def _options(**flags: Any) -> WebhookOptions:
             where="--service",
             hint="use at most 63 lower-case letters, digits and `-`, beginning with a letter",
         )
-    for flag in ("service_namespace", "istio_namespace"):
-        if not is_label(flags[flag]):
-            raise UsageError(
-                f"{flags[flag][:80]!r} cannot name a namespace",
-                where=f"--{flag.replace('_', '-')}",
-                hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
-            )
+    checked_namespace(flags["service_namespace"], flag="--service-namespace")
     return WebhookOptions(
         endpoint=Endpoint(flags["service"], flags["service_namespace"], flags["service_port"], _url(flags["url"])),
         ca_bundle=_ca_bundle(flags["ca_bundle"]),

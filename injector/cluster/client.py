@@ -15,6 +15,7 @@ import aiohttp
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
+from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.lines import LineCutter, LineTooLongError
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
@@ -78,7 +79,9 @@ REASONS: Final = (
 class KubeClient:
     """One API server, reached with a kubeconfig, or from inside a pod by its service account."""
 
-    def __init__(self, kubeconfig: Path | None = None) -> None:
+    def __init__(self, kubeconfig: Path | Kubeconfig | None = None) -> None:
+        if not isinstance(kubeconfig, Kubeconfig):
+            kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
         self._kubeconfig = kubeconfig
         self._api: ApiClient | None = None
         self._connecting = asyncio.Lock()
@@ -235,42 +238,32 @@ class KubeClient:
                 try:
                     self._api = ApiClient(configuration)
                 except (OSError, ValueError) as error:
-                    raise _unusable(self._kubeconfig, error) from error
+                    raise unusable(self._kubeconfig, type(error).__name__) from error
                 self._api.user_agent = USER_AGENT
             return self._api
 
 
-async def _configuration(kubeconfig: Path | None) -> Configuration:
+async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
     """Read the credentials; what the library says of a fault is left out, since it quotes the file."""
     configuration = Configuration()
-    if kubeconfig is None:
+    if not kubeconfig.paths:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
             raise ConfigError(
-                "this is no pod with a service account's token",
-                where="--from-cluster",
+                "there is none, and this is no pod with a service account's token",
+                where="kubeconfig",
                 hint="give --kubeconfig, or set automountServiceAccountToken: true",
             ) from error
         return configuration
+    context = await asyncio.to_thread(kubeconfig.chosen_context)
     try:
-        await asyncio.to_thread(kubeconfig.read_bytes)
-        await load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read: {error.strerror}", where=str(kubeconfig), hint="correct --kubeconfig"
-        ) from error
+        await load_kube_config(
+            config_file=str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+        )
     except Exception as error:
-        raise _unusable(kubeconfig, error) from error
+        raise unusable(kubeconfig, type(error).__name__) from error
     return configuration
-
-
-def _unusable(kubeconfig: Path | None, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"its credentials cannot be used ({type(error).__name__})",
-        where="--from-cluster" if kubeconfig is None else str(kubeconfig),
-        hint="try it with `kubectl --kubeconfig`",
-    )
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:

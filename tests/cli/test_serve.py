@@ -281,7 +281,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "--from-cluster: this is no pod with a service account's token; give --kubeconfig"),
+        ([], "kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig"),
         (["--kubeconfig", "nope"], "nope: cannot be read: No such file or directory; correct --kubeconfig"),
         (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
     ],

@@ -313,7 +313,8 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
     with pytest.raises(
-        ConfigError, match="--from-cluster: this is no pod with a service account's token; give --kubeconfig"
+        ConfigError,
+        match="kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig",
     ):
         await KubeClient().open()
 
