@@ -94,13 +94,13 @@ class KubeClient:
         """
         await self._connected()
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
-        """Return one page of the objects of ``scope``; ``token`` is that of the page before.
+    async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return one page of the objects of ``scope``; ``token`` is that of the page before, ``limit`` the most objects of one.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        query = [*_selector(scope), ("limit", str(PAGE_SIZE)), *([("continue", token)] if token else [])]
+        query = [*_selector(scope), ("limit", str(limit)), *([("continue", token)] if token else [])]
         found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query)
         metadata = found.get("metadata")
         items = found.get("items")
@@ -267,7 +267,8 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:
-    return [("labelSelector", scope.labels)] if scope.labels else []
+    given = {"labelSelector": scope.labels, "fieldSelector": scope.fields}
+    return [(name, text) for name, text in given.items() if text]
 
 
 def _broken(error: Exception, where: str) -> ClusterError:

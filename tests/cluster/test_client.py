@@ -15,7 +15,7 @@ from kubernetes_asyncio.config import incluster_config
 from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.lines import LineCutter
-from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.webhook.certificates import write_certificate
 
@@ -108,6 +108,15 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
     assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
     assert query == {"labelSelector": "istio.io/rev", "limit": "100", "continue": "before"}
     assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
+
+
+async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    async with opened(api) as client:
+        await client.page(Scope(PODS, fields="status.phase!=Failed"), limit=500)
+
+    assert api.asked[0][1:3] == ("/api/v1/pods", {"fieldSelector": "status.phase!=Failed", "limit": "500"})
 
 
 @pytest.mark.parametrize("items", [[], None])
