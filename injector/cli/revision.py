@@ -11,6 +11,7 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_DATAERR
 from injector.cli.flags import FILE, both_spellings
+from injector.cli.status import status
 from injector.cli.table import table
 from injector.kube.serial import dump_yaml
 from injector.revisions.directory import DirectorySource
@@ -37,7 +38,10 @@ revisions_dir = click.option(
 @click.group("revision", no_args_is_help=True)
 @verbose
 def revision() -> None:
-    """List and verify revisions."""
+    """List and verify revisions, and see which workloads run an older one."""
+
+
+revision.add_command(status)
 
 
 @revision.command("list")
