@@ -108,13 +108,13 @@ class KubeClient:
         """
         await self._connected()
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
-        """Return one page of the objects of ``scope``; ``token`` is that of the page before.
+    async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return one page of the objects of ``scope``; ``token`` is that of the page before, ``limit`` the most objects of one.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        query = [*_selector(scope), ("limit", str(PAGE_SIZE)), *([("continue", token)] if token else [])]
+        query = [*_selector(scope), ("limit", str(limit)), *([("continue", token)] if token else [])]
         accept = _METADATA_LIST if scope.metadata_only else _JSON
         found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
         metadata = found.get("metadata")
@@ -348,8 +348,9 @@ def _dry_run(wanted: bool) -> list[tuple[str, str]]:  # noqa: FBT001 -- a parame
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:
-    named = [("fieldSelector", f"metadata.name={scope.name}")] if scope.name else []
-    return [*named, ("labelSelector", scope.labels)] if scope.labels else named
+    named = f"metadata.name={scope.name}" if scope.name else ""
+    given = {"fieldSelector": ",".join(filter(None, (named, scope.fields))), "labelSelector": scope.labels}
+    return [(name, text) for name, text in given.items() if text]
 
 
 def _whole(resource: Resource, manifest: Mapping[str, Any]) -> _Body:

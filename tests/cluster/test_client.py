@@ -125,6 +125,15 @@ async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api) ->
     assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
 
 
+async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    async with opened(api) as client:
+        await client.page(Scope(PODS, fields="status.phase!=Failed"), limit=500)
+
+    assert api.asked[0][1:3] == ("/api/v1/pods", {"fieldSelector": "status.phase!=Failed", "limit": "500"})
+
+
 @pytest.mark.parametrize("items", [[], None])
 async def test_an_empty_list_is_a_page(api: Api, items: list[Any] | None) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})

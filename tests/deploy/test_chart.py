@@ -174,7 +174,19 @@ SAME: list[tuple[str, Object, tuple[str, ...]]] = [
     (
         "a tag, with its own policy and time",
         {"webhooks": [{"tag": "prod", "revision": "1-24", "failurePolicy": "Ignore", "timeoutSeconds": 9}]},
-        ("tag", "generate", "--offline", "prod", "--revision", "1-24", "--failure-policy", "Ignore", "--timeout", "9s", *COMMON[2:]),
+        (
+            "tag",
+            "generate",
+            "--offline",
+            "prod",
+            "--revision",
+            "1-24",
+            "--failure-policy",
+            "Ignore",
+            "--timeout",
+            "9s",
+            *COMMON[2:],
+        ),
     ),
     (
         "the default tag under another name",

@@ -112,6 +112,12 @@ class Lab:
         )
         return done.returncode == 0, done.stdout
 
+    def tried(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """What the API server would make of an object; it keeps nothing of it."""
+        arguments = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        found: dict[str, Any] = json.loads(self._kubectl(*arguments, given=json.dumps(manifest)))
+        return found
+
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")
