@@ -16,7 +16,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from prometheus_client import CollectorRegistry
 
@@ -68,6 +68,7 @@ PROCESS: Final[tuple[_Series, ...]] = (
         (),
     ),
     ("injector_event_loop_lag_seconds", "How late the event loop was at worst in the last minute.", ()),
+    ("injector_requests_waiting", "Reviews that have come in full and wait for their turn.", ()),
 )
 GAUGES: Final[tuple[_Series, ...]] = (
     (
@@ -151,7 +152,7 @@ class Metrics:
         self._certificate_reloads = Counter(*CERTIFICATE_RELOADS, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
-        self._expiry, self._lag = (Gauge(*each, registry=registry) for each in PROCESS)
+        self._expiry, self._lag, self._waiting = (Gauge(*each, registry=registry) for each in PROCESS)
         # No sample of NaN is below any bound, so an alert on what is left of a certificate stays quiet without one.
         self._expiry.set(float("nan"))
         self._shown: dict[str, RevisionRow] = {}
@@ -214,6 +215,10 @@ class Metrics:
     def event_loop_lag(self, seconds: float) -> None:
         """Show how late the event loop was."""
         self._lag.set(seconds)
+
+    def waiting(self, count: Callable[[], float]) -> None:
+        """Let every scrape see how many requests wait, which ``count`` returns."""
+        self._waiting.set_function(count)
 
     def requests(self) -> list[RequestRow]:
         """Return what was counted of requests since the start, by revision and tag, each with its outcomes."""

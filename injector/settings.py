@@ -28,9 +28,9 @@ _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m":
 class Setting:
     """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``text`` or ``texts`` (repeatable). ``aliases`` are
-    further spellings. ``unused`` is why a flag of the old injector is accepted without effect, and what serves its
-    purpose.
+    ``kind`` is ``path``, ``port``, ``duration``, ``count``, ``flag``, ``text`` or ``texts`` (repeatable). ``words`` are
+    those that it takes, if not any. ``aliases`` are further spellings. ``unused`` is why a flag of the old injector is
+    accepted without effect, and what serves its purpose.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Setting:
     aliases: tuple[str, ...] = ()
     unused: str = ""
     variable_name: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -125,6 +126,29 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "shutdown_delay", "shutdownDelay", "duration", "How long to serve on, unready, after SIGTERM.", 5.0, "DURATION"
     ),
     Setting(
+        "max_waiting",
+        "maxWaiting",
+        "count",
+        "How many reviews may wait for their turn; further ones are told to come back (429).",
+        400,
+    ),
+    Setting(
+        "log_format",
+        "logFormat",
+        "text",
+        "How log lines look; auto is text on a terminal, else JSON.",
+        "auto",
+        words=("auto", "json", "text"),
+    ),
+    Setting(
+        "log_decisions",
+        "logDecisions",
+        "text",
+        "Which reviews get a log line with their decision; skips has failures too.",
+        "skips",
+        words=("none", "failures", "skips", "all"),
+    ),
+    Setting(
         "health_check_interval",
         "healthCheckInterval",
         "duration",
@@ -176,6 +200,9 @@ class Settings:
     kubeconfig: Path | None = None
     reload_interval: float = 30.0
     shutdown_delay: float = 5.0
+    max_waiting: int = 400
+    log_format: str = "auto"
+    log_decisions: str = "skips"
     health_check_interval: float = 0.0
     health_check_file: Path | None = None
     webhook_config_name: str | None = None

@@ -49,6 +49,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "flag": {"is_flag": True},
     "text": {},
     "texts": {"multiple": True},
+    "count": {"type": click.IntRange(1), "metavar": "COUNT"},
 }
 """What click makes of each kind of setting."""
 
@@ -65,7 +66,7 @@ def option_of(setting: Setting) -> click.Option:
         show_envvar=True,
         help=setting.summary,
         hidden=bool(setting.unused),
-        **KINDS[setting.kind] | shown,
+        **KINDS[setting.kind] | ({"type": click.Choice(setting.words)} if setting.words else {}) | shown,
     )
 
 
@@ -78,10 +79,11 @@ def run(**given: Any) -> None:
 
     SIGTERM makes it unready, serves on for --shutdown-delay, finishes what runs, and ends with exit code 0.
     """
+    # Imported here for start-up time, as below.
+    from injector.cli.logs import log_to
+
     settings = Settings(**given).checked()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    # It would say how many files changed; what that came to is said here.
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
     _serve(settings)
@@ -224,6 +226,8 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
+    from injector.webhook.admittance import Admittance
+    from injector.webhook.decisions import LOGGED, Decisions
     from injector.webhook.server import Services
 
     shown = partial(_show, metrics)
@@ -231,7 +235,8 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep)
+    admittance, decisions = Admittance(settings.max_waiting), Decisions(LOGGED[settings.log_decisions])
+    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep, admittance, decisions)
 
 
 def _show(metrics: Metrics, report: LoadReport) -> None:

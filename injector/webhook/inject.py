@@ -8,10 +8,9 @@ server alone.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +32,13 @@ from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
 from injector.metrics import Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
+from injector.webhook.admittance import DEADLINE, OVERLOAD, Admittance
+from injector.webhook.body import Body, NoRoomError, TooLargeError
+from injector.webhook.deadline import timeout_of
+from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.path import parse_path
 from injector.webhook.shadow import Admission
-from injector.webhook.stopwatch import Stopwatch
+from injector.webhook.stopwatch import TOTAL, Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +50,6 @@ if TYPE_CHECKING:
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
-
-_log = logging.getLogger(__name__)
 
 JSON: Final = "application/json"
 # The API server waits 10 s by default, and sends a body at once: who takes longer is no API server.
@@ -66,28 +67,45 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
 )
 """The ``reason`` of a failure, for metrics and logs; the first class that fits decides."""
 OTHER_REASON: Final = "other"
-INTERNAL_REASON: Final = "internal"
+
+TURNED_AWAY: Final[Mapping[str, tuple[int, str]]] = {
+    OVERLOAD: (429, "too many requests wait here: try again"),
+    DEADLINE: (503, "too many requests wait here to answer this one in its time: try again"),
+}
+"""What is told to those who should not wait, by the reason."""
 
 
 class Refusal(Exception):  # noqa: N818 -- not an error of the injector: an answer to a request that is no review
-    """A request that is answered by its HTTP status alone, since it has no uid."""
+    """A request that is answered by its HTTP status alone, since it has no uid; ``again`` says that a retry may help."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, *, again: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.message = message
+        self.again = again
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back, what is counted, and what a shadow is to look at afterwards."""
+    """What goes back, what is counted and logged, and what a shadow is to look at afterwards."""
 
     body: bytes
     outcome: Outcome
     reason: str = ""
     resolved: Resolved | None = None
     shadowed: Admission | None = None
+    review: admission.Request | admission.Broken | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What stands between a connection and an answer: the queue, the log of decisions, and the clock of both."""
+
+    admittance: Admittance = field(default_factory=Admittance)
+    decisions: Decisions = field(default_factory=Decisions)
+    clock: Callable[[], float] = time.perf_counter
 
 
 class InjectHandler:
@@ -101,31 +119,56 @@ class InjectHandler:
         *,
         shadows: Shadows | None = None,
         recent: RecentPods | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        desk: Desk | None = None,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._shadows = shadows
         self._recent = recent
-        self._clock = clock
+        desk = desk or Desk()
+        self._admittance, self._decisions, self._clock = desk.admittance, desk.decisions, desk.clock
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
         watch = Stopwatch(self._clock)
         try:
-            body = await self._read(request)
-            watch.lap("read")
-            answer = self.answer(request.rel_url.raw_path, body, watch)
+            answer = await self._answer_in_turn(request, watch)
         except Refusal as refusal:
             self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
+            self._decisions.turned_away(refusal.reason, refusal.status)
             return self._closing(_refused(refusal))
-        self._metrics.answered(_counted(answer, watch))
+        counted = _counted(answer, watch)
+        self._metrics.answered(counted)
+        if answer.review is not None and self._decisions.wants(answer.outcome, answer.reason):
+            self._decisions.tell(_decision(answer, answer.review), counted.seconds[TOTAL])
         response = self._closing(web.Response(body=answer.body, content_type=JSON))
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
         return response
+
+    async def _answer_in_turn(self, request: web.Request, watch: Stopwatch) -> Answer:
+        """Read a review, wait for its turn and answer it, as long as its caller waits.
+
+        Raises:
+            Refusal: it could not be read, or should not wait, or its time is up.
+        """
+        due = self._clock() + timeout_of(request.rel_url.raw_query_string)
+        self._check(request)
+        with Body(request.content, self._admittance) as held:
+            body = await self._read(held, request.client_max_size)
+            watch.lap("read")
+            if reason := self._admittance.refusal(due - self._clock()):
+                raise _turned_away(reason)
+            await self._admittance.turn()
+            watch.lap("wait")
+            began = self._clock()
+            if began >= due:
+                raise Refusal(503, DEADLINE, "the time that the caller gave is up")
+            answer = self.answer(request.rel_url.raw_path, body, watch)
+            self._admittance.took(self._clock() - began)
+            return answer
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
         """Return the answer to the review in ``body``.
@@ -155,30 +198,39 @@ class InjectHandler:
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             failed = _failed(review, error, resolved)
             return replace(failed, shadowed=_shadowed(review, envs, resolved, error, len(body)))
-        if self._recent is not None and isinstance(result, Injected):
+        if self._recent is not None and isinstance(result, Injected) and not review.dry_run:
             name = resolved.revision.name
             self._recent.keep(name, body, pod=result.pod, namespace=review.namespace, envs=path.envs)
         shadowed = _shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
-    async def _read(self, request: web.Request) -> bytes:
+    def _check(self, request: web.Request) -> None:
+        """Look at what comes before the body.
+
+        Raises:
+            Refusal: it cannot be a review.
+        """
+        if not self._lifecycle.answers:
+            raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", again=True)
+        if request.content_type != JSON or "Content-Encoding" in request.headers:
+            raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
+        if request.content_length is not None and request.content_length > request.client_max_size:
+            raise _too_large(request.client_max_size)
+
+    @staticmethod
+    async def _read(held: Body, limit: int) -> bytes:
         """Return the body of a request that can be a review.
 
         Raises:
             Refusal: it cannot.
         """
-        if not self._lifecycle.answers:
-            raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers")
-        if request.content_type != JSON or "Content-Encoding" in request.headers:
-            raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
-        limit = request.client_max_size
-        if request.content_length is not None and request.content_length > limit:
-            raise Refusal(413, "too_large", f"the body is larger than {limit} bytes")
         try:
             async with asyncio.timeout(READ_TIMEOUT):
-                body = await request.read()
-        except web.HTTPRequestEntityTooLarge as error:
-            raise Refusal(413, "too_large", f"the body is larger than {limit} bytes") from error
+                body = await held.read(limit)
+        except TooLargeError as error:
+            raise _too_large(limit) from error
+        except NoRoomError as error:
+            raise _turned_away(OVERLOAD) from error
         except TimeoutError as error:
             raise Refusal(408, "timeout", f"the body did not come within {READ_TIMEOUT:g} s") from error
         if not body:
@@ -191,19 +243,28 @@ class InjectHandler:
         return response
 
 
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "too_large", f"the body is larger than {limit} bytes")
+
+
+def _turned_away(reason: str) -> Refusal:
+    status, message = TURNED_AWAY[reason]
+    return Refusal(status, reason, message, again=True)
+
+
 def _answered(review: admission.Request, result: Injected | Skipped, resolved: Resolved) -> Answer:
     if isinstance(result, Injected):
         response = admission.patched(review, result.patch, warnings=result.warnings)
-        return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved)
+        return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved, review=review)
     response = admission.allowed(review, warnings=result.warnings)
-    return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
+    return Answer(response.encode(), Outcome.SKIP, result.reason, resolved, review=review)
 
 
 def _shadowed(
     review: admission.Request, envs: Mapping[str, str], resolved: Resolved | None, outcome: Injection, size: int
 ) -> Admission | None:
     """Return what the shadow of the tag that was asked for is to try, if it has one and this request is of its sample."""
-    if resolved is None or resolved.candidate is None or resolved.tag is None:
+    if resolved is None or resolved.candidate is None or resolved.tag is None or review.dry_run:
         return None
     candidate = resolved.candidate.revision
     if candidate is resolved.revision or not sampled(review.uid, resolved.candidate.sample):
@@ -222,16 +283,12 @@ async def _sent(response: web.Response, request: web.Request) -> None:
 
 def _failed(review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None) -> Answer:
     if isinstance(error, InjectorError):
-        reason = reason_of(error)
-        message = str(error)
-        _log.warning(
-            "denied: uid=%.64r revision=%s reason=%s at=%.200r", review.uid, _name(resolved), reason, error.where
-        )
+        reason, message, where = reason_of(error), str(error), error.where
     else:
-        reason = INTERNAL_REASON
+        reason, where = FAULT, whereabouts(error)
         message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
-        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), whereabouts(error))
-    return Answer(admission.errored(review, message).encode(), Outcome.FAILURE, reason, resolved)
+    body = admission.errored(review, message).encode()
+    return Answer(body, Outcome.FAILURE, reason, resolved, review=review, where=where)
 
 
 def reason_of(error: InjectorError) -> str:
@@ -239,13 +296,9 @@ def reason_of(error: InjectorError) -> str:
     return next((reason for kind, reason in FAILURE_REASONS if isinstance(error, kind)), OTHER_REASON)
 
 
-def _name(resolved: Resolved | None) -> str:
-    return "unknown" if resolved is None else resolved.revision.name
-
-
 def _refused(refusal: Refusal) -> web.Response:
     response = web.Response(text=refusal.message, status=refusal.status)
-    if refusal.status == web.HTTPServiceUnavailable.status_code:
+    if refusal.again:
         response.headers["Retry-After"] = RETRY_AFTER
     if refusal.status in (web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code):
         response.force_close()
@@ -257,3 +310,10 @@ def _counted(answer: Answer, watch: Stopwatch) -> Answered:
         return Answered(answer.outcome, watch.total(), answer.reason)
     revision, tag = answer.resolved.revision.name, answer.resolved.tag or ""
     return Answered(answer.outcome, watch.total(), answer.reason, revision, tag)
+
+
+def _decision(answer: Answer, review: admission.Request | admission.Broken) -> Decision:
+    if answer.resolved is None:
+        return Decision(review, answer.outcome, answer.reason, where=answer.where)
+    revision, tag = answer.resolved.revision.name, answer.resolved.tag or ""
+    return Decision(review, answer.outcome, answer.reason, revision, tag, answer.where)

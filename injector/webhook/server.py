@@ -1,8 +1,8 @@
 """The server: both ports from start-up to the end of a drain.
 
 On SIGTERM or SIGINT it becomes unready and goes on for the shutdown delay, in which the API server's endpoints learn
-of it; then it stops listening, finishes what runs, and returns. A second signal cuts the delay short. While it serves,
-the configuration is followed, and SIGHUP reloads it.
+of it; then it stops listening, answers what is under way, as ``drain`` says, and returns. A second signal cuts the delay
+short. While it serves, the configuration is followed, and SIGHUP reloads it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import logging
 import signal
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from aiohttp import web
-
-from injector.errors import InjectorError
+from injector.webhook.admittance import Admittance
 from injector.webhook.app import operations_app, webhook_app
+from injector.webhook.decisions import Decisions
 from injector.webhook.health import Operations
-from injector.webhook.inject import InjectHandler
+from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.listening import Port
 from injector.webhook.shadow import Shadows
 from injector.webhook.upkeep import Upkeep
 
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from injector.revisions.reload import Loader
 
 _log = logging.getLogger(__name__)
-
-# The API server keeps an idle connection for 90 s (k8s.io/apimachinery, SetTransportDefaults): it must be the one
-# that closes.
-KEEPALIVE: Final = 120.0
-# A path is at most 63 letters of name and Istio's pairs; the API server adds a query and a handful of headers.
-MAX_LINE: Final = 8190
-MAX_FIELD: Final = 8190
-# A request may run for as long as the API server waits at most.
-FINISH: Final = 30.0
-BACKLOG: Final = 1024
 
 Follow: TypeAlias = "Callable[[asyncio.Event], Coroutine[object, object, None]]"
 """Keeps what is served up to date until it is cancelled; sets the event once requests can be answered."""
@@ -75,6 +65,8 @@ class Services:
     recent: RecentPods | None = None
     follower: Follower | None = None
     upkeep: Upkeep = field(default_factory=Upkeep)
+    admittance: Admittance = field(default_factory=Admittance)
+    decisions: Decisions = field(default_factory=Decisions)
 
 
 async def serve(
@@ -103,12 +95,11 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    handler = InjectHandler(services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent)
-    webhook = _runner(webhook_app(handler))
-    ops = _runner(operations_app(operations))
+    webhook = Port(webhook_app(_handler(services, lifecycle, shadows)))
+    ops = Port(operations_app(operations))
     try:
-        ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
-        port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
+        ops_port = await ops.listen(listeners.bind, listeners.ops_port)
+        port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
         async with services.upkeep.running(services.metrics), _followed(follow, stop) as ready:
             if ready:
                 lifecycle.enter(Phase.SERVING)
@@ -118,10 +109,20 @@ async def serve(
                     # Unready at once: what ends here may take its time.
                     lifecycle.enter(Phase.DRAINING)
                 await _drain(stop, listeners.shutdown_delay)
+                if left := await webhook.empty():
+                    _log.warning("drained but for %d connections, whose requests did not come in time", left)
     finally:
         lifecycle.enter(Phase.CLOSING)
-        await webhook.cleanup()
-        await ops.cleanup()
+        await webhook.close()
+        await ops.close()
+
+
+def _handler(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> InjectHandler:
+    services.metrics.waiting(services.admittance.waiting)
+    desk = Desk(services.admittance, services.decisions)
+    return InjectHandler(
+        services.registry, services.metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk
+    )
 
 
 @asynccontextmanager
@@ -174,33 +175,6 @@ async def _drain(stop: asyncio.Queue[signal.Signals], delay: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(delay):
             await stop.get()
-
-
-def _runner(app: web.Application) -> web.AppRunner:
-    return web.AppRunner(
-        app,
-        access_log=None,
-        # A compressed body is answered 415 before anything inflates it.
-        auto_decompress=False,
-        keepalive_timeout=KEEPALIVE,
-        max_line_size=MAX_LINE,
-        max_field_size=MAX_FIELD,
-        shutdown_timeout=FINISH,
-    )
-
-
-async def _listen(runner: web.AppRunner, bind: str, port: int, tls: ssl.SSLContext | None) -> int:
-    """Listen, and return the port."""
-    await runner.setup()
-    site = web.TCPSite(runner, bind or None, port, ssl_context=tls, backlog=BACKLOG)
-    try:
-        await site.start()
-    except OSError as error:
-        raise InjectorError(
-            f"cannot listen: {error.strerror or error}", where=f"{bind}:{port}", hint="choose another --bind or port"
-        ) from error
-    addresses = runner.addresses
-    return int(addresses[-1][1])
 
 
 def _stop_signals() -> asyncio.Queue[signal.Signals]:

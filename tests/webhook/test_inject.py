@@ -26,6 +26,7 @@ from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
 from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.decisions import FIELDS
 from injector.webhook.inject import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission
@@ -50,6 +51,11 @@ async def answer_of(client: Client, path: str = "/inject", review: dict[str, Any
     assert (response.status, response.content_type) == (200, "application/json"), await response.text()
     found: dict[str, Any] = await response.json()
     return found
+
+
+def decisions_of(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of the decisions that were logged."""
+    return [getattr(record, FIELDS) for record in caplog.records if hasattr(record, FIELDS)]
 
 
 def failures(collector: CollectorRegistry, reason: str, revision: str = "unknown", tag: str = "") -> float | None:
@@ -163,9 +169,11 @@ async def test_a_fault_of_the_injector_is_denied_with_the_uid_and_no_traceback(
     assert (response["uid"], response["allowed"]) == (UID, False)
     assert response["status"]["message"] == f"internal error (KeyError); the injector's log has the uid {UID}"
     assert failures(collector, "internal", "default") == 1
-    assert f"uid='{UID}' revision=default KeyError at " in caplog.text
-    assert "conftest.py:" in caplog.text
-    assert CANARY not in caplog.text
+    (told,) = decisions_of(caplog)
+    assert (told["uid"], told["revision"], told["reason"]) == (UID, "default", "internal")
+    assert told["at"].startswith("KeyError at ")
+    assert "conftest.py:" in told["at"]
+    assert CANARY not in str(told)
 
 
 async def test_a_patch_that_cannot_be_written_is_denied_too(client: Client, core: Core) -> None:
@@ -299,21 +307,34 @@ async def test_a_denial_is_logged_by_names_and_reason_and_never_by_value(
     core.answer = AnnotationError(f"invalid value '{CANARY}'", where="metadata.annotations[a]")
     pod = make_pod(annotations={"a": CANARY}, containers=[{"name": "x", "env": [{"name": "A", "value": CANARY}]}])
 
-    with caplog.at_level(logging.DEBUG, "injector"):
+    with caplog.at_level(logging.DEBUG):
         await answer_of(client, "/inject/prod", make_review(pod))
 
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("injector")] == [
-        f"denied: uid='{UID}' revision=1-24 reason=annotation at='metadata.annotations[a]'"
-    ]
-    assert CANARY not in caplog.text
+    (told,) = decisions_of(caplog)
+    assert {**told, "ms": 0} == {
+        "outcome": "failure",
+        "reason": "annotation",
+        "revision": "1-24",
+        "tag": "prod",
+        "namespace": "default",
+        "owner": "Pod/hello",
+        "uid": UID,
+        "ms": 0,
+        "at": "metadata.annotations[a]",
+    }
+    assert [record for record in caplog.records if CANARY in f"{record.getMessage()}{vars(record)}"] == []
 
 
-async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    await answer_of(client, "/inject/nope", make_review(uid="a\nINFO forged " + "x" * 500))
+async def test_a_skip_is_logged_with_its_reason_and_an_injection_is_not(
+    client: Client, core: Core, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
 
-    (record,) = [record for record in caplog.records if record.name.startswith("injector")]
-    assert "\n" not in record.getMessage()
-    assert len(record.getMessage()) < 300
+    await answer_of(client)
+    core.answer = Skipped("host_network", "no")
+    await answer_of(client)
+
+    assert [(told["outcome"], told["reason"]) for told in decisions_of(caplog)] == [("skip", "host_network")]
 
 
 @pytest.mark.parametrize(
