@@ -15,7 +15,7 @@ from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Shadows
 from injector.webhook.status import status
-from injector.webhook.statuspage import HEADERS, status_page
+from injector.webhook.statuspage import DATA_HEADERS, HEADERS, status_page
 from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Operations:
 
     async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer what is served, and what is wrong."""
-        return web.json_response(self._status(), headers={"Cache-Control": "no-store"})
+        return web.json_response(self._status(), headers=DATA_HEADERS)
 
     def _status(self) -> dict[str, Any]:
         shadows = self.shadows or Shadows(self.metrics)

@@ -231,6 +231,10 @@ class InjectHandler:
             raise _too_large(limit) from error
         except NoRoomError as error:
             raise _turned_away(OVERLOAD) from error
+        except ConnectionError as error:
+            raise Refusal(400, "disconnected", "the caller is gone") from error
+        except web.RequestPayloadError as error:
+            raise Refusal(400, "undecodable", "the body is not sent as HTTP has it") from error
         except TimeoutError as error:
             raise Refusal(408, "timeout", f"the body did not come within {READ_TIMEOUT:g} s") from error
         if not body:

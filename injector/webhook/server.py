@@ -110,7 +110,7 @@ async def serve(
                     lifecycle.enter(Phase.DRAINING)
                 await _drain(stop, listeners.shutdown_delay)
                 if left := await webhook.empty():
-                    _log.warning("drained but for %d connections, whose requests did not come in time", left)
+                    _log.warning("drained but for %d connections: their requests did not come in full", left)
     finally:
         lifecycle.enter(Phase.CLOSING)
         await webhook.close()

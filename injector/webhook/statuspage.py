@@ -14,11 +14,19 @@ if TYPE_CHECKING:
 
     from jinja2 import Template
 
-# Nothing of the page comes from elsewhere, and nobody may frame it.
-HEADERS: Mapping[str, str] = {
+# What tells of revisions is kept by nobody, read as what it says it is, and by pages of its own origin alone.
+DATA_HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
+}
+# Nothing of the page comes from elsewhere or goes there, and nobody may frame it.
+HEADERS: Mapping[str, str] = {
+    **DATA_HEADERS,
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
 }
 
 

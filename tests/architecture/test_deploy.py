@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from click import Context
 
 from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS
+from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.kube.selectors import Selector
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -139,6 +142,66 @@ def test_the_image_runs_as_the_user_of_the_deployment() -> None:
     user = pod_spec()["securityContext"]["runAsUser"]
 
     assert f"USER {user}:{user}" in (ROOT / "Dockerfile").read_text()
+
+
+LABELS: dict[str, tuple[str | None, ...]] = {
+    "istio-injection": (None, "enabled", "disabled"),
+    "istio.io/rev": (None, "default", "stable", "canary", "prod"),
+    "kubernetes.io/metadata.name": ("injector-system",),
+}
+"""What somebody may label the injector's own namespace with; None is no label."""
+
+
+def written() -> list[dict[str, Any]]:
+    """Every webhook that the project writes: of deploy/, and of all that `generate` prints."""
+    configurations = [manifest("MutatingWebhookConfiguration")]
+    for options in (WebhookOptions(), WebhookOptions(auto_inject=True)):
+        configurations += [revision_webhook(name, options) for name in ("default", "stable", "canary")]
+        configurations += [tag_webhook(name, "stable", options) for name in ("default", "prod")]
+    return [webhook for configuration in configurations for webhook in configuration["webhooks"]]
+
+
+def matched(webhook: dict[str, Any], namespace: dict[str, str], pod: dict[str, str]) -> bool:
+    """Whether an API server sends the pod there."""
+    selectors = (Selector.compile(webhook[key]) for key in ("namespaceSelector", "objectSelector"))
+    return all(selector.matches(labels) for selector, labels in zip(selectors, (namespace, pod), strict=True))
+
+
+def test_no_webhook_takes_the_injectors_own_pods_however_their_namespace_is_labelled() -> None:
+    own = manifest("Deployment")["spec"]["template"]["metadata"]["labels"]
+    others = {key: value for key, value in own.items() if key != "sidecar.istio.io/inject"}
+    namespaces = [
+        {key: value for key, value in zip(LABELS, values, strict=True) if value is not None}
+        for values in product(*LABELS.values())
+    ]
+
+    taken = [
+        (webhook["clientConfig"], namespace)
+        for webhook in written()
+        for namespace in namespaces
+        if matched(webhook, namespace, own)
+    ]
+
+    assert taken == []
+    # The same question about a pod of somebody else's has another answer, so it is not asked in vain.
+    assert [webhook for webhook in written() for namespace in namespaces if matched(webhook, namespace, others)]
+
+
+@pytest.mark.parametrize("namespace", ["injector-system", "kube-system", "kube-node-lease"])
+def test_no_webhook_of_the_deployment_takes_a_pod_of_a_namespace_that_it_needs_itself(namespace: str) -> None:
+    labels = [{"sidecar.istio.io/inject": "true"}, {"istio.io/rev": "default"}, {}]
+    spaces = [{}, {"istio-injection": "enabled"}, {"istio.io/rev": "default"}]
+    webhooks = manifest("MutatingWebhookConfiguration")["webhooks"]
+
+    def asked(name: str) -> list[bool]:
+        return [
+            matched(webhook, {**space, "kubernetes.io/metadata.name": name}, pod)
+            for webhook in webhooks
+            for space in spaces
+            for pod in labels
+        ]
+
+    assert (any(asked(namespace)), any(asked("shop"))) == (False, True)
 
 
 COMPONENT = DEPLOY / "from-cluster"

@@ -77,7 +77,7 @@ class Replica:
     async def ended(self) -> int:
         """Wait until it has ended; return the exit status."""
         async with asyncio.timeout(LIMIT):
-            while (status := self._running().poll()) is None:
+            while (status := self._running().poll()) is None:  # noqa: ASYNC110 -- a process has no event
                 await asyncio.sleep(LOOK)
         return status
 
@@ -124,7 +124,7 @@ async def restarted(replica: Replica, service: Service) -> None:
     """
     replica.signal(signal.SIGTERM)
     async with asyncio.timeout(LIMIT):
-        while replica.port in service.known:
+        while replica.port in service.known:  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(LOOK)
     # Whoever chose it before that has connected by now.
     await asyncio.sleep(LOOK)

@@ -46,6 +46,8 @@ async def test_three_restarts_of_two_replicas_fail_no_admission(start_replica: R
     load.client.close()
 
     assert load.failures == []
-    assert all(count - earlier > CALLERS for earlier, count in zip(before, [*before[1:], load.answered.total()], strict=True))
+    assert all(
+        count - earlier > CALLERS for earlier, count in zip(before, [*before[1:], load.answered.total()], strict=True)
+    )
     assert set(load.answered) == {each.port for each in replicas}
     assert load.client.reused > load.client.dialled > CALLERS

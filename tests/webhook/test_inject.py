@@ -25,14 +25,15 @@ from injector.revisions.recent import RecentPods
 from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
+from injector.webhook.admittance import Admittance
 from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import FIELDS
-from injector.webhook.inject import InjectHandler, reason_of
+from injector.webhook.inject import Desk, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
-from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core
+from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -348,6 +349,107 @@ async def test_a_skip_is_logged_with_its_reason_and_an_injection_is_not(
 )
 def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> None:
     assert reason_of(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "again"),
+    [("overload", 429, "1"), ("deadline", 503, "1")],
+)
+async def test_who_should_not_wait_is_told_at_once_to_come_back(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
+    aiohttp_client: ClientFactory,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    collector: CollectorRegistry,
+    core: Core,
+    refusal: str,
+    status: int,
+    again: str,
+) -> None:
+    class Full(Admittance):
+        def refusal(self, left: float) -> str:
+            assert left == pytest.approx(7.0, abs=5.0)
+            return refusal
+
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(Full()))))
+
+    response = await client.post("/inject/prod?timeout=7s", json=make_review())
+
+    assert (response.status, response.headers["Retry-After"]) == (status, again)
+    assert "Connection" not in response.headers
+    assert failures(collector, refusal) == 1
+    assert core.asked == []
+
+
+async def test_a_body_that_has_no_room_is_told_to_come_back(
+    aiohttp_client: ClientFactory,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    collector: CollectorRegistry,
+) -> None:
+    admittance = Admittance(room=100)
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(admittance))))
+
+    response = await client.post("/inject", json=make_review())
+
+    assert (response.status, response.headers["Retry-After"]) == (429, "1")
+    assert failures(collector, "overload") == 1
+    assert admittance.hold(100)
+
+
+async def test_whose_time_is_up_when_his_turn_comes_is_not_worked_on(
+    aiohttp_client: ClientFactory,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    collector: CollectorRegistry,
+    core: Core,
+) -> None:
+    now = 0.0
+
+    class Slow(Admittance):
+        async def turn(self) -> None:
+            nonlocal now
+            now += 3.0
+
+    desk = Desk(Slow(), clock=lambda: now)
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=desk)))
+
+    late = await client.post("/inject?timeout=3s", json=make_review())
+    in_time = await client.post("/inject?timeout=3001ms", json=make_review())
+    without = await client.post("/inject", json=make_review())
+
+    assert (late.status, late.headers.get("Retry-After")) == (503, None)
+    assert (in_time.status, without.status, len(core.asked)) == (200, 200, 2)
+    assert failures(collector, "deadline") == 1
+
+
+async def test_the_wait_for_a_turn_is_a_stage_of_its_own(client: Client, collector: CollectorRegistry) -> None:
+    await answer_of(client)
+
+    asked = {"revision": "default", "tag": "", "stage": "wait"}
+    assert collector.get_sample_value("sidecar_injection_time_seconds_count", asked) == 1
+
+
+async def test_every_way_that_a_request_ends_is_in_the_books_once(
+    client: Client, core: Core, lifecycle: Lifecycle, collector: CollectorRegistry
+) -> None:
+    answers: list[Injected | Skipped | Exception] = [
+        core.answer,
+        Skipped("label", "no"),
+        TemplateRenderError("x"),
+        KeyError("x"),
+    ]
+    for core.answer in answers:
+        await answer_of(client, "/inject/prod")
+    await answer_of(client, "/inject/nope")
+    await client.post("/inject", data=b"{", headers=JSON)
+    await client.post("/inject", data=b"{}", headers={"Content-Type": "text/plain"})
+    lifecycle.enter(Phase.CLOSING)
+    await client.post("/inject", json=make_review())
+
+    assert books(collector) == {("1-24", "prod"): (4, 4, 4), ("unknown", ""): (4, 4, 4)}
 
 
 class Taken(list[Admission]):
