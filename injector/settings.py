@@ -130,7 +130,7 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "maxWaiting",
         "count",
         "How many reviews may wait for their turn; further ones are told to come back (429).",
-        400,
+        1000,
     ),
     Setting(
         "log_format",
@@ -200,7 +200,7 @@ class Settings:
     kubeconfig: Path | None = None
     reload_interval: float = 30.0
     shutdown_delay: float = 5.0
-    max_waiting: int = 400
+    max_waiting: int = 1000
     log_format: str = "auto"
     log_decisions: str = "skips"
     health_check_interval: float = 0.0

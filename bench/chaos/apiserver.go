@@ -15,12 +15,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"sort"
 	"strconv"
@@ -100,8 +102,8 @@ func call(client *http.Client, path string, review []byte, timeout time.Duration
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	url := fmt.Sprintf("https://injector.injector-system.svc%s?timeout=%s", path, timeout)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(review))
+	address := fmt.Sprintf("https://injector.injector-system.svc%s?timeout=%s", path, timeout)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(review))
 	if err != nil {
 		return outcome{wrong: err.Error()}
 	}
@@ -109,6 +111,11 @@ func call(client *http.Client, path string, review []byte, timeout time.Duration
 	request.Header.Set("User-Agent", "kube-apiserver-admission")
 	answer, err := client.Do(request)
 	if err != nil {
+		// Without the URL, whose timeout makes each another.
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
 		return outcome{wrong: err.Error()}
 	}
 	defer answer.Body.Close()

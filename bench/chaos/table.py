@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+WIDTH = 110
+"""A figure with many kinds of error is cut."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One target and what came of it."""
@@ -56,4 +60,6 @@ def show(rows: Iterable[Row]) -> None:
     ]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     for line in lines:
-        print("  ".join(f"{text:{width}}" for text, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            "  ".join(f"{text[:WIDTH]:{min(width, WIDTH)}}" for text, width in zip(line, widths, strict=True)).rstrip()
+        )

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# At 10 ms each, as large pods take, that is 4 s of work; a webhook may be given 5 s. An API server sends 200 at once
-# at most (--max-mutating-requests-inflight).
-MAX_WAITING: Final = 400
-# A quarter of the memory that deploy/ allows; 400 reviews of 30 KB, as pods with many volumes have, are 12 MB.
+# At 4 ms each that is 4 s of work, and a webhook may be given 5 s; those that take longer are turned away by their
+# deadline. An API server sends 200 at once at most (--max-mutating-requests-inflight), and who is turned away costs a
+# handshake when he comes back, which is more than most injections: it keeps 25 connections.
+MAX_WAITING: Final = 1000
+# A quarter of the memory that deploy/ allows; 1,000 reviews of 30 KB, as pods with many volumes have, are 30 MB.
 MAX_BYTES: Final = 64 * 1024 * 1024
-# Probes, handshakes and reading wait at most for this and one injection.
+# Probes, handshakes and reading wait for this and one injection; where they take longer themselves, injections get as
+# long as they do, for who has asked is to be answered before others are let in.
 SLICE: Final = 0.01
+LONGEST_SLICE: Final = 0.25
 
 OVERLOAD: Final = "overload"
 DEADLINE: Final = "deadline"
@@ -53,7 +56,8 @@ class Admittance:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._bytes = 0
         self._cost = _FIRST_GUESS
-        self._slice_ends = 0.0
+        self._slice_began = self._slice_ends = 0.0
+        self._worked = 0.0
         self._in_slice = False
 
     def waiting(self) -> int:
@@ -93,11 +97,14 @@ class Admittance:
 
     def took(self, seconds: float) -> None:
         """Learn how long an injection took."""
+        self._worked += seconds
         self._cost += _WEIGHT * (min(seconds, _MOST_COUNTED) - self._cost)
 
-    def _begin_slice(self) -> None:
+    def _begin_slice(self, length: float = SLICE) -> None:
         self._in_slice = True
-        self._slice_ends = self._clock() + SLICE
+        self._worked = 0.0
+        self._slice_began = self._clock()
+        self._slice_ends = self._slice_began + length
         asyncio.get_running_loop().call_soon(self._next_slice)
 
     def _next_slice(self) -> None:
@@ -105,11 +112,13 @@ class Admittance:
         self._in_slice = False
         if not self._queue:
             return
-        for _ in range(max(1, int(SLICE / max(self._cost, 1e-6)))):
+        elsewhere = self._clock() - self._slice_began - self._worked
+        length = min(LONGEST_SLICE, max(SLICE, elsewhere))
+        for _ in range(max(1, int(length / max(self._cost, 1e-6)))):
             if not self._queue:
                 break
             turn = self._queue.popleft()
             # Cancelled, where the server ends before its turn.
             if not turn.done():
                 turn.set_result(None)
-        self._begin_slice()
+        self._begin_slice(length)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +24,10 @@ KEEPALIVE: Final = 120.0
 # A path is at most 63 letters of name and Istio's pairs; the API server adds a query and a handful of headers.
 MAX_LINE: Final = 8190
 MAX_FIELD: Final = 8190
+# How many callers the kernel lets wait, and how many of them are let in at once by asyncio, which takes one number for
+# both: with a thousand handshakes begun nobody who has asked already is answered before all are through.
 BACKLOG: Final = 1024
+LET_IN: Final = 16
 # Go's net/http, and with it the API server, gives a handshake this long (DefaultTransport, TLSHandshakeTimeout).
 HANDSHAKE: Final = 10.0
 # How long a peer may take to confirm the end of a TLS connection, after which it is cut: nothing is under way any more.
@@ -68,7 +73,7 @@ class Port:
                 bind or None,
                 port,
                 ssl=tls,
-                backlog=BACKLOG,
+                backlog=LET_IN,
                 ssl_handshake_timeout=handshake,
                 ssl_shutdown_timeout=goodbye,
             )
@@ -78,6 +83,7 @@ class Port:
                 where=f"{bind}:{port}",
                 hint="choose another --bind or port",
             ) from error
+        _lengthen_backlog(self._listening)
         return int(self._listening.sockets[-1].getsockname()[1])
 
     async def empty(self) -> int:
@@ -91,3 +97,9 @@ class Port:
         if self._listening is not None:
             self._listening.close()
         await self._runner.cleanup()
+
+
+def _lengthen_backlog(listening: asyncio.Server) -> None:
+    for each in listening.sockets:
+        with socket.socket(fileno=os.dup(each.fileno())) as again:
+            again.listen(BACKLOG)

@@ -39,11 +39,11 @@ class Caller:
             async with asyncio.timeout(LIMIT):
                 head = await self.reader.readuntil(HEAD_END)
                 length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                body = json.loads(await self.reader.readexactly(length))
+                body = await self.reader.readexactly(length)
         except (asyncio.IncompleteReadError, OSError):
             return False
         said = b"connection: close" in head.lower()
-        return b"200 OK" in head and body["response"]["uid"] == UID and (said or not closing)
+        return b"200 OK" in head and json.loads(body)["response"]["uid"] == UID and (said or not closing)
 
     async def ended(self) -> bool:
         """Whether the connection ends in order, without another byte."""

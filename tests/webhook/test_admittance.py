@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from injector.webhook.admittance import DEADLINE, OVERLOAD, SLICE, Admittance
+from injector.settings import Settings
+from injector.webhook.admittance import DEADLINE, LONGEST_SLICE, MAX_WAITING, OVERLOAD, SLICE, Admittance
 from tests.revisions.clock import until
 
 
@@ -69,6 +70,22 @@ async def test_fast_requests_share_a_pass_as_far_as_they_fit() -> None:
     assert 3 <= max(passes) <= 5
 
 
+async def test_injections_get_as_long_as_all_else_takes_up_to_a_bound() -> None:
+    work = Work(SLICE)
+    for _ in range(200):
+        work.admittance.took(SLICE)
+    tasks = [asyncio.create_task(work.one(number)) for number in range(60)]
+    begun = []
+    for elsewhere in (0.0, 0.0, 0.0, 5 * SLICE, 100 * LONGEST_SLICE):
+        work.clock.now += elsewhere
+        before = work.admittance.waiting()
+        await asyncio.sleep(0)
+        begun.append(before - work.admittance.waiting())
+
+    await asyncio.wait(tasks)
+    assert begun[-2:] == [5, int(LONGEST_SLICE / SLICE)]
+
+
 async def test_who_comes_while_others_wait_waits_behind_them() -> None:
     work = Work(2 * SLICE)
     first = [asyncio.create_task(work.one(number)) for number in range(3)]
@@ -121,6 +138,10 @@ async def test_one_slow_request_says_little_of_the_next() -> None:
 
     assert work.admittance.refusal(1.0) == ""
     await asyncio.wait(tasks)
+
+
+def test_the_setting_is_the_bound_of_the_queue() -> None:
+    assert Settings().max_waiting == MAX_WAITING
 
 
 def test_bodies_have_room_together_and_give_it_back() -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from injector.errors import InjectorError
-from injector.webhook.listening import KEEPALIVE, Port
+from injector.webhook.listening import KEEPALIVE, LET_IN, Port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -102,6 +102,23 @@ async def test_an_address_that_is_taken_is_named(port: Port) -> None:
             InjectorError, match=rf"127.0.0.1:{number}: cannot listen: .*; choose another --bind or port"
         ):
             await port.listen("127.0.0.1", number)
+
+
+async def test_more_callers_may_wait_than_are_let_in_at_once(port: Port) -> None:
+    number = await port.listen("127.0.0.1", 0)
+    # The event loop does not turn meanwhile: they all wait in the kernel, none of them refused or dropped.
+    callers = [socket.create_connection(("127.0.0.1", number), timeout=0.9) for _ in range(4 * LET_IN)]
+
+    loop = asyncio.get_running_loop()
+    for caller in callers:
+        caller.sendall(REQUEST)
+        caller.setblocking(False)
+    async with asyncio.timeout(LIMIT):
+        answers = await asyncio.gather(*(loop.sock_recv(caller, 4096) for caller in callers))
+    for caller in callers:
+        caller.close()
+
+    assert all(b"200 OK" in answer for answer in answers)
 
 
 async def test_a_port_that_never_listened_is_empty(port: Port) -> None:
