@@ -118,5 +118,5 @@ class Calling:
             calls = self._load.answered.total() + len(self._load.failures)
             found = Came(calls, 0, wrong, self._load.client.dialled, 0.0, 0.0)
         self._tasks[0].cancel()
-        self._load.client.close()
+        await self._load.client.close()
         return found

@@ -45,7 +45,7 @@ async def hostile_names(stage: Stage) -> Sequence[Row]:
     await asyncio.gather(*(ask(names) for _ in range(CALLERS)))
     each_ms = (time.monotonic() - begun) / NAMES * 1e3
     more = series(replica) - before
-    client.close()
+    await client.close()
     return [
         Row(
             f"T22 {NAMES} names",

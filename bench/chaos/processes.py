@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.chaos.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
 from bench.chaos.table import Row
 from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.shutdown import REQUEST, callers_of, ended_by_sigterm
+from tests.reliability.shutdown import REQUEST, callers_of, closed, ended_by_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,8 +75,7 @@ async def killed(stage: Stage) -> Sequence[Row]:
     (again,) = await callers_of(replica, 1)
     again.send(REQUEST)
     answered = await again.answered()
-    for caller in (*callers, again):
-        caller.writer.close()
+    await closed(*callers, again)
     figure = f"ready after {seconds:.1f} s, answers {answered}"
     return [Row("T13 SIGKILL", "ready < 3 s", figure, answered and seconds < 3)]
 
@@ -108,7 +107,7 @@ async def _mass_start_from_here(replica: Replica) -> Came:
         load.check(uid, reply)
 
     await asyncio.gather(*(admitted(f"pod-{number}") for number in range(PODS)))
-    load.client.close()
+    await load.client.close()
     wrong = {"failed": len(load.failures)} if load.failures else {}
     return Came(PODS, again, wrong, load.client.dialled, 0.0, time.monotonic() - begun)
 
@@ -126,7 +125,6 @@ async def kept_connections(stage: Stage) -> Sequence[Row]:
         return first and await caller.answered()
 
     kept = await asyncio.gather(*(used_again(caller) for caller in callers))
-    for caller in callers:
-        caller.writer.close()
+    await closed(*callers)
     resets = list(kept).count(False)
     return [Row(f"T14 {KEPT} connections, idle 89.5-90.5 s", "0 resets", f"{resets} resets", resets == 0)]

@@ -71,6 +71,7 @@ class ApiServer:
     dialled: int = 0
     reused: int = 0
     _idle: list[_Connection] = field(default_factory=list)
+    _closed: list[_Connection] = field(default_factory=list)
 
     async def post(self, path: str, body: bytes, timeout: float = TIMEOUT) -> Reply:  # noqa: ASYNC109 -- a part of the URL too
         """Return the answer to a review.
@@ -83,12 +84,12 @@ class ApiServer:
             try:
                 reply = await connection.ask(request_of(f"{path}?timeout={timeout:g}s", body))
             except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError) as error:
-                connection.writer.close()
+                self._drop(connection)
                 if isinstance(error, asyncio.CancelledError):
                     raise
                 raise ConnectionError(f"no answer from {connection.port}: {type(error).__name__}") from error
         if reply.headers.get("connection") == "close" or len(self._idle) >= MAX_IDLE:
-            connection.writer.close()
+            self._drop(connection)
         else:
             self._idle.append(connection)
         return reply
@@ -99,7 +100,7 @@ class ApiServer:
             if not connection.ended():
                 self.reused += 1
                 return connection
-            connection.writer.close()
+            self._drop(connection)
         self.dialled += 1
         port = random.choice(self.ready())  # noqa: S311 -- which replica a Service chooses
         reader, writer = await asyncio.open_connection(
@@ -107,11 +108,15 @@ class ApiServer:
         )
         return _Connection(port, reader, writer)
 
-    def close(self) -> None:
-        """Close what is kept."""
-        for connection in self._idle:
-            connection.writer.close()
-        self._idle.clear()
+    def _drop(self, connection: _Connection) -> None:
+        connection.writer.close()
+        self._closed.append(connection)
+
+    async def close(self) -> None:
+        """Close what is kept, and wait until all connections have ended."""
+        while self._idle:
+            self._drop(self._idle.pop())
+        await asyncio.gather(*(each.writer.wait_closed() for each in self._closed), return_exceptions=True)
 
 
 def request_of(path: str, body: bytes) -> bytes:

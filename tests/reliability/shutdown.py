@@ -59,6 +59,13 @@ async def callers_of(replica: Replica, count: int) -> list[Caller]:
     return [Caller(*await asyncio.open_connection("127.0.0.1", replica.port)) for _ in range(count)]
 
 
+async def closed(*callers: Caller) -> None:
+    """Close connections, and wait until they have ended."""
+    for caller in callers:
+        caller.writer.close()
+    await asyncio.gather(*(caller.writer.wait_closed() for caller in callers), return_exceptions=True)
+
+
 @dataclass(frozen=True)
 class End:
     """How a replica ended: who was not answered, whose connection did not end in order, its status and how long it took."""
@@ -93,6 +100,5 @@ async def ended_by_sigterm(replica: Replica) -> End:
     in_order += await asyncio.gather(*(caller.ended() for caller in (*on_their_way, *running)))
     status = await replica.ended()
     seconds = time.monotonic() - begun
-    for caller in (*idle, *running):
-        caller.writer.close()
+    await closed(*idle, *running)
     return End([*first, *answered].count(False), in_order.count(False), status, seconds)

@@ -44,7 +44,7 @@ async def test_a_thousand_pods_at_once_are_injected_or_told_to_come_back_and_the
 
     async with asyncio.timeout(60.0):
         await asyncio.gather(*(admitted(f"pod-{number}") for number in range(PODS)))
-    load.client.close()
+    await load.client.close()
 
     assert (load.failures, load.answered.total()) == ([], PODS)
     assert told[429] > 0

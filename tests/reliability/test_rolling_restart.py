@@ -43,7 +43,7 @@ async def test_three_restarts_of_two_replicas_fail_no_admission(start_replica: R
     load.end()
     await asyncio.gather(*calling)
     following.cancel()
-    load.client.close()
+    await load.client.close()
 
     assert load.failures == []
     assert all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from tests.reliability.shutdown import HALF, REQUEST, callers_of, ended_by_sigterm
+from tests.reliability.shutdown import HALF, REQUEST, callers_of, closed, ended_by_sigterm
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import ReplicaFactory
@@ -37,5 +37,4 @@ async def test_after_sigkill_it_starts_on_the_same_ports_and_injects(start_repli
     another.send(REQUEST)
 
     assert await another.answered()
-    for each in (caller, another):
-        each.writer.close()
+    await closed(caller, another)
