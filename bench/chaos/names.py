@@ -40,7 +40,8 @@ async def hostile_names(stage: Stage) -> Sequence[Row]:
             if reply.status != 200 or (reply.response["uid"], reply.response["allowed"]) != (UID, False):
                 wrong += 1
 
-    await ask(iter(["nope"]))
+    # A name of each kind: unknown, with a control character, no UTF-8.
+    await ask(iter(["nope", "x%00", "x%ff"]))
     before, begun = series(replica), time.monotonic()
     await asyncio.gather(*(ask(names) for _ in range(CALLERS)))
     each_ms = (time.monotonic() - begun) / NAMES * 1e3

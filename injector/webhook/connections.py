@@ -18,21 +18,21 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-# Whoever connects has a request to send, as Go's net/http does: it dials for one.
-FRESH: Final = 1.0
+# Who has connected has a request to send, as Go's net/http dials for one; and who has asked a moment ago is likely to ask
+# again. A request that crosses the close of its connection is lost, so those are closed by an answer instead.
+QUIET: Final = 1.0
 
 
 class Connection(web.RequestHandler):
     """One connection, and whether a request is under way on it."""
 
-    __slots__ = ("__weakref__", "_handshakes", "asked", "opened", "under_way")
+    __slots__ = ("__weakref__", "_handshakes", "quiet_since", "under_way")
 
     def __init__(self, server: web.Server, handshakes: WeakSet[Connection], **options: Any) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self._handshakes = handshakes
         handshakes.add(self)
-        self.opened = time.monotonic()
-        self.asked = False
+        self.quiet_since = time.monotonic()
         self.under_way = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -43,7 +43,7 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Note that a request has begun, or a part of one."""
         if data:
-            self.asked = self.under_way = True
+            self.under_way = True
         super().data_received(data)
 
     async def finish_response(
@@ -52,11 +52,12 @@ class Connection(web.RequestHandler):
         """Send an answer, and note that it is sent."""
         sent = await super().finish_response(request, resp, start_time)
         self.under_way = False
+        self.quiet_since = time.monotonic()
         return sent
 
     def idle(self, now: float) -> bool:
-        """Tell whether no request is under way, as far as this process knows."""
-        return not self.under_way and (self.asked or now - self.opened > FRESH)
+        """Tell whether no request is under way, as far as this process knows, and none has been for a while."""
+        return not self.under_way and now - self.quiet_since > QUIET
 
 
 class Connections:
@@ -91,7 +92,7 @@ class Connections:
     def left(self) -> int:
         """Return how many are open, those in a young handshake among them."""
         now = self._clock()
-        shaking = sum(now - each.opened <= FRESH for each in self._handshakes)
+        shaking = sum(now - each.quiet_since <= QUIET for each in self._handshakes)
         return shaking + sum(each.connected for each in self._made())
 
     def _made(self) -> list[Connection]:

@@ -1,7 +1,8 @@
 """The end of a drain: no new connections, an answer for whatever is under way, and no connection closed before that.
 
-A request that crosses the close of its idle connection on the wire cannot be answered by anybody; what is left of that
-is the time of the wire, on connections that nobody used during the whole shutdown delay.
+A request that crosses the close of its idle connection on the wire cannot be answered by anybody. What is left of that
+is the time of the wire, on connections that nobody used for ``QUIET``: after a shutdown delay that is longer, nobody has used
+those that are left during all of it.
 """
 
 from __future__ import annotations

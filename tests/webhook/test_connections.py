@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from injector.webhook.connections import FRESH, Connection, Connections, readable
+from injector.webhook.connections import QUIET, Connection, Connections, readable
 from tests.revisions.clock import until
 from tests.webhook.certificates import write_certificate
 
@@ -57,21 +57,24 @@ def the_one(connections: Connections) -> Connection:
     return found
 
 
-async def test_a_connection_is_idle_between_requests_and_not_before_its_first(connections: Connections) -> None:
+async def test_a_connection_is_idle_a_second_after_it_was_made_or_used(connections: Connections) -> None:
     listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
     await until(connections.left)
     connection = the_one(connections)
-    opened = connection.opened
+    made = connection.quiet_since
 
-    assert (connection.idle(opened), connection.idle(opened + FRESH + 0.1)) == (False, True)
+    assert (connection.idle(made), connection.idle(made + QUIET + 0.1)) == (False, True)
     writer.write(REQUEST[:5])
-    await until(lambda: connection.asked)
-    assert not connection.idle(opened + 60)
+    await until(lambda: connection.under_way)
+    assert not connection.idle(made + 60)
     writer.write(REQUEST[5:])
     async with asyncio.timeout(LIMIT):
         await reader.readuntil(b"ok")
-    await until(lambda: connection.idle(opened))
+    await until(lambda: not connection.under_way)
+    used = connection.quiet_since
+    assert used > made
+    assert (connection.idle(used), connection.idle(used + QUIET + 0.1)) == (False, True)
     writer.close()
     await until(lambda: connections.left() == 0)
     listening.close()
@@ -87,11 +90,11 @@ async def test_a_handshake_that_goes_on_is_somebody_who_is_left_for_a_second(
     _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
     await until(lambda: len(connections._handshakes) == 1)
     (connection,) = connections._handshakes
-    clock.now = connection.opened
+    clock.now = connection.quiet_since
 
     assert (connections.left(), connections._made()) == (1, [])
     connections.close_idle()
-    clock.now += FRESH + 0.1
+    clock.now += QUIET + 0.1
     assert connections.left() == 0
     writer.close()
     listening.close()

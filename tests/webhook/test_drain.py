@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from injector.webhook.connections import FRESH, Connections
+from injector.webhook.connections import QUIET, Connections
 from injector.webhook.drain import FINISH, LOOK, empty
 from tests.revisions.clock import until
 
@@ -147,14 +147,31 @@ async def test_a_request_that_has_begun_is_waited_for(door: Door) -> None:
     writer.close()
 
 
+async def test_who_has_asked_a_moment_ago_is_closed_by_his_next_answer_or_when_he_is_quiet(door: Door) -> None:
+    reader, writer = await door.idle()
+    (connection,) = door.connections._made()
+    begun = door.clock.now = connection.quiet_since
+    emptying = asyncio.create_task(door.empty())
+    await until(lambda: door.clock.waits >= 3)
+    assert not emptying.done()
+
+    writer.write(REQUEST + BODY)
+
+    assert b"200 OK" in await answer(reader)
+    assert await emptying == 0
+    assert door.clock.now - begun > QUIET
+    assert await reader.read() == b""
+    writer.close()
+
+
 async def test_who_has_connected_has_a_second_to_send_a_request(door: Door) -> None:
     reader, writer = await door.call()
     await until(door.connections.left)
-    begun = door.clock.now = next(iter(door.connections._made())).opened
+    begun = door.clock.now = next(iter(door.connections._made())).quiet_since
 
     assert await door.empty() == 0
 
-    assert FRESH < door.clock.now - begun < FRESH + 3 * LOOK
+    assert QUIET < door.clock.now - begun < QUIET + 3 * LOOK
     assert await reader.read() == b""
     writer.close()
 
@@ -162,7 +179,7 @@ async def test_who_has_connected_has_a_second_to_send_a_request(door: Door) -> N
 async def test_who_never_sends_the_rest_is_waited_for_no_longer_than_the_bound(door: Door) -> None:
     begun = door.clock.now
     _, writer = await door.call(REQUEST)
-    await until(lambda: [each for each in door.connections._made() if each.asked])
+    await until(lambda: [each for each in door.connections._made() if each.under_way])
 
     assert await door.empty() == 1
 
