@@ -16,7 +16,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client import CollectorRegistry
 
@@ -90,6 +90,7 @@ PROCESS: Final[tuple[_Series, ...]] = (
         "MutatingWebhookConfigurations of the injector's whose caBundle is another than it shall be.",
         (),
     ),
+    ("injector_requests_waiting", "Reviews that have come in full and wait for their turn.", ()),
 )
 CABUNDLES: Final[tuple[_Series, ...]] = (
     ("injector_cabundle_patch_attempts_total", "Patches of caBundle that were sent.", ()),
@@ -190,7 +191,7 @@ class Metrics:
         self._unplanned = Counter(*UNPLANNED, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
-        self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated = (
+        self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated, self._waiting = (
             Gauge(*each, registry=registry) for each in PROCESS
         )
         # No sample of NaN is below any bound, so an alert on what is left of a certificate stays quiet without one.
@@ -289,6 +290,10 @@ class Metrics:
     def event_loop_lag(self, seconds: float) -> None:
         """Show how late the event loop was."""
         self._lag.set(seconds)
+
+    def waiting(self, count: Callable[[], float]) -> None:
+        """Let every scrape see how many requests wait, which ``count`` returns."""
+        self._waiting.set_function(count)
 
     def requests(self) -> list[RequestRow]:
         """Return what was counted of requests since the start, by revision and tag, each with its outcomes."""

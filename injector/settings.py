@@ -19,17 +19,13 @@ if TYPE_CHECKING:
 ENV_PREFIX: Final = "INJECTOR_"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
-# Go's time.ParseDuration, as the flags of the old injector are written; without a unit only 0 is a duration.
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``switch`` (a flag that ``=false`` turns off), ``mode``,
-    ``explain``, ``text`` or ``texts`` (repeatable). ``aliases`` are further spellings.
+    ``kind`` is ``path``, ``port``, ``duration``, ``count``, ``flag``, ``switch`` (a flag that ``=false`` turns off),
+    ``text`` or ``texts`` (repeatable). ``words`` are those that it takes, if not any. ``aliases`` are further spellings.
     """
 
     name: str
@@ -40,6 +36,7 @@ class Setting:
     metavar: str | None = None
     aliases: tuple[str, ...] = ()
     variable_name: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -62,7 +59,6 @@ MIN_RELOAD_INTERVAL: Final = 1.0
 # k8s.io/apimachinery/pkg/util/validation, IsValidLabelValue; an empty one names nothing.
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
-_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 FILES: Final = "files"
 SELF_SIGNED: Final = "self-signed"
 TLS_MODES: Final = (FILES, SELF_SIGNED)
@@ -77,9 +73,10 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting(
         "tls_mode",
         "tlsMode",
-        "mode",
+        "text",
         "Where the webhook's certificate comes from: files, or a CA of the injector's own in a Secret.",
         FILES,
+        words=TLS_MODES,
     ),
     Setting("tls_cert_file", "tlsCertFile", "path", "The webhook's certificate chain, PEM."),
     Setting("tls_key_file", "tlsKeyFile", "path", "The private key of --tlsCertFile, PEM."),
@@ -172,9 +169,10 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting(
         "explain",
         "explain",
-        "explain",
+        "text",
         "What answers say of the decision: warnings for whoever creates the pod, audit annotations, or both.",
         "off",
+        words=EXPLAIN,
     ),
     Setting(
         "reload_interval",
@@ -186,6 +184,29 @@ FIELDS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "shutdown_delay", "shutdownDelay", "duration", "How long to serve on, unready, after SIGTERM.", 5.0, "DURATION"
+    ),
+    Setting(
+        "max_waiting",
+        "maxWaiting",
+        "count",
+        "How many reviews may wait for their turn; further ones are told to come back (429).",
+        1000,
+    ),
+    Setting(
+        "log_format",
+        "logFormat",
+        "text",
+        "How log lines look; auto is text on a terminal, else JSON.",
+        "auto",
+        words=("auto", "json", "text"),
+    ),
+    Setting(
+        "log_decisions",
+        "logDecisions",
+        "text",
+        "Which reviews get a log line with their decision; skips has failures too.",
+        "skips",
+        words=("none", "failures", "skips", "all"),
     ),
     Setting(
         "health_check_interval",
@@ -242,6 +263,9 @@ class Settings:
     explain: str = "off"
     reload_interval: float = 30.0
     shutdown_delay: float = 5.0
+    max_waiting: int = 1000
+    log_format: str = "auto"
+    log_decisions: str = "skips"
     health_check_interval: float = 0.0
     health_check_file: Path | None = None
 
@@ -348,32 +372,3 @@ class Settings:
             "--node-version": self.node_version,
         }
         return [flag for flag, value in given.items() if value]
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of a Go duration such as ``5s``, ``1m30s`` or ``0``.
-
-    Raises:
-        UsageError: it is none, or negative.
-    """
-    if text == "0":
-        return 0.0
-    parts = _DURATION.findall(text)
-    if not parts or "".join(parts) != text:
-        raise UsageError(f"{text!r} is no duration", hint="write it as 500ms, 5s or 1m30s")
-    return sum(float(part.rstrip("nsuµmh")) * _UNITS[part.lstrip("0123456789.")] for part in parts)
-
-
-def key_values(pairs: tuple[str, ...], *, flag: str) -> dict[str, str]:
-    """Read repeated ``NAME=VALUE`` arguments; the last of a name wins.
-
-    Raises:
-        UsageError: an argument is no such pair.
-    """
-    parsed: dict[str, str] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not _ENV_NAME.fullmatch(name):
-            raise UsageError(f"{pair!r} is not NAME=VALUE", where=flag, hint="write it as ENABLE_NATIVE_SIDECARS=true")
-        parsed[name] = value
-    return parsed

@@ -16,13 +16,14 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.duration import Duration
 from injector.errors import ConfigError, InjectorError
+from injector.flagvalues import key_values
 from injector.revisions.changes import changes
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import EXPLAIN, FIELDS, TLS_MODES, Settings, key_values
+from injector.settings import FIELDS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,10 +50,9 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "duration": {"type": Duration()},
     "flag": {"is_flag": True},
     "switch": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
-    "mode": {"type": click.Choice(TLS_MODES)},
     "text": {},
     "texts": {"multiple": True},
-    "explain": {"type": click.Choice(EXPLAIN)},
+    "count": {"type": click.IntRange(1), "metavar": "COUNT"},
 }
 """What click makes of each kind of setting."""
 
@@ -68,7 +68,7 @@ def option_of(setting: Setting) -> click.Option:
         envvar=setting.variable,
         show_envvar=True,
         help=setting.summary,
-        **KINDS[setting.kind] | shown,
+        **KINDS[setting.kind] | ({"type": click.Choice(setting.words)} if setting.words else {}) | shown,
     )
 
 
@@ -81,10 +81,11 @@ def run(**given: Any) -> None:
 
     SIGTERM makes it unready, serves on for --shutdown-delay, finishes what runs, and ends with exit code 0.
     """
+    # Imported here for start-up time, as below.
+    from injector.cli.logs import log_to
+
     settings = Settings(**given).checked()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    # It would say how many files changed; what that came to is said here.
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
     _serve(settings)
@@ -258,7 +259,10 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
+    from injector.webhook.admittance import Admittance
+    from injector.webhook.decisions import LOGGED, Decisions
     from injector.webhook.explained import EXPLAINED
+    from injector.webhook.inject import Desk
     from injector.webhook.server import Services
 
     shown = partial(_show, metrics)
@@ -266,10 +270,13 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-    elsewhere = frozenset(settings.served_elsewhere)
-    return Services(
-        registry, loader, metrics, own_version(), recent, follower, upkeep, elsewhere, EXPLAINED[settings.explain]
+    desk = Desk(
+        Admittance(settings.max_waiting),
+        Decisions(LOGGED[settings.log_decisions]),
+        explained=EXPLAINED[settings.explain],
     )
+    elsewhere = frozenset(settings.served_elsewhere)
+    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep, elsewhere, desk)
 
 
 def _show(metrics: Metrics, report: LoadReport) -> None:

@@ -15,10 +15,10 @@ from click.core import ParameterSource
 from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, checked_namespace
 from injector.cli.flags import FILE
 from injector.errors import ConfigError, UsageError
+from injector.flagvalues import parse_duration
 from injector.istio.webhooks import FAILURE_POLICIES, REINVOCATION_POLICIES, TIMEOUTS, Endpoint, WebhookOptions
 from injector.revisions.single import required_text
 from injector.revisions.source import checked_name
-from injector.settings import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,7 @@
 """The rim: HTTP in and out of the pure core, on aiohttp.
 
-``inject`` is one request from bytes to bytes; ``path`` reads its URL, ``repeats`` answers what came before,
+``inject`` is one request from bytes to bytes; ``reading`` and ``admittance`` say who is read and whose turn it is,
+``path`` reads the URL, ``repeats`` answers what came before, ``decisions`` logs,
 ``explained`` puts the decision into the answer, ``unserved`` answers for names that nobody serves, ``app`` is the table
 of routes, ``health`` and ``status`` answer on the operations port, with the page that ``statuspage`` makes of
 ``history``, ``comparison`` and ``chart``, and ``server`` starts, serves and drains. The certificate is that of files

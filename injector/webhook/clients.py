@@ -12,10 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
-
-from aiohttp import web
 
 from injector.errors import ConfigError
 from injector.webhook.authority import read_certificates
@@ -95,7 +92,8 @@ class Gate(asyncio.Protocol):
     """What a connection meets after its handshake: the server, or its end."""
 
     def __init__(self, server: Callable[[], asyncio.Protocol], clients: ClientAuthority) -> None:
-        self._server = server
+        # Made now, since who makes them counts those whose handshake is not done.
+        self._protocol = server()
         self._clients = clients
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -108,23 +106,5 @@ class Gate(asyncio.Protocol):
             _log.warning("a client's certificate has a name that is not allowed: connection closed")
             connection.abort()
             return
-        protocol = self._server()
-        connection.set_protocol(protocol)
-        protocol.connection_made(connection)
-
-
-class GatedRunner(web.AppRunner):
-    """Runs an application behind a gate, where ``clients`` are given."""
-
-    __slots__ = ("_clients",)
-
-    def __init__(self, app: web.Application, clients: ClientAuthority | None, **options: Any) -> None:
-        super().__init__(app, **options)
-        self._clients = clients
-
-    @property
-    def server(self) -> web.Server | None:
-        """What makes the protocol of each connection."""
-        if self._server is None or self._clients is None:
-            return self._server
-        return cast("web.Server", partial(Gate, self._server, self._clients))
+        connection.set_protocol(self._protocol)
+        self._protocol.connection_made(connection)

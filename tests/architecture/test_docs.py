@@ -109,7 +109,10 @@ def routes() -> list[AbstractRoute]:
     loader = Loader(embedded_source(), registry)
     operations = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="")
     inject = InjectHandler(registry, metrics, lifecycle)
-    apps = (webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle)), operations_app(operations))
+    apps = (
+        webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle)),
+        operations_app(operations),
+    )
     return [route for app in apps for route in app.router.routes() if route.method != "HEAD"]
 
 

@@ -14,8 +14,9 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
+from injector.webhook import listening as listen
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority, GatedRunner
+from injector.webhook.clients import ClientAuthority
 from injector.webhook.handshakes import Handshakes
 from injector.webhook.tls import CertificateSource
 from tests.webhook.certificates import Issued, Order, authority, issue
@@ -71,13 +72,11 @@ async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIt
     source = CertificateSource(files, handshakes=Handshakes(clients))
     app = web.Application()
     app.router.add_get("/", answer)
-    runner = GatedRunner(app, clients, access_log=None)
-    await runner.setup()
+    listening = listen.Port(app, clients)
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=source.context).start()
-        yield Port(int(runner.addresses[0][1]), source, answered, folder)
+        yield Port(await listening.listen("127.0.0.1", 0, source.context), source, answered, folder)
     finally:
-        await runner.cleanup()
+        await listening.close()
 
 
 def named(name: str, root: Issued = CLIENT_ROOT, *, since: float = -1, until: float = 24) -> Issued:
@@ -198,14 +197,6 @@ def test_a_certificate_without_a_name_is_allowed_where_any_is(
     found = [ClientAuthority(tmp_path / "ca", names).allows(certificate) for names in ((), ("a",))]
 
     assert found == [True, False]
-
-
-async def test_without_an_authority_of_clients_everybody_is_served() -> None:
-    runner = GatedRunner(web.Application(), None)
-    await runner.setup()
-
-    assert runner.server is runner._server
-    await runner.cleanup()
 
 
 async def test_a_servers_certificate_is_no_clients(tmp_path: Path) -> None:
