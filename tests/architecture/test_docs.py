@@ -1,53 +1,73 @@
-"""The documentation cannot rot: each command in it runs, each file it points at exists."""
+"""The documentation cannot rot: each command in it runs, each file in it is read, each link and each alert leads somewhere."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
-from injector.cli.commands import COMMANDS
-from injector.metrics import Metrics
+from injector.cluster.client import REASONS as WATCH_REASONS
+from injector.metrics import RELOAD_FAILURES, Metrics
+from injector.revisions.build import build
+from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
+from injector.revisions.tags import parse_tags
 from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
-from injector.webhook.inject import InjectHandler
+from injector.webhook.inject import FAILURE_REASONS, InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.unserved import UnservedHandler
-from tests.architecture import serving
+from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
+from tests.architecture.running import Reader
+from tests.deploy import rendering
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from aiohttp.web import AbstractRoute
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-PROSE = [*ROOT.glob("*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("docs/*.md")]
-
-RUN_BY_CI = ("scripts/test", "scripts/demo")
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+RUNBOOK = DOCS / "troubleshooting.md"
+RUN_BY_CI = ("scripts/demo", "scripts/test")
 """What installs, or runs these very tests."""
-SERVES = "injector serve"
+LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
+ON_A_CLUSTER = {"quickstart.md", "revisions-and-tags.md", "canary-upgrade.md"}
+"""The pages that need an API server; ``tests/e2e/test_docs.py`` follows them."""
+MAX_NOT_RUN = 12
+"""Blocks that nothing runs. Each has its reason on the fence, and there are to be few."""
 
 
-def snippets() -> list[str]:
-    """The lines of the README's shell blocks."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines()]
+def followed() -> list[Path]:
+    """The pages with commands that need no cluster."""
+    return [page for page in GUIDES if any(block.runs for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
+    if page.name in ON_A_CLUSTER:
+        pytest.skip("it needs a cluster from its beginning: tests/e2e/test_docs.py follows it")
+    found = [block for block in blocks(page) if block.runs]
+    lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
+
+    with Reader(tmp_path).follows([block for block in found if not (lacks and "kubectl" in block.text)]):
+        pass
+
+    if lacks:
+        pytest.skip("kubectl is not installed: the rest of the page was followed")
 
 
 def test_the_readme_has_its_two_commands_before_all_others() -> None:
-    assert snippets()[:2] == ["scripts/demo", "scripts/test"]
+    assert [block.text.strip() for block in blocks(README)][:2] == list(RUN_BY_CI)
 
 
 @pytest.mark.parametrize("command", RUN_BY_CI)
@@ -55,43 +75,94 @@ def test_what_a_test_cannot_run_is_run_before_every_merge(command: str) -> None:
     assert command in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize("line", [line for line in snippets() if line not in RUN_BY_CI and not line.startswith(SERVES)])
-def test_a_command_of_the_readme_runs(line: str, tmp_path: Path) -> None:
-    if line.startswith("kubectl") and shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
-    for name in ("docs", "deploy", "revisions"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    if line.startswith("kubectl"):
-        assert run("deploy/certificate", tmp_path).returncode == 0
+def test_every_block_is_run_read_or_has_a_reason_why_not() -> None:
+    unknown = [
+        str(block)
+        for block in all_blocks()
+        if block.language not in LANGUAGES
+        or (block.language == "sh" and not (block.runs or block.runs_on_a_cluster or block.why_not_run))
+        or (block.language in ("yaml", "json") and f"{block.language} {block.mark}" not in READERS)
+    ]
 
-    done = run(line, tmp_path)
-
-    assert (done.returncode, done.stderr) == (0, "")
+    assert unknown == []
 
 
-@pytest.mark.parametrize("line", [line for line in snippets() if line.startswith(SERVES)])
-def test_a_server_of_the_readme_injects_a_pod(line: str) -> None:
-    assert serving.tried(shlex.split(line), ROOT, ENVIRONMENT) == ""
+def test_few_blocks_are_not_run() -> None:
+    idle = [f"{block}: {block.why_not_run}" for block in all_blocks() if block.why_not_run]
+
+    assert len(idle) <= MAX_NOT_RUN, idle
 
 
-def test_the_links_of_the_documents_lead_somewhere() -> None:
+def test_the_pages_that_need_a_cluster_are_those_that_are_followed_with_one() -> None:
+    assert {page.name for page in GUIDES if any(block.runs_on_a_cluster for block in blocks(page))} == ON_A_CLUSTER
+
+
+@pytest.mark.parametrize("block", [each for each in all_blocks() if each.language in ("yaml", "json")], ids=str)
+def test_a_file_of_a_page_is_what_the_injector_reads(block: Block, tmp_path: Path) -> None:
+    READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "fits"),
+    [
+        ("a\nb\n", "a\nb\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a\n...\n", "a\nb\nc\n", True),
+        ("...\nc\n", "a\nb\nc\n", True),
+        ("...\nb\n", "a\nb\nc\n", False),
+        ("a.\n", "ab\n", False),
+    ],
+)
+def test_what_a_page_says_is_printed_is_compared_line_for_line(said: str, printed: str, *, fits: bool) -> None:
+    assert prints(said, printed) == fits
+
+
+def test_the_links_lead_to_files_and_to_headings_that_are_there() -> None:
     broken = [
-        f"{path.name}: {target}"
-        for path in PROSE
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text())
-        if not (path.parent / target).exists()
+        f"{page.relative_to(ROOT)}: {target.name}#{anchor}"
+        for page in PAGES
+        for target, anchor in links(page)
+        if not target.exists() or (anchor and anchor not in anchors(target))
     ]
 
     assert broken == []
+    assert sum(1 for page in PAGES for _ in links(page)) > len(PAGES)
 
 
-def test_the_readme_has_every_command() -> None:
-    assert [name for name in COMMANDS if f"injector {name}" not in README] == []
+def test_the_index_has_every_page() -> None:
+    listed = {target.resolve() for target, _ in links(DOCS / "README.md")}
+
+    assert [str(page) for page in GUIDES if page.parent in (DOCS, DOCS / "reference") and page not in listed | {DOCS / "README.md"}] == []
 
 
-def test_the_readme_has_every_route() -> None:
-    table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", README, re.MULTILINE))
-    documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
+def test_every_alert_has_its_part_of_the_runbook() -> None:
+    alerts = (ROOT / "deploy" / "chart" / "files" / "alerts.yaml").read_text()
+    wanted = set(re.findall(r"runbook: docs/troubleshooting\.md#(\S+)", alerts))
+
+    assert wanted
+    assert wanted - anchors(RUNBOOK) == set()
+
+
+def test_every_reason_of_a_failure_is_in_the_runbook() -> None:
+    source = "".join(path.read_text() for path in sorted((ROOT / "injector" / "webhook").glob("*.py")))
+    refused = set(re.findall(r'Refusal\(\s*\d+, "(\w+)"', source)) | set(re.findall(r'_REASON: Final = "(\w+)"', source))
+    reasons = {reason for _, reason in FAILURE_REASONS} | refused
+
+    assert refused
+    assert sorted(each for each in reasons if f"`{each}`" not in prose(RUNBOOK)) == []
+
+
+def test_every_reason_of_a_skip_a_reload_and_a_watch_is_in_the_runbook() -> None:
+    policy = (ROOT / "injector" / "injection" / "policy.py").read_text()
+    skips = set(re.findall(r'inject=False, reason="(\w+)"', policy)) | {"label", "annotation", "policy_disabled"}
+
+    assert skips
+    assert sorted(each for each in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{each}`" not in prose(RUNBOOK)) == []
+
+
+def test_operations_has_every_route() -> None:
+    table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", (DOCS / "operations.md").read_text(), re.MULTILINE))
+    documented = set(re.findall(r"`(?:POST )?(/[^`<]*)", table))
     served = {route.resource.canonical for route in routes() if route.resource is not None}
 
     assert documented == {path.partition("{")[0] for path in served}
@@ -113,8 +184,44 @@ def routes() -> list[AbstractRoute]:
     return [route for app in apps for route in app.router.routes() if route.method != "HEAD"]
 
 
-def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run one line of shell in ``folder``, with the commands of this environment."""
-    return subprocess.run(
-        ["bash", "-euc", line], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+def read_tags(text: str, _folder: Path) -> None:
+    assert parse_tags(text)
+
+
+def read_revision(text: str, folder: Path) -> None:
+    """A ``revision.yaml``: a revision is built with it."""
+    home = folder / "1-30"
+    shutil.copytree(ROOT / "revisions" / "stable", home)
+    (home / "revision.yaml").write_text(text + ("" if "engine:" in text else "engine: jinja2\n"))
+    state = DirectorySource(folder).read()
+    assert state.failures == {}
+    assert build(state.revisions[0])
+
+
+def read_values(text: str, _folder: Path) -> None:
+    """Values of the chart: it has all of them, and renders with them."""
+    values = yaml.safe_load(text)
+    schema = json.loads((rendering.CHART / "values.schema.json").read_text())
+    assert values.keys() <= schema["properties"].keys()
+    if not rendering.missing():
+        assert rendering.rendered(values)
+
+
+def read_manifests(text: str, _folder: Path) -> None:
+    for document in yaml.safe_load_all(text):
+        assert {"apiVersion", "kind", "metadata"} <= document.keys()
+
+
+def read_json(text: str, _folder: Path) -> None:
+    found: Any = json.loads(text)
+    assert found
+
+
+READERS: dict[str, Callable[[str, Path], None]] = {
+    "yaml tags.yaml": read_tags,
+    "yaml revision.yaml": read_revision,
+    "yaml values": read_values,
+    "yaml manifests": read_manifests,
+    "json ": read_json,
+}
+"""What reads the files of the pages, by the language and the mark of their blocks."""
