@@ -16,7 +16,8 @@ Tags are changed where ``revisions/tagstore.py`` or ``revisions/clustertags.py``
 what is written, and ``cluster/webhookapply.py`` how.
 
 ``cli/serve.py`` puts both together and ``webhook/server.py`` runs them; ``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from
-there the same way. Beside both, ``revisions/unserved.py`` and ``webhook/unserved.py`` look for names that nobody serves. Below:
+there the same way. Beside both, ``revisions/unserved.py`` and ``webhook/unserved.py`` look for names that nobody serves, and
+``cli/certificates.py`` puts TLS together: ``webhook/tls.py`` or ``webhook/selfsigned.py``, and ``webhook/cabundle.py``. Below:
 ``istio/behaviours.py`` is all that minors differ in outside their templates, ``gotemplate/compiler.py`` turns Go's templates into
 Python, ``kube/schema.py`` has Kubernetes' types.
 """

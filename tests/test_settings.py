@@ -61,6 +61,11 @@ def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() 
         {**PLAIN, "inject_config": Path("c"), "values_file": Path("v"), "mesh_config": Path("m"), "revision": "a"},
         {**PLAIN, "port": 0, "ops_port": 0},
         {**PLAIN, "served_elsewhere": ("1-18", "A.b_c", "x" * 63)},
+        {"tls_mode": "self-signed"},
+        {"tls_mode": "self-signed", "client_ca_file": Path("c"), "client_name": ("apiserver",)},
+        {**CERTIFICATE, "client_ca_file": Path("c")},
+        {**CERTIFICATE, "ca_cert_file": Path("a"), "patch_webhooks": True},
+        {**CERTIFICATE, "webhook_config_name": "w", "patch_webhooks": False},
         {**PLAIN, "reload_interval": 0.0},
         {**PLAIN, "reload_interval": 1.0},
     ],
@@ -74,9 +79,17 @@ def test_settings_that_go_together_pass(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({}, "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, or --insecure-http"),
+        ({}, "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, --tls-mode self-signed, or"),
         ({"tls_cert_file": Path("c")}, "the webhook has no certificate"),
         ({**PLAIN, **CERTIFICATE}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "tls_mode": "self-signed"}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "client_ca_file": Path("c")}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "patch_webhooks": True}, "--insecure-http and a certificate exclude each other"),
+        ({**CERTIFICATE, "tls_mode": "self-signed"}, "--tls-mode self-signed makes the certificate"),
+        ({"tls_mode": "self-signed", "ca_cert_file": Path("a")}, "--tls-mode self-signed makes the certificate"),
+        ({**CERTIFICATE, "patch_webhooks": True}, "caBundle cannot be patched without a CA; give --caCertFile too"),
+        ({**CERTIFICATE, "webhook_config_name": "w"}, "caBundle cannot be patched without a CA"),
+        ({**CERTIFICATE, "client_name": ("a",)}, "--client-name belongs to --client-ca-file"),
         ({**PLAIN, "revisions_dir": Path("r"), "inject_config": Path("c")}, "name two configurations"),
         ({**PLAIN, "values_file": Path("v")}, "--valuesFile belongs to --injectConfig"),
         ({**PLAIN, "mesh_config": Path("m")}, "--meshConfig belongs to --injectConfig"),
@@ -96,20 +109,57 @@ def test_settings_that_contradict_each_other_are_refused_with_advice(given: dict
     assert caught.value.hint
 
 
-def test_a_flag_that_has_no_effect_is_named_with_what_serves_instead() -> None:
+def test_every_flag_that_has_no_effect_is_named() -> None:
     warnings = Settings(**PLAIN, webhook_name="w", health_check_interval=1.0).warnings()
 
     assert [warning.split(":")[0] for warning in warnings] == [
-        "--healthCheckInterval has no effect",
         "--webhookName has no effect",
+        "--healthCheckInterval has no effect",
     ]
     assert Settings(**PLAIN).warnings() == ()
 
 
 @pytest.mark.parametrize(
+    ("given", "patches", "asks"),
+    [
+        (PLAIN, False, False),
+        (CERTIFICATE, False, False),
+        ({**PLAIN, "webhook_config_name": "w"}, False, False),
+        ({**PLAIN, "from_cluster": True}, False, True),
+        ({"tls_mode": "self-signed"}, True, True),
+        ({"tls_mode": "self-signed", "patch_webhooks": False}, False, True),
+        ({**CERTIFICATE, "patch_webhooks": True}, True, True),
+        ({**CERTIFICATE, "webhook_config_name": "w"}, True, True),
+        ({**CERTIFICATE, "webhook_config_name": "w", "patch_webhooks": False}, False, False),
+    ],
+)
+def test_webhooks_are_patched_with_a_ca_of_its_own_with_a_name_and_where_it_is_said(
+    given: dict[str, Any], patches: bool, asks: bool
+) -> None:
+    settings = Settings(**given)
+
+    assert (settings.patches, settings.asks_cluster) == (patches, asks)
+
+
+@pytest.mark.parametrize(
+    ("given", "idle"),
+    [
+        ({**CERTIFICATE, "ca_secret": "s"}, ["--caSecret"]),
+        ({**CERTIFICATE, "service": "s", "namespace": "n"}, ["--service", "--namespace"]),
+        ({**CERTIFICATE, "webhook_name": "w"}, ["--webhookName"]),
+        ({"tls_mode": "self-signed", "webhook_name": "w"}, ["--webhookName"]),
+        ({"tls_mode": "self-signed", "ca_secret": "s", "service": "s", "namespace": "n", "kubeconfig": Path("k")}, []),
+        ({**CERTIFICATE, "webhook_config_name": "c", "webhook_name": "w", "service": "s", "namespace": "n"}, []),
+    ],
+)
+def test_what_the_certificates_mode_leaves_unused_is_named(given: dict[str, Any], idle: list[str]) -> None:
+    assert [warning.split(" ")[0] for warning in Settings(**given).warnings()] == idle
+
+
+@pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: it belongs to --from-cluster and --watch-unserved"]),
+        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: the API server is not asked"]),
         ({"watch_unserved": True, "kubeconfig": Path("k")}, []),
         ({"istio_namespace": "mesh"}, ["--istioNamespace has no effect: it belongs to --from-cluster"]),
         ({"from_cluster": True, "kubeconfig": Path("k"), "istio_namespace": "mesh"}, []),

@@ -11,6 +11,7 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_DATAERR, EX_FAILED
 from injector.cli.flags import FILE, both_spellings
+from injector.cli.status import status
 from injector.cli.table import table
 from injector.cli.tagflags import place_flags
 from injector.cli.webhookflags import revision_name, skip_confirmation
@@ -41,7 +42,10 @@ revisions_dir = click.option(
 @click.group("revision", no_args_is_help=True)
 @verbose
 def revision() -> None:
-    """List, verify and remove revisions."""
+    """List, verify and remove revisions, and see which workloads run an older one."""
+
+
+revision.add_command(status)
 
 
 @revision.command("list")

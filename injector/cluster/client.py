@@ -21,7 +21,7 @@ from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from injector.cluster.resources import Resource, Scope
@@ -53,6 +53,16 @@ class Page:
     token: str = ""
 
 
+_APPLY: Final = "application/apply-patch+yaml"
+_JSON_PATCH: Final = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    content: Any
+    kind: str = _JSON
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     reason: str
@@ -72,8 +82,6 @@ _OTHER: Final = {
     4: _Answer("refused", "refuses it", "correct the request"),
     5: _Answer("server", "failed", "look at its log"),
 }
-
-_CONTENT_TYPES: Final = {"PATCH": "application/apply-patch+yaml", "DELETE": "application/json"}
 
 REASONS: Final = (
     *(answer.reason for answer in (*_STATUS.values(), *_OTHER.values())),
@@ -100,13 +108,13 @@ class KubeClient:
         """
         await self._connected()
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
-        """Return one page of the objects of ``scope``; ``token`` is that of the page before.
+    async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return one page of the objects of ``scope``; ``token`` is that of the page before, ``limit`` the most objects of one.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        query = [*_selector(scope), ("limit", str(PAGE_SIZE)), *([("continue", token)] if token else [])]
+        query = [*_selector(scope), ("limit", str(limit)), *([("continue", token)] if token else [])]
         accept = _METADATA_LIST if scope.metadata_only else _JSON
         found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
         metadata = found.get("metadata")
@@ -172,9 +180,8 @@ class KubeClient:
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        metadata = manifest["metadata"]
-        path = resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
+        body = _Body(_whole(resource, manifest).content, _APPLY)
         query = [("fieldManager", manager), *([("force", "true")] if force else []), *_dry_run(dry_run)]
         return await self._json("PATCH", path, query, body)
 
@@ -185,8 +192,41 @@ class KubeClient:
             ClusterError: there is none, it is another version, or the API server cannot be reached, or refuses.
         """
         preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
+        body = _Body({"apiVersion": "v1", "kind": "DeleteOptions", **preconditions})
         await self._json("DELETE", resource.path(namespace=namespace, name=name), [], body)
+
+    async def patch(
+        self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
+    ) -> dict[str, Any]:
+        """Change one object of the cluster by a JSON patch, all of it or nothing, and return the object.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``refused`` where a test fails.
+        """
+        body = _Body([dict(each) for each in operations], _JSON_PATCH)
+        return await self._json("PATCH", resource.path(name=name), [("fieldManager", manager)], body)
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Create an object, and return it.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is there already.
+        """
+        return await self._json(
+            "POST",
+            resource.path(namespace=_namespace(manifest)),
+            [("fieldManager", manager)],
+            _whole(resource, manifest),
+        )
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Write an object whole, and return it; its ``resourceVersion`` says what it is to replace.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is another by now.
+        """
+        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
+        return await self._json("PUT", path, [("fieldManager", manager)], _whole(resource, manifest))
 
     async def close(self) -> None:
         """Close every connection."""
@@ -199,7 +239,7 @@ class KubeClient:
         method: str,
         path: str,
         query: list[tuple[str, str]],
-        body: Mapping[str, Any] | None = None,
+        body: _Body | None = None,
         *,
         accept: str = _JSON,
     ) -> dict[str, Any]:
@@ -221,14 +261,14 @@ class KubeClient:
         path: str,
         query: list[tuple[str, str]],
         *,
-        body: Mapping[str, Any] | None = None,
+        body: _Body | None = None,
         accept: str = _JSON,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         api = await self._connected()
         headers = {"Accept": accept}
         if body is not None:
-            headers["Content-Type"] = _CONTENT_TYPES[method]
+            headers["Content-Type"] = body.kind
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -236,7 +276,7 @@ class KubeClient:
                 method,
                 query_params=query,
                 header_params=headers,
-                body=body,
+                body=None if body is None else body.content,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _request_timeout=timeout,
@@ -308,7 +348,17 @@ def _dry_run(wanted: bool) -> list[tuple[str, str]]:  # noqa: FBT001 -- a parame
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:
-    return [("labelSelector", scope.labels)] if scope.labels else []
+    named = f"metadata.name={scope.name}" if scope.name else ""
+    given = {"fieldSelector": ",".join(filter(None, (named, scope.fields))), "labelSelector": scope.labels}
+    return [(name, text) for name, text in given.items() if text]
+
+
+def _whole(resource: Resource, manifest: Mapping[str, Any]) -> _Body:
+    return _Body({"apiVersion": resource.api_version, "kind": resource.kind, **manifest})
+
+
+def _namespace(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["metadata"].get("namespace", ""))
 
 
 def _broken(error: Exception, where: str) -> ClusterError:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+DEFAULT_NAMESPACE: Final = "default"
 _SHOWN_NAMES: Final = 20
 _SHOWN_LENGTH: Final = 80
 
@@ -58,6 +59,20 @@ class Kubeconfig:
             )
         return self.context
 
+    def namespace(self) -> str:
+        """Return the namespace of the context to use, ``default`` where it names none.
+
+        Raises:
+            ConfigError: as ``chosen_context``.
+        """
+        chosen = self.chosen_context()
+        for path in self.paths:
+            context = _contexts(_content(path)).get(chosen or "")
+            if context is not None:  # the first file that has the context counts
+                namespace = context.get("namespace")
+                return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
+        return DEFAULT_NAMESPACE
+
 
 def unusable(kubeconfig: object, fault: str) -> ConfigError:
     """Return the error of a kubeconfig whose content cannot be used; ``fault`` must not quote it."""
@@ -77,7 +92,8 @@ def _content(path: Path) -> Mapping[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _contexts(content: Mapping[str, Any]) -> list[str]:
+def _contexts(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the contexts of a file by name."""
     contexts = content.get("contexts")
-    named = [each.get("name") for each in contexts if isinstance(each, dict)] if isinstance(contexts, list) else []
-    return [name for name in named if isinstance(name, str)]
+    named = [each for each in contexts if isinstance(each, dict)] if isinstance(contexts, list) else []
+    return {each["name"]: each.get("context") or {} for each in reversed(named) if isinstance(each.get("name"), str)}

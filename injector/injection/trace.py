@@ -28,7 +28,10 @@ INJECT: Final = "inject"
 SKIP: Final = "skip"
 OVERRULED: Final = "overruled"
 REFUSE: Final = "refuse"
-"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, or that the pod may not be created."""
+WARNING: Final = "warning"
+UNKNOWN: Final = "unknown"
+"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, that the pod may not be created, that
+it may fail, or that it cannot be told."""
 
 INJECTED: Final = "injected"
 SKIPPED: Final = "skipped"

@@ -49,18 +49,20 @@ def kept_node(item: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class Watched:
+    """What is asked for of one resource, and what is remembered of each object; None leaves it out."""
+
     scope: Scope
     keep: Callable[[Mapping[str, Any]], Any]
 
 
-def _watched(istio_namespace: str) -> dict[str, _Watched]:
+def watched(istio_namespace: str) -> dict[str, Watched]:
     """Return what is watched, by resource, and what is remembered of each object."""
     return {
-        CONFIG_MAPS.plural: _Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
-        WEBHOOKS.plural: _Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_webhook),
-        NODES.plural: _Watched(Scope(NODES), kept_node),
-        NAMESPACES.plural: _Watched(Scope(NAMESPACES), kept_namespace),
+        CONFIG_MAPS.plural: Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
+        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_webhook),
+        NODES.plural: Watched(Scope(NODES), kept_node),
+        NAMESPACES.plural: Watched(Scope(NAMESPACES), kept_namespace),
     }
 
 
@@ -122,7 +124,7 @@ class ClusterSource:
             await self.client.close()
 
     def _watch(self, tasks: asyncio.TaskGroup, names: Iterable[str], changed: Callable[[], None]) -> None:
-        known = _watched(self.namespace)
+        known = watched(self.namespace)
         for name in names:
             if name not in self._watches:
                 self._watches[name] = ListWatch(

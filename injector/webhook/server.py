@@ -18,6 +18,7 @@ from aiohttp import web
 
 from injector.errors import InjectorError
 from injector.webhook.app import operations_app, webhook_app
+from injector.webhook.clients import GatedRunner
 from injector.webhook.health import Operations
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
+    from injector.webhook.clients import ClientAuthority
     from injector.webhook.explained import Explained
 
 _log = logging.getLogger(__name__)
@@ -54,13 +56,17 @@ Follow: TypeAlias = "Callable[[asyncio.Event], Coroutine[object, object, None]]"
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where to listen; port 0 takes any free one, and no ``tls`` serves the webhook in plain HTTP."""
+    """Where to listen; port 0 takes any free one, and no ``tls`` serves the webhook in plain HTTP.
+
+    ``clients`` are those that the webhook's port serves alone; None is any.
+    """
 
     bind: str
     port: int
     ops_port: int
     tls: ssl.SSLContext | None
     shutdown_delay: float
+    clients: ClientAuthority | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +114,12 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    webhook = _runner(_webhook(services, lifecycle, shadows))
+    webhook = _runner(_webhook(services, lifecycle, shadows), listeners.clients)
     ops = _runner(operations_app(operations))
     try:
         ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
         port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
-        async with services.upkeep.running(services.metrics), _followed(follow, stop) as ready:
+        async with services.upkeep.running(services.metrics, port), _followed(follow, stop) as ready:
             if ready:
                 lifecycle.enter(Phase.SERVING)
                 started(port, ops_port)
@@ -188,9 +194,10 @@ async def _drain(stop: asyncio.Queue[signal.Signals], delay: float) -> None:
             await stop.get()
 
 
-def _runner(app: web.Application) -> web.AppRunner:
-    return web.AppRunner(
+def _runner(app: web.Application, clients: ClientAuthority | None = None) -> web.AppRunner:
+    return GatedRunner(
         app,
+        clients,
         access_log=None,
         # A compressed body is answered 415 before anything inflates it.
         auto_decompress=False,

@@ -16,7 +16,7 @@ from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lines import LineCutter
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.webhook.certificates import write_certificate
 
@@ -125,6 +125,15 @@ async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api) ->
     assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
 
 
+async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    async with opened(api) as client:
+        await client.page(Scope(PODS, fields="status.phase!=Failed"), limit=500)
+
+    assert api.asked[0][1:3] == ("/api/v1/pods", {"fieldSelector": "status.phase!=Failed", "limit": "500"})
+
+
 @pytest.mark.parametrize("items", [[], None])
 async def test_an_empty_list_is_a_page(api: Api, items: list[Any] | None) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})
@@ -219,6 +228,47 @@ async def test_of_several_kubeconfigs_the_first_decides_and_a_context_can_be_cho
             await client.get(CONFIG_MAPS, "istio", namespace="istio-system")
     finally:
         await client.close()
+
+
+async def test_a_json_patch_is_sent_as_one(api: Api) -> None:
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/a", "value": 1}, {"op": "remove", "path": "/a"}]
+
+    async with opened(api) as client:
+        await client.patch(WEBHOOKS, "w", operations, manager="injector")
+
+    method, path, query, headers, body = api.asked[0]
+    assert (method, path.rpartition("/")[2], query) == ("PATCH", "w", {"fieldManager": "injector"})
+    assert headers["Content-Type"] == "application/json-patch+json"
+    assert json.loads(body) == operations
+
+
+async def test_an_object_is_created_and_replaced_whole(api: Api) -> None:
+    manifest = {"metadata": {"name": "s", "namespace": "n", "resourceVersion": "7"}, "data": {}}
+
+    async with opened(api) as client:
+        await client.create(SECRETS, manifest, manager="injector")
+        await client.replace(SECRETS, manifest, manager="injector")
+
+    assert [(method, path) for method, path, *_ in api.asked] == [
+        ("POST", "/api/v1/namespaces/n/secrets"),
+        ("PUT", "/api/v1/namespaces/n/secrets/s"),
+    ]
+    for _, _, query, headers, body in api.asked:
+        assert (query, headers["Content-Type"]) == ({"fieldManager": "injector"}, "application/json")
+        assert json.loads(body) == {"apiVersion": "v1", "kind": "Secret", **manifest}
+
+
+async def test_one_name_is_asked_for_by_a_field_selector(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    async with opened(api) as client:
+        await client.page(Scope(WEBHOOKS, name="w"))
+        await client.page(Scope(WEBHOOKS, labels="l", name="w"))
+
+    assert [query for _, _, query, _, _ in api.asked] == [
+        {"fieldSelector": "metadata.name=w", "limit": "100"},
+        {"fieldSelector": "metadata.name=w", "labelSelector": "l", "limit": "100"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -66,3 +66,27 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_it_names_its_files_or_the_pod() -> None:
     assert str(Kubeconfig((Path("a"), Path("b")))) == "a:b"
     assert str(Kubeconfig()) == "the pod's service account"
+
+
+def with_namespace(path: Path, namespace: object, context: str = "c") -> Path:
+    """A kubeconfig whose context, the current one, names a namespace."""
+    contexts = [{"name": context, "context": {"namespace": namespace}}]
+    path.write_text(json.dumps({"contexts": contexts, "current-context": context}))
+    return path
+
+
+@pytest.mark.parametrize(("given", "found"), [("shop", "shop"), ("", "default"), (None, "default"), (1, "default")])
+def test_the_namespace_is_the_contexts(tmp_path: Path, given: object, found: str) -> None:
+    assert Kubeconfig((with_namespace(tmp_path / "a", given),)).namespace() == found
+
+
+def test_of_two_files_with_the_context_the_first_tells_the_namespace(tmp_path: Path) -> None:
+    files = (with_namespace(tmp_path / "a", "one"), with_namespace(tmp_path / "b", "two"))
+
+    assert Kubeconfig(files).namespace() == "one"
+    assert Kubeconfig(files[::-1], "c").namespace() == "two"
+
+
+def test_without_a_context_it_is_default(tmp_path: Path) -> None:
+    assert Kubeconfig((written(tmp_path / "a", "one"),)).namespace() == "default"
+    assert Kubeconfig().namespace() == "default"

@@ -40,8 +40,8 @@ NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())
 every_base = pytest.mark.parametrize("name", NAMES)
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
-PENDING = {"--tls-mode", "--ca-secret", "--namespace", "--service", "--patch-webhooks", "--log-format"}
-"""Flags of `serve` that come with issues of their own: certificates, logs."""
+PENDING = {"--log-format"}
+"""Flags of `serve` that come with issues of their own: logs."""
 
 
 def command(name: str) -> Command:

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,9 @@ from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import shadow
 from injector.webhook.certificate import CertificateFiles
+from injector.webhook.clients import ClientAuthority
 from injector.webhook.explained import EXPLAINED
+from injector.webhook.handshakes import Handshakes
 from injector.webhook.healthfile import HealthFile
 from injector.webhook.history import History
 from injector.webhook.server import Listeners, Services, serve
@@ -27,7 +29,7 @@ from injector.webhook.tls import CertificateSource
 from injector.webhook.upkeep import Upkeep
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
-from tests.webhook.certificates import issue, write_certificate
+from tests.webhook.certificates import Order, authority, issue, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -125,6 +127,31 @@ async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:
         session.post(server.url("/inject", "https"), json=make_review(), ssl=trusting) as answer,
     ):
         assert answer.status == 200
+
+
+async def test_with_an_authority_of_clients_only_those_are_served(services: Services, tmp_path: Path) -> None:
+    root = authority()
+    (tmp_path / "clients.crt").write_bytes(root.chain_pem)
+    clients = ClientAuthority(tmp_path / "clients.crt", ["kube-apiserver"])
+    certificate, key = write_certificate(tmp_path)
+    source = CertificateSource(CertificateFiles(certificate, key), interval=0.0, handshakes=Handshakes(clients))
+    statuses: dict[str, int] = {}
+
+    async with running(replace(LISTENERS, tls=source.context, clients=clients), services) as server:
+        for name in ("kube-apiserver", "somebody", ""):
+            context = ssl.create_default_context(cafile=str(certificate))
+            context.check_hostname = False
+            if name:
+                context.load_cert_chain(*issue(Order(common_name=name), root).write(tmp_path, "client"))
+            async with aiohttp.ClientSession() as session:
+                with suppress(aiohttp.ClientError, OSError):
+                    async with session.post(server.url("/inject", "https"), json=make_review(), ssl=context) as answer:
+                        statuses[name] = answer.status
+        async with aiohttp.ClientSession() as session, session.get(server.ops("/readyz")) as ready:
+            statuses["operations"] = ready.status
+        await server.end()
+
+    assert statuses == {"kube-apiserver": 200, "operations": 200}
 
 
 async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services: Services, tmp_path: Path) -> None:
