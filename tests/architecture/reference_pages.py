@@ -85,7 +85,7 @@ def _row(option: click.Option, context: click.Context) -> str:
 def _idle(option: click.Option) -> str:
     unused = {field.name: field.unused for field in FIELDS if getattr(field, "unused", "")}
     why = f" ({unused[option.name]})" if option.name in unused else ""
-    return f"`{option.opts[-1]}`{why}"
+    return " ".join(f"`{flag}`" for flag in option.opts) + why
 
 
 def _literal(text: str) -> str:

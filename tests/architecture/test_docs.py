@@ -41,8 +41,6 @@ RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
 """What installs, or runs these very tests."""
 LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
-ON_A_CLUSTER = {"quickstart.md", "revisions-and-tags.md", "canary-upgrade.md"}
-"""The pages that need an API server; ``tests/e2e/test_docs.py`` follows them."""
 MAX_NOT_RUN = 12
 """Blocks that nothing runs. Each has its reason on the fence, and there are to be few."""
 
@@ -54,8 +52,6 @@ def followed() -> list[Path]:
 
 @pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
-    if page.name in ON_A_CLUSTER:
-        pytest.skip("it needs a cluster from its beginning: tests/e2e/test_docs.py follows it")
     found = [block for block in blocks(page) if block.runs]
     lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
 
@@ -93,10 +89,6 @@ def test_few_blocks_are_not_run() -> None:
     assert len(idle) <= MAX_NOT_RUN, idle
 
 
-def test_the_pages_that_need_a_cluster_are_those_that_are_followed_with_one() -> None:
-    assert {page.name for page in GUIDES if any(block.runs_on_a_cluster for block in blocks(page))} == ON_A_CLUSTER
-
-
 @pytest.mark.parametrize("block", [each for each in all_blocks() if each.language in ("yaml", "json")], ids=str)
 def test_a_file_of_a_page_is_what_the_injector_reads(block: Block, tmp_path: Path) -> None:
     READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
@@ -132,7 +124,11 @@ def test_the_links_lead_to_files_and_to_headings_that_are_there() -> None:
 def test_the_index_has_every_page() -> None:
     listed = {target.resolve() for target, _ in links(DOCS / "README.md")}
 
-    assert [str(page) for page in GUIDES if page.parent in (DOCS, DOCS / "reference") and page not in listed | {DOCS / "README.md"}] == []
+    assert [
+        str(page)
+        for page in GUIDES
+        if page.parent in (DOCS, DOCS / "reference") and page not in listed | {DOCS / "README.md"}
+    ] == []
 
 
 def test_every_alert_has_its_part_of_the_runbook() -> None:
@@ -145,7 +141,9 @@ def test_every_alert_has_its_part_of_the_runbook() -> None:
 
 def test_every_reason_of_a_failure_is_in_the_runbook() -> None:
     source = "".join(path.read_text() for path in sorted((ROOT / "injector" / "webhook").glob("*.py")))
-    refused = set(re.findall(r'Refusal\(\s*\d+, "(\w+)"', source)) | set(re.findall(r'_REASON: Final = "(\w+)"', source))
+    refused = set(re.findall(r'Refusal\(\s*\d+, "(\w+)"', source)) | set(
+        re.findall(r'_REASON: Final = "(\w+)"', source)
+    )
     reasons = {reason for _, reason in FAILURE_REASONS} | refused
 
     assert refused
@@ -157,12 +155,14 @@ def test_every_reason_of_a_skip_a_reload_and_a_watch_is_in_the_runbook() -> None
     skips = set(re.findall(r'inject=False, reason="(\w+)"', policy)) | {"label", "annotation", "policy_disabled"}
 
     assert skips
-    assert sorted(each for each in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{each}`" not in prose(RUNBOOK)) == []
+    assert (
+        sorted(each for each in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{each}`" not in prose(RUNBOOK)) == []
+    )
 
 
 def test_operations_has_every_route() -> None:
     table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", (DOCS / "operations.md").read_text(), re.MULTILINE))
-    documented = set(re.findall(r"`(?:POST )?(/[^`<]*)", table))
+    documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
     served = {route.resource.canonical for route in routes() if route.resource is not None}
 
     assert documented == {path.partition("{")[0] for path in served}

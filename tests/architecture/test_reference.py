@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.cli import main
 from injector.cli.commands import COMMANDS
 from injector.settings import FIELDS
 from tests.architecture.reference_pages import NOTE, PAGES, cli_page, commands, exposed, metrics_page, series
@@ -24,10 +25,12 @@ def test_every_command_has_its_flags_on_the_page() -> None:
     parts = dict(part.split("\n", 1) for part in cli_page().split("\n## ")[1:])
     listed = {path.split()[1] for path in parts if path.startswith("injector ")}
 
-    from injector.cli import main
-
     flags = [
-        (path, flag) for path, command in commands(main) for option in command.params for flag in option.opts if flag[0] == "-"
+        (path, flag)
+        for path, command in commands(main)
+        for option in command.params
+        for flag in option.opts
+        if flag[0] == "-"
     ]
 
     assert listed == set(COMMANDS)
@@ -42,7 +45,9 @@ def test_every_setting_of_the_server_has_its_variable_on_the_page() -> None:
     (serve,) = [part for part in cli_page().split("\n## ") if part.startswith("injector serve\n")]
 
     assert [
-        field.variable for field in FIELDS if f"Variable `{field.variable}`." not in serve and not getattr(field, "unused", "")
+        field.variable
+        for field in FIELDS
+        if f"Variable `{field.variable}`." not in serve and not getattr(field, "unused", "")
     ] == []
 
 
