@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from injector import metrics
 from injector.cli import main
 from injector.cli.failures import EXIT_CODES
-from injector.settings import FIELDS
 from tests.architecture.documents import ROOT
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def _row(option: click.Option, context: click.Context) -> str:
 
 
 def _idle(option: click.Option) -> str:
-    unused = {field.name: field.unused for field in FIELDS if getattr(field, "unused", "")}
-    why = f" ({unused[option.name]})" if option.name in unused else ""
-    return " ".join(f"`{flag}`" for flag in option.opts) + why
+    return " ".join(f"`{flag}`" for flag in option.opts)
 
 
 def _literal(text: str) -> str:

@@ -27,7 +27,7 @@ PORTS: Final = {"INJECTOR_WEBHOOK_PORT": WEBHOOK, "INJECTOR_OPS_PORT": OPERATION
 """The variables of a server's ports, and how pages write its addresses; a test has other ports."""
 GIVEN: Final = ("docs", "deploy", "revisions")
 """The project's folders that pages name."""
-LIMIT: Final = 120.0
+LIMIT: Final = 60.0
 """Seconds for one block, and until what a page says is to be seen must be."""
 PAUSE: Final = 0.2
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from click import Context
 from prometheus_client import CollectorRegistry
 
+from injector.cli import main
 from injector.cluster.client import REASONS as WATCH_REASONS
 from injector.metrics import RELOAD_FAILURES, Metrics
 from injector.revisions.build import build
@@ -26,6 +28,7 @@ from injector.webhook.inject import FAILURE_REASONS, InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.unserved import UnservedHandler
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
+from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
 from tests.deploy import rendering
 
@@ -41,7 +44,13 @@ RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
 """What installs, or runs these very tests."""
 LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
-MAX_NOT_RUN = 12
+OF_OTHERS = {
+    *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
+    *("--concurrency", "--write"),  # the proxy, and what writes docs/compatibility.md
+    *("--injectValues", "--monitoringPort", "--reconcileWebhookConfig", "--log_output_level"),  # sidecar-injector
+}
+"""Flags that pages name and the injector does not have."""
+MAX_NOT_RUN = 6
 """Blocks that nothing runs. Each has its reason on the fence, and there are to be few."""
 
 
@@ -107,6 +116,35 @@ def test_a_file_of_a_page_is_what_the_injector_reads(block: Block, tmp_path: Pat
 )
 def test_what_a_page_says_is_printed_is_compared_line_for_line(said: str, printed: str, *, fits: bool) -> None:
     assert prints(said, printed) == fits
+
+
+def test_every_flag_that_a_page_names_is_one() -> None:
+    known = {
+        flag
+        for _, command in commands(main)
+        for option in command.get_params(Context(command))
+        for flag in (*option.opts, *option.secondary_opts)
+    }
+    named = {
+        (str(page.relative_to(ROOT)), flag)
+        for page in GUIDES
+        for flag in re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", page.read_text())
+    }
+
+    assert len(named) > len(GUIDES)
+    assert sorted(each for each in named if each[1] not in known | OF_OTHERS) == []
+
+
+def test_every_series_that_a_page_names_is_one() -> None:
+    samples = {f"{name}{part}" for name in exposed() for part in ("", "_bucket")}
+    named = {
+        (str(page.relative_to(ROOT)), name)
+        for page in GUIDES
+        for name in re.findall(r"\b(?:injector|sidecar_injection)_[a-z_]*[a-z]\b(?!\*)", page.read_text())
+    }
+
+    assert len(named) > len(GUIDES)
+    assert sorted(each for each in named if each[1] not in samples) == []
 
 
 def test_the_links_lead_to_files_and_to_headings_that_are_there() -> None:
