@@ -33,7 +33,7 @@ PAGES: Final = (
 CLUSTER: Final = "cluster"
 WAITS: Final = "waits"
 NOT_RUN: Final = "not-run: "
-_FENCE: Final = re.compile(r"^```([a-z0-9]+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"^( *)```([a-z0-9]+)(?: ([^\n]+))?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _EXIT: Final = re.compile(r"exit=(\d+)")
 _ANY: Final = "..."
 
@@ -86,7 +86,8 @@ def blocks(page: Path) -> list[Block]:
     found: list[Block] = []
     end = 0
     for fence in _FENCE.finditer(text):
-        language, mark, body = fence.group(1), fence.group(2) or "", fence.group(3)
+        language, mark = fence.group(2), fence.group(3) or ""
+        body = re.sub(f"^{fence.group(1)}", "", fence.group(4), flags=re.MULTILINE)
         follows = found and found[-1].language == "sh" and not text[end : fence.start()].strip()
         end = fence.end()
         if language == "text" and follows:

@@ -92,6 +92,14 @@ def test_every_block_is_run_read_or_has_a_reason_why_not() -> None:
     assert unknown == []
 
 
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_fence_of_a_page_is_overlooked(page: Path) -> None:
+    found = blocks(page)
+    answers = sum(block.printed is not None for block in found)
+
+    assert page.read_text().count("```") == 2 * (len(found) + answers)
+
+
 def test_few_blocks_are_not_run() -> None:
     idle = [f"{block}: {block.why_not_run}" for block in all_blocks() if block.why_not_run]
 
