@@ -71,15 +71,14 @@ class Reader:
         deadline = time.monotonic() + LIMIT
         while True:
             done = self._run(block)
-            fits = done.returncode == block.exit_status and (
-                block.printed is None or prints(block.printed, done.stdout)
-            )
+            printed = done.stdout + (done.stderr if block.exit_status else "")
+            fits = done.returncode == block.exit_status and (block.printed is None or prints(block.printed, printed))
             if fits or not block.waits or time.monotonic() > deadline:
                 break
             time.sleep(PAUSE)
         assert done.returncode == block.exit_status, f"{block}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert block.exit_status or block.runs_on_a_cluster or not done.stderr, f"{block}: {done.stderr}"
-        assert fits, f"{block} says:\n{block.printed}\nbut this was printed:\n{done.stdout}"
+        assert fits, f"{block} says:\n{block.printed}\nbut this was printed:\n{printed}"
 
     def _run(self, block: Block) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
