@@ -46,8 +46,8 @@ RUN_BY_CI = ("scripts/demo", "scripts/test")
 LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
 OF_OTHERS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
-    *("--concurrency", "--write"),  # the proxy, and what writes docs/compatibility.md
-    *("--injectValues", "--monitoringPort", "--reconcileWebhookConfig", "--log_output_level"),  # sidecar-injector
+    *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md
+    "--log_output_level",  # sidecar-injector
 }
 """Flags that pages name and the injector does not have."""
 MAX_NOT_RUN = 6
