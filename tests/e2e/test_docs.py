@@ -128,7 +128,7 @@ def may_listen() -> bool:
     with socket.socket() as probe:
         try:
             probe.bind(("127.96.255.254", 443))
-        except PermissionError:
+        except OSError:
             return False
     return True
 
