@@ -68,7 +68,14 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting("bind", "bind", "text", "The address that both ports listen on; empty is every one.", "", "ADDRESS"),
     # Not INJECTOR_PORT: Kubernetes sets that to an address in every pod beside a Service named `injector`.
     Setting("port", "port", "port", "The webhook's port.", 9443, variable_name="WEBHOOK_PORT"),
-    Setting("ops_port", "opsPort", "port", "The port of probes, metrics and status, always plain HTTP.", 8080),
+    Setting(
+        "ops_port",
+        "opsPort",
+        "port",
+        "The port of probes, metrics and status, always plain HTTP.",
+        8080,
+        aliases=("--monitoringPort",),
+    ),
     Setting("insecure_http", "insecureHttp", "flag", "Serve the webhook without TLS, for tests.", default=False),
     Setting(
         "tls_mode",
@@ -103,6 +110,7 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "patchWebhooks",
         "switch",
         "Keep caBundle of the webhooks that call --service up to date; on by default for self-signed.",
+        aliases=("--reconcileWebhookConfig",),
     ),
     Setting(
         "webhook_config_name",
@@ -127,7 +135,7 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "valuesFile",
         "path",
         "The values of --injectConfig.",
-        aliases=("--valuesConfig", "--values-config"),
+        aliases=("--valuesConfig", "--values-config", "--injectValues"),
     ),
     Setting("mesh_config", "meshConfig", "path", "The mesh config of --injectConfig.", aliases=("--meshConfigFile",)),
     Setting("revision", "revision", "text", "The name of the revision of --injectConfig.", None, "NAME", ("-r",)),

@@ -39,6 +39,9 @@ def test_no_two_settings_share_a_flag_or_a_variable() -> None:
         "--webhookName",
         "--valuesConfig",
         "--valuesFile",
+        "--injectValues",
+        "--monitoringPort",
+        "--reconcileWebhookConfig",
     ],
 )
 def test_flags_of_the_old_injector_keep_their_spelling(flag: str) -> None:

@@ -373,7 +373,7 @@ def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tup
     return role, binding
 
 
-def test_the_permissions_of_the_readme_are_enough(lab: Lab) -> None:
+def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator", "namespace": "default"}}
     configurations = rule("admissionregistration.k8s.io", f"{KIND}s", "list", "patch", "create", "delete")
     lab.apply(
