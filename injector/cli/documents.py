@@ -31,8 +31,7 @@ def changed_documents(manifests: Iterable[Manifest], change: Change) -> list[Pro
 
 
 def _processed(document: Document, name: str, change: Change) -> Processed:
-    # Blank lines in front make the lines that the YAML reader counts those of the file.
-    content = load_yaml("\n" * (document.line - 1) + document.text, where=name)
+    content = load_yaml(document.text, where=name, line=document.line)
     if not isinstance(content, dict):
         return Processed(document.text, content, None)
     try:
