@@ -1,12 +1,13 @@
 """Plans for the pod templates of manifests: what ``kube-inject`` makes of a workload like one before it.
 
 A pod template is a pod without a name whose workload is known otherwise. What kube-inject does by other rules than the webhook
-(``manifest``) is either the same for all workloads of a revision, and then part of the revision that these plans are of, or the pod has
-no plan.
+(``manifest``) is the same for all workloads of a revision, or for those with one ProxyConfig of their own: it is part of the revision
+that these plans are of.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ import orjson
 
 from injector.injection import containers as c
 from injector.injection.data import namespaced_name
-from injector.injection.pipeline import PROXY_CONFIG, patched_object
+from injector.injection.pipeline import PROXY_CONFIG, overlaid_mesh, patched_object
 from injector.injection.planning import learn
 from injector.injection.plans import Plans, asked
 from injector.injection.result import Injected, RequestFacts
@@ -25,7 +26,6 @@ from injector.kube.jsonpatch import create_patch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from injector.injection.plans import Asked
     from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 
@@ -35,12 +35,24 @@ COST: Final = 8
 """Injections that take as long as making a plan: so many come first, so that plans never take more than half of the time."""
 
 
+CONFIGS: Final = 16
+"""ProxyConfigs of pods that are remembered at once. Workloads that have one mostly share it."""
+
+
 @dataclass
 class TemplatePlans:
-    """The plans of one revision for manifests."""
+    """The plans of one revision for manifests, by the pod's own ProxyConfig."""
 
-    plans: Plans
-    _credit: int = field(default=0)
+    revision: Revision
+    _plans: OrderedDict[str | None, Plans] = field(default_factory=OrderedDict)
+    _credit: int = 0
+    planned: int = 0
+    """How many injections a plan did."""
+
+    @property
+    def known(self) -> int:
+        """How many ProxyConfigs are remembered, none of their own being one."""
+        return len(self._plans)
 
     def injected(self, pod: c.Pod, workload: WorkloadMeta, by_pipeline: Callable[[], Injected]) -> c.Pod:
         """Return a pod template, in Go's form, with its sidecar: by a plan if there is one, else by the pipeline.
@@ -48,25 +60,32 @@ class TemplatePlans:
         Raises:
             DataError: as ``by_pipeline`` does.
         """
-        wanted = self._ask(pod, workload)
-        plan = None if wanted is None else self.plans.find(wanted)
+        if not namespaced_name(self.revision):  # older templates see all of the workload's metadata
+            return by_pipeline().pod
+        plans = self._plans_for(pod)
+        wanted = asked(plans.revision, plans.leaves, pod, _NO_FACTS, workload) if plans.possible else None
+        plan = None if wanted is None else plans.find(wanted)
         if wanted is not None and plan is not None:
+            self.planned += 1
             final: c.Pod = patched(pod, orjson.loads(plan.patch(wanted.texts)))
             return final
         result = by_pipeline()
         self._credit += 1
-        if wanted is not None and self._credit >= COST and self.plans.worth(wanted):
+        if wanted is not None and self._credit >= COST and plans.worth(wanted):
             self._credit -= COST
             patch = create_patch(patched_object(pod), result.pod)
-            learn(self.plans, wanted, _NO_FACTS, replace(result, patch=patch))
+            learn(plans, wanted, _NO_FACTS, replace(result, patch=patch))
         return result.pod
 
-    def _ask(self, pod: c.Pod, workload: WorkloadMeta) -> Asked | None:
-        plans, revision = self.plans, self.plans.revision
-        # Older templates see all of the workload's metadata; the pod's ProxyConfig reaches the mesh config here, unlike in the webhook.
-        if not plans.possible or not namespaced_name(revision) or PROXY_CONFIG in c.annotations_of(pod):
-            return None
-        return asked(revision, plans.leaves, pod, _NO_FACTS, workload)
+    def _plans_for(self, pod: c.Pod) -> Plans:
+        """Return the plans of all pods with the ProxyConfig of this one, which reaches the mesh config here, unlike in the webhook."""
+        text = c.annotations_of(pod).get(PROXY_CONFIG)
+        plans = self._plans.get(text)
+        if plans is None:
+            plans = self._plans[text] = Plans(replace(self.revision, mesh=overlaid_mesh(self.revision, pod)))
+            if len(self._plans) > CONFIGS:
+                self._plans.popitem(last=False)
+        return plans
 
 
 def template_plans_of(revision: Revision) -> TemplatePlans:
@@ -74,5 +93,5 @@ def template_plans_of(revision: Revision) -> TemplatePlans:
     kept: TemplatePlans | None = revision.kept.get(_KEPT)
     if kept is None:
         config = replace(revision.config, default_templates=(SIDECAR_TEMPLATE_NAME,), injected_annotations={})
-        kept = revision.kept[_KEPT] = TemplatePlans(Plans(replace(revision, config=config)))
+        kept = revision.kept[_KEPT] = TemplatePlans(replace(revision, config=config))
     return kept

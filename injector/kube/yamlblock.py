@@ -46,8 +46,8 @@ class BlockWriter:
     ) -> None:
         self._quotes = quotes
         self._remembered = lru_cache(_KEPT)(self._made)
-        self._text_of = text_of
-        self._ordered = ordered
+        self.text_of = text_of
+        self.ordered = ordered
 
     def text(self, value: Any, width: int) -> str:
         """Return an object or a list as YAML, its texts wrapped beyond ``width`` columns.
@@ -108,7 +108,7 @@ class _Writing:
     __slots__ = ("_form", "_ordered", "_put", "_text_of", "_width")
 
     def __init__(self, writer: BlockWriter, width: int, put: Callable[[str], None]) -> None:
-        self._form, self._ordered, self._text_of = writer.form, writer._ordered, writer._text_of
+        self._form, self._ordered, self._text_of = writer.form, writer.ordered, writer.text_of
         self._width = width
         self._put = put
 

@@ -9,6 +9,7 @@ stands before it. One thing more than go-yaml takes is read: ``\/`` in double qu
 from __future__ import annotations
 
 import math
+import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _VERSION: Final = (1, 1)
+_KEY_STARTS: Final = frozenset(string.ascii_letters) - frozenset("yYnNtTfFoO")
+"""How keys begin that are texts whatever follows: the letters that no word for a bool or null begins with."""
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 # go-yaml allows 10,000 levels. No Kubernetes object comes near, and whatever walks a value here does so by recursion.
 _MAX_DEPTH: Final = 200
@@ -108,7 +111,11 @@ class _Reader:
         """Return the value that begins with ``event``."""
         kind = type(event)
         if kind is yaml.ScalarEvent:
-            value = self.scalar(event)
+            if event.anchor is event.tag is None:
+                self.decoded += 1
+                value = resolve_plain(event.value) if event.implicit[0] else event.value
+            else:
+                value = self.scalar(event)
         elif kind is yaml.AliasEvent:
             value = self.alias(event).value
         else:
@@ -177,7 +184,10 @@ class _Reader:
         """Put the pairs up to the end of a mapping into ``target``."""
         next_event = self.next_event
         while type(event := next_event()) is not yaml.MappingEndEvent:
-            if (
+            if type(event) is yaml.ScalarEvent and event.value[:1] in _KEY_STARTS and event.anchor is event.tag is None:
+                self.decoded += 1
+                target[event.value] = self.value(next_event(), depth)
+            elif (
                 type(event) is yaml.ScalarEvent
                 and event.value == "<<"
                 and (event.implicit[0] or event.tag == _MERGE_TAG)
