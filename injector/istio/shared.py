@@ -17,7 +17,7 @@ Key: TypeAlias = "Hashable"
 
 
 class Templates(dict[str, Template]):
-    """Compiled templates by name. They keep nothing between renderings, so that threads and revisions may share them; nobody changes them."""
+    """Compiled templates by name. They keep nothing between renderings: threads and revisions may share them, if nobody changes them."""
 
     __slots__ = ("__weakref__",)
 

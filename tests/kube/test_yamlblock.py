@@ -39,7 +39,18 @@ def test_texts_are_wrapped_at_the_space_after_the_width() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["text", None, {}, {"a": "\t"}, {"a": "ä"}, {"a": " x\ny"}, {"a": "x \ny"}, {"a": "x\n\n"}, {"a\n": 1}, {"a" * 129: 1}],
+    [
+        "text",
+        None,
+        {},
+        {"a": "\t"},
+        {"a": "ä"},
+        {"a": " x\ny"},
+        {"a": "x \ny"},
+        {"a": "x\n\n"},
+        {"a\n": 1},
+        {"a" * 129: 1},
+    ],
 )
 def test_what_is_unusual_is_for_libyaml_to_write(value: Any) -> None:
     with pytest.raises(NotPlainError):
