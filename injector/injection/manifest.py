@@ -15,7 +15,9 @@ from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
+from injector.injection.result import Injected
 from injector.injection.status import STATUS
+from injector.injection.templateplans import template_plans_of
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
 from injector.kube.schema import kind_type
@@ -92,9 +94,17 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    injected, _ = inject(_parameters(revision, pod, workload, meta_in_data), webhook=False)
+    injected = _injected(revision, pod, workload, meta_in_data)
     obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
     return _replaced_at(obj, path, {"spec": injected["spec"]})
+
+
+def _injected(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: dict[str, Any]) -> c.Pod:
+    def by_pipeline() -> Injected:
+        final, names = inject(_parameters(revision, pod, workload, meta), webhook=False)
+        return Injected(final, [], names)
+
+    return template_plans_of(revision).injected(pod, workload, by_pipeline)
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:
