@@ -110,9 +110,18 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit(f"no server at {url}")
 
 
-def posted(url: str, reviews: Path, seconds: int) -> dict[str, float]:
-    """The rate and the latencies of posting the reviews in turn."""
-    command = ["wrk", "-t1", "-c8", f"-d{seconds}s", "--latency", "-s", str(SHARED / "bench" / "post.lua"), url]
+def posted(url: str, reviews: Path, seconds: int, *, connections: int = 8) -> dict[str, float]:
+    """The rate and the latencies of posting the reviews in turn, over so many connections at once."""
+    command = [
+        "wrk",
+        "-t1",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "--latency",
+        "-s",
+        str(SHARED / "bench" / "post.lua"),
+        url,
+    ]
     run = subprocess.run(
         ["taskset", "-c", CLIENT_CORE, *command, "--", str(reviews)], capture_output=True, text=True, check=True
     )

@@ -5,7 +5,7 @@
     InjectorError                    something the user can act on; never a traceback without -v
     ├── UsageError                   a wrong flag or argument            exit 64
     ├── TagError                     a tag that cannot be made, moved or removed as things are
-    ├── ClusterError                 the API server: away, or it refuses exit 69
+    ├── ClusterError                 the API server: away, or it refuses
     ├── InternalError                a fault of the injector's own, where it must not stop
     └── DataError                    bad input: where, what, what to do  exit 65
         ├── ManifestError            a manifest or a pod that cannot be read
@@ -60,13 +60,11 @@ class TagError(InjectorError):
 
 
 class ClusterError(InjectorError):
-    """The API server cannot be reached, or refuses (BSD sysexits EX_UNAVAILABLE).
+    """The API server cannot be reached, or refuses; commands fail with it as kubectl does, with exit code 1.
 
     ``reason`` is one word of a closed list, for metrics and for decisions; ``status`` is the HTTP status, 0 where there
     was no answer; ``retry_after`` is how many seconds the API server asks to be left alone.
     """
-
-    exit_code = 69
 
     def __init__(
         self, what: str, *, where: str = "", hint: str = "", reason: str, status: int = 0, retry_after: float = 0.0

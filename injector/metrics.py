@@ -16,7 +16,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client import CollectorRegistry
 
@@ -65,9 +65,14 @@ GUARD_FINDINGS: Final[_Series] = (
 )
 REFUSED: Final = "refused"
 WARNED: Final = "warned"
+UNPLANNED: Final[_Series] = (
+    "injector_plan_faults_total",
+    "Plans whose making failed by a fault of the injector; their pods are injected without.",
+    (),
+)
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
-    "New pairs of certificate and key that the files held: success where they are used, failure where refused.",
+    "New pairs of certificate and key, and new authorities of clients: success where used, failure where refused.",
     ("outcome",),
 )
 PROCESS: Final[tuple[_Series, ...]] = (
@@ -77,6 +82,26 @@ PROCESS: Final[tuple[_Series, ...]] = (
         (),
     ),
     ("injector_event_loop_lag_seconds", "How late the event loop was at worst in the last minute.", ()),
+    (
+        "injector_ca_expiry_timestamp_seconds",
+        "When the authority expires that signs the self-signed certificate; NaN where files hold the certificate.",
+        (),
+    ),
+    (
+        "injector_tls_probe_success",
+        "1 where a client of the injector's own was served the certificate that it trusts; NaN without TLS.",
+        (),
+    ),
+    (
+        "injector_cabundle_outdated",
+        "MutatingWebhookConfigurations of the injector's whose caBundle is another than it shall be.",
+        (),
+    ),
+    ("injector_requests_waiting", "Reviews that have come in full and wait for their turn.", ()),
+)
+CABUNDLES: Final[tuple[_Series, ...]] = (
+    ("injector_cabundle_patch_attempts_total", "Patches of caBundle that were sent.", ()),
+    ("injector_cabundle_patches_total", "Patches of caBundle that the API server took.", ()),
 )
 GAUGES: Final[tuple[_Series, ...]] = (
     (
@@ -171,11 +196,16 @@ class Metrics:
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
         self._certificate_reloads = Counter(*CERTIFICATE_RELOADS, registry=registry)
+        self._unplanned = Counter(*UNPLANNED, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
-        self._expiry, self._lag = (Gauge(*each, registry=registry) for each in PROCESS)
+        self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated, self._waiting = (
+            Gauge(*each, registry=registry) for each in PROCESS
+        )
         # No sample of NaN is below any bound, so an alert on what is left of a certificate stays quiet without one.
-        self._expiry.set(float("nan"))
+        for gauge in (self._expiry, self._ca_expiry, self._probe):
+            gauge.set(float("nan"))
+        self._attempts, self._patches = (Counter(*each, registry=registry) for each in CABUNDLES)
         self._shown: dict[str, RevisionRow] = {}
 
     def answered(self, request: Answered) -> None:
@@ -200,6 +230,10 @@ class Metrics:
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""
         self._dropped.inc()
+
+    def unplanned(self) -> None:
+        """Count one plan that could not be made, by a fault of ours."""
+        self._unplanned.inc()
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
         """Show how the revisions stand; series of those that are gone end."""
@@ -247,9 +281,31 @@ class Metrics:
         if outcome:
             self._certificate_reloads.labels(outcome).inc()
 
+    def authority(self, not_after: float) -> None:
+        """Show when the authority expires that signs the certificate in use."""
+        self._ca_expiry.set(not_after)
+
+    def tls_probe(self, *, success: bool) -> None:
+        """Show whether the injector's own client was served what it trusts."""
+        self._probe.set(success)
+
+    def cabundle_attempt(self, *, patched: bool) -> None:
+        """Count one patch of ``caBundle``, and whether the API server took it."""
+        self._attempts.inc()
+        if patched:
+            self._patches.inc()
+
+    def cabundle_outdated(self, count: int) -> None:
+        """Show how many objects have another ``caBundle`` than they shall have."""
+        self._outdated.set(count)
+
     def event_loop_lag(self, seconds: float) -> None:
         """Show how late the event loop was."""
         self._lag.set(seconds)
+
+    def waiting(self, count: Callable[[], float]) -> None:
+        """Let every scrape see how many requests wait, which ``count`` returns."""
+        self._waiting.set_function(count)
 
     def requests(self) -> list[RequestRow]:
         """Return what was counted of requests since the start, by revision and tag, each with its outcomes."""

@@ -19,18 +19,13 @@ if TYPE_CHECKING:
 ENV_PREFIX: Final = "INJECTOR_"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
-# Go's time.ParseDuration, as the flags of the old injector are written; without a unit only 0 is a duration.
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``flag``, ``explain``, ``guard``, ``text`` or ``texts`` (repeatable).
-    ``aliases`` are further spellings. ``unused`` is why a flag of the old injector is accepted without effect, and what serves its
-    purpose.
+    ``kind`` is ``path``, ``port``, ``duration``, ``count``, ``flag``, ``switch`` (a flag that ``=false`` turns off),
+    ``text`` or ``texts`` (repeatable). ``words`` are those that it takes, if not any. ``aliases`` are further spellings.
     """
 
     name: str
@@ -40,8 +35,8 @@ class Setting:
     default: Any = None
     metavar: str | None = None
     aliases: tuple[str, ...] = ()
-    unused: str = ""
     variable_name: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -66,17 +61,32 @@ MIN_RELOAD_INTERVAL: Final = 1.0
 # k8s.io/apimachinery/pkg/util/validation, IsValidLabelValue; an empty one names nothing.
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
-_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NO_CLUSTER: Final = (
-    "the API server is not called, so keep caBundle up to date with what manages the webhook's certificate"
-)
+FILES: Final = "files"
+SELF_SIGNED: Final = "self-signed"
+TLS_MODES: Final = (FILES, SELF_SIGNED)
+_NO_PATCHES: Final = "no caBundle is patched here"
 
 FIELDS: Final[tuple[Setting, ...]] = (
     Setting("bind", "bind", "text", "The address that both ports listen on; empty is every one.", "", "ADDRESS"),
     # Not INJECTOR_PORT: Kubernetes sets that to an address in every pod beside a Service named `injector`.
     Setting("port", "port", "port", "The webhook's port.", 9443, variable_name="WEBHOOK_PORT"),
-    Setting("ops_port", "opsPort", "port", "The port of probes, metrics and status, always plain HTTP.", 8080),
+    Setting(
+        "ops_port",
+        "opsPort",
+        "port",
+        "The port of probes, metrics and status, always plain HTTP.",
+        8080,
+        aliases=("--monitoringPort",),
+    ),
     Setting("insecure_http", "insecureHttp", "flag", "Serve the webhook without TLS, for tests.", default=False),
+    Setting(
+        "tls_mode",
+        "tlsMode",
+        "text",
+        "Where the webhook's certificate comes from: files, or a CA of the injector's own in a Secret.",
+        FILES,
+        words=TLS_MODES,
+    ),
     Setting("tls_cert_file", "tlsCertFile", "path", "The webhook's certificate chain, PEM."),
     Setting("tls_key_file", "tlsKeyFile", "path", "The private key of --tlsCertFile, PEM."),
     Setting("ca_cert_file", "caCertFile", "path", "The certificate authority of --tlsCertFile, PEM."),
@@ -88,6 +98,36 @@ FIELDS: Final[tuple[Setting, ...]] = (
         1.0,
         "DURATION",
     ),
+    Setting("ca_secret", "caSecret", "text", "The Secret of the CA, for self-signed.", "injector-ca", "NAME"),
+    Setting("service", "service", "text", "The Service that API servers call the webhook by.", "injector", "NAME"),
+    Setting(
+        "namespace",
+        "namespace",
+        "text",
+        "The namespace of --service and --ca-secret; without it, the pod's own.",
+        metavar="NAMESPACE",
+    ),
+    Setting(
+        "patch_webhooks",
+        "patchWebhooks",
+        "switch",
+        "Keep caBundle of the webhooks that call --service up to date; on by default for self-signed.",
+        aliases=("--reconcileWebhookConfig",),
+    ),
+    Setting(
+        "webhook_config_name",
+        "webhookConfigName",
+        "text",
+        "The MutatingWebhookConfiguration to patch, in place of those that call --service.",
+        metavar="NAME",
+    ),
+    Setting("webhook_name", "webhookName", "text", "The one webhook of it to patch.", metavar="NAME"),
+    Setting(
+        "client_ca_file", "clientCaFile", "path", "Serve clients alone whose certificate is of this authority, PEM."
+    ),
+    Setting(
+        "client_name", "clientName", "texts", "A common name that --client-ca-file's clients may have.", (), "NAME"
+    ),
     Setting("revisions_dir", "revisionsDir", "path", "A directory with a folder for each revision."),
     Setting(
         "inject_config", "injectConfig", "path", "The inject config of one revision.", aliases=("--injectConfigFile",)
@@ -97,7 +137,7 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "valuesFile",
         "path",
         "The values of --injectConfig.",
-        aliases=("--valuesConfig", "--values-config"),
+        aliases=("--valuesConfig", "--values-config", "--injectValues"),
     ),
     Setting("mesh_config", "meshConfig", "path", "The mesh config of --injectConfig.", aliases=("--meshConfigFile",)),
     Setting("revision", "revision", "text", "The name of the revision of --injectConfig.", None, "NAME", ("-r",)),
@@ -119,7 +159,7 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "kubeconfig",
         "kubeconfig",
         "path",
-        "How to reach the API server, for --from-cluster and --watch-unserved; without it, as the pod's service account.",
+        "How to reach the API server, where it is asked; without it, as the pod's service account.",
     ),
     Setting(
         "watch_unserved",
@@ -139,16 +179,18 @@ FIELDS: Final[tuple[Setting, ...]] = (
     Setting(
         "explain",
         "explain",
-        "explain",
+        "text",
         "What answers say of the decision: warnings for whoever creates the pod, audit annotations, or both.",
         "off",
+        words=EXPLAIN,
     ),
     Setting(
         "guard",
         "guard",
-        "guard",
+        "text",
         "What happens to a pod whose values break out of the template: it is refused, or injected with a warning; off does not look.",
         "enforce",
+        words=GUARD,
     ),
     Setting(
         "reload_interval",
@@ -160,6 +202,29 @@ FIELDS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "shutdown_delay", "shutdownDelay", "duration", "How long to serve on, unready, after SIGTERM.", 5.0, "DURATION"
+    ),
+    Setting(
+        "max_waiting",
+        "maxWaiting",
+        "count",
+        "How many reviews may wait for their turn; further ones are told to come back (429).",
+        1000,
+    ),
+    Setting(
+        "log_format",
+        "logFormat",
+        "text",
+        "How log lines look; auto is text on a terminal, else JSON.",
+        "auto",
+        words=("auto", "json", "text"),
+    ),
+    Setting(
+        "log_decisions",
+        "logDecisions",
+        "text",
+        "Which reviews get a log line with their decision; skips has failures too.",
+        "skips",
+        words=("none", "failures", "skips", "all"),
     ),
     Setting(
         "health_check_interval",
@@ -175,15 +240,6 @@ FIELDS: Final[tuple[Setting, ...]] = (
         "path",
         "A file to write while it lives, for `injector probe` to look at.",
     ),
-    Setting(
-        "webhook_config_name",
-        "webhookConfigName",
-        "text",
-        "The MutatingWebhookConfiguration that the old injector patched.",
-        metavar="NAME",
-        unused=_NO_CLUSTER,
-    ),
-    Setting("webhook_name", "webhookName", "text", "The webhook of it.", metavar="NAME", unused=_NO_CLUSTER),
 )
 """Every setting of ``serve``, in the order of ``--help``."""
 
@@ -196,10 +252,19 @@ class Settings:
     port: int = 9443
     ops_port: int = 8080
     insecure_http: bool = False
+    tls_mode: str = FILES
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
     ca_cert_file: Path | None = None
     tls_reload_interval: float = 1.0
+    ca_secret: str = "injector-ca"  # noqa: S105 -- its name
+    service: str = "injector"
+    namespace: str | None = None
+    patch_webhooks: bool | None = None
+    webhook_config_name: str | None = None
+    webhook_name: str | None = None
+    client_ca_file: Path | None = None
+    client_name: tuple[str, ...] = ()
     revisions_dir: Path | None = None
     inject_config: Path | None = None
     values_file: Path | None = None
@@ -217,10 +282,31 @@ class Settings:
     guard: str = "enforce"
     reload_interval: float = 30.0
     shutdown_delay: float = 5.0
+    max_waiting: int = 1000
+    log_format: str = "auto"
+    log_decisions: str = "skips"
     health_check_interval: float = 0.0
     health_check_file: Path | None = None
-    webhook_config_name: str | None = None
-    webhook_name: str | None = None
+
+    @property
+    def self_signed(self) -> bool:
+        """Whether the injector makes its certificate itself."""
+        return self.tls_mode == SELF_SIGNED
+
+    @property
+    def patches(self) -> bool:
+        """Whether ``caBundle`` is kept up to date.
+
+        Where nothing is said of it, it is with a CA of the injector's own, and with a name as sidecar-injector takes it.
+        """
+        if self.patch_webhooks is not None:
+            return self.patch_webhooks
+        return not self.insecure_http and (self.self_signed or self.webhook_config_name is not None)
+
+    @property
+    def asks_cluster(self) -> bool:
+        """Whether the API server is called at all."""
+        return self.from_cluster or self.self_signed or self.patches
 
     def checked(self) -> Settings:
         """Return the settings if they go together.
@@ -228,13 +314,7 @@ class Settings:
         Raises:
             UsageError: two of them contradict each other, or one lacks its companion.
         """
-        if self.insecure_http and (self.tls_cert_file or self.tls_key_file):
-            raise UsageError("--insecure-http and a certificate exclude each other", hint="give one of the two")
-        if not self.insecure_http and not (self.tls_cert_file and self.tls_key_file):
-            raise UsageError(
-                "the webhook has no certificate",
-                hint="give --tlsCertFile and --tlsKeyFile, or --insecure-http for a test",
-            )
+        self._check_tls()
         if self.revisions_dir and self.inject_config:
             raise UsageError("--revisions-dir and --injectConfig name two configurations", hint="give one of the two")
         if not self.inject_config and (companions := self._companions()):
@@ -257,13 +337,40 @@ class Settings:
             raise UsageError(f"both ports are {self.port}", where="--ops-port", hint="choose another")
         return self
 
+    def _check_tls(self) -> None:
+        certificate = self.tls_cert_file or self.tls_key_file
+        if self.insecure_http and (certificate or self.self_signed or self.client_ca_file or self.patch_webhooks):
+            raise UsageError("--insecure-http and a certificate exclude each other", hint="give one of the two")
+        if self.self_signed and (certificate or self.ca_cert_file):
+            raise UsageError(
+                "--tls-mode self-signed makes the certificate that --tlsCertFile, --tlsKeyFile or --caCertFile names",
+                hint="leave these out, or use --tls-mode files",
+            )
+        if not self.insecure_http and not self.self_signed and not (self.tls_cert_file and self.tls_key_file):
+            raise UsageError(
+                "the webhook has no certificate",
+                hint="give --tlsCertFile and --tlsKeyFile, --tls-mode self-signed, or --insecure-http for a test",
+            )
+        if self.patches and not self.self_signed and not self.ca_cert_file:
+            raise UsageError("caBundle cannot be patched without a CA", hint="give --caCertFile too")
+        if self.client_name and not self.client_ca_file:
+            raise UsageError("--client-name belongs to --client-ca-file", hint="give --client-ca-file too")
+
     def warnings(self) -> tuple[str, ...]:
         """Return a line for each setting that is given and has no effect."""
-        idle = {setting.name: setting.unused for setting in FIELDS if setting.unused}
+        idle: dict[str, str] = {}
         if not self.from_cluster:
             idle["istio_namespace"] = "it belongs to --from-cluster"
-        if not self.from_cluster and not self.watch_unserved:
-            idle["kubeconfig"] = "it belongs to --from-cluster and --watch-unserved"
+        if not self.asks_cluster and not self.watch_unserved:
+            idle["kubeconfig"] = "the API server is not asked"
+        if not self.self_signed:
+            idle["ca_secret"] = "it belongs to --tls-mode self-signed"  # noqa: S105 -- a reason
+        if not self.patches:
+            idle |= dict.fromkeys(("webhook_config_name", "webhook_name"), _NO_PATCHES)
+        elif not self.webhook_config_name:
+            idle["webhook_name"] = "give --webhookConfigName too"
+        if not self.self_signed and not self.patches:
+            idle |= dict.fromkeys(("service", "namespace"), "it belongs to --tls-mode self-signed and --patch-webhooks")
         if not self.health_check_interval:
             idle["health_check_file"] = "give --healthCheckInterval too"
         if not self.health_check_file:
@@ -284,32 +391,3 @@ class Settings:
             "--node-version": self.node_version,
         }
         return [flag for flag, value in given.items() if value]
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of a Go duration such as ``5s``, ``1m30s`` or ``0``.
-
-    Raises:
-        UsageError: it is none, or negative.
-    """
-    if text == "0":
-        return 0.0
-    parts = _DURATION.findall(text)
-    if not parts or "".join(parts) != text:
-        raise UsageError(f"{text!r} is no duration", hint="write it as 500ms, 5s or 1m30s")
-    return sum(float(part.rstrip("nsuµmh")) * _UNITS[part.lstrip("0123456789.")] for part in parts)
-
-
-def key_values(pairs: tuple[str, ...], *, flag: str) -> dict[str, str]:
-    """Read repeated ``NAME=VALUE`` arguments; the last of a name wins.
-
-    Raises:
-        UsageError: an argument is no such pair.
-    """
-    parsed: dict[str, str] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not _ENV_NAME.fullmatch(name):
-            raise UsageError(f"{pair!r} is not NAME=VALUE", where=flag, hint="write it as ENABLE_NATIVE_SIDECARS=true")
-        parsed[name] = value
-    return parsed

@@ -82,7 +82,7 @@ def test_an_api_server_that_is_away_is_neither_bad_data_nor_a_wrong_flag() -> No
     error = ClusterError("is away", where="https://a", hint="wait", reason="unreachable", status=503, retry_after=2.0)
 
     assert not isinstance(error, DataError | UsageError)
-    assert (error.exit_code, str(error)) == (69, "https://a: is away; wait")
+    assert (error.exit_code, str(error)) == (1, "https://a: is away; wait")
     assert (error.reason, error.status, error.retry_after) == ("unreachable", 503, 2.0)
 
 

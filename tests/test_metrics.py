@@ -281,3 +281,19 @@ def test_shadow_differences_are_admissions_that_came_out_otherwise_or_failed(met
         metrics.shadowed("prod", "1-30", outcome, ["image", "env"])
 
     assert metrics.shadow_differences() == {"prod": 3}
+
+
+def test_certificates_of_its_own_and_their_spread_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
+    names = ("injector_ca_expiry_timestamp_seconds", "injector_tls_probe_success", "injector_cabundle_outdated")
+    before = [registry.get_sample_value(name) for name in names]
+
+    metrics.authority(12.5)
+    metrics.tls_probe(success=True)
+    metrics.cabundle_outdated(3)
+    for patched in (True, False, True):
+        metrics.cabundle_attempt(patched=patched)
+
+    assert [math.isnan(value or 0.0) for value in before] == [True, True, False]
+    assert [registry.get_sample_value(name) for name in names] == [12.5, 1, 3]
+    assert registry.get_sample_value("injector_cabundle_patch_attempts_total") == 3
+    assert registry.get_sample_value("injector_cabundle_patches_total") == 2

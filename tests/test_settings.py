@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from injector.errors import UsageError
-from injector.settings import FIELDS, Settings, key_values, parse_duration
+from injector.settings import FIELDS, Settings
 
 PLAIN: dict[str, Any] = {"insecure_http": True}
 CERTIFICATE: dict[str, Any] = {"tls_cert_file": Path("c"), "tls_key_file": Path("k")}
@@ -39,6 +39,9 @@ def test_no_two_settings_share_a_flag_or_a_variable() -> None:
         "--webhookName",
         "--valuesConfig",
         "--valuesFile",
+        "--injectValues",
+        "--monitoringPort",
+        "--reconcileWebhookConfig",
     ],
 )
 def test_flags_of_the_old_injector_keep_their_spelling(flag: str) -> None:
@@ -61,6 +64,11 @@ def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() 
         {**PLAIN, "inject_config": Path("c"), "values_file": Path("v"), "mesh_config": Path("m"), "revision": "a"},
         {**PLAIN, "port": 0, "ops_port": 0},
         {**PLAIN, "served_elsewhere": ("1-18", "A.b_c", "x" * 63)},
+        {"tls_mode": "self-signed"},
+        {"tls_mode": "self-signed", "client_ca_file": Path("c"), "client_name": ("apiserver",)},
+        {**CERTIFICATE, "client_ca_file": Path("c")},
+        {**CERTIFICATE, "ca_cert_file": Path("a"), "patch_webhooks": True},
+        {**CERTIFICATE, "webhook_config_name": "w", "patch_webhooks": False},
         {**PLAIN, "reload_interval": 0.0},
         {**PLAIN, "reload_interval": 1.0},
     ],
@@ -74,9 +82,17 @@ def test_settings_that_go_together_pass(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({}, "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, or --insecure-http"),
+        ({}, "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, --tls-mode self-signed, or"),
         ({"tls_cert_file": Path("c")}, "the webhook has no certificate"),
         ({**PLAIN, **CERTIFICATE}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "tls_mode": "self-signed"}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "client_ca_file": Path("c")}, "--insecure-http and a certificate exclude each other"),
+        ({**PLAIN, "patch_webhooks": True}, "--insecure-http and a certificate exclude each other"),
+        ({**CERTIFICATE, "tls_mode": "self-signed"}, "--tls-mode self-signed makes the certificate"),
+        ({"tls_mode": "self-signed", "ca_cert_file": Path("a")}, "--tls-mode self-signed makes the certificate"),
+        ({**CERTIFICATE, "patch_webhooks": True}, "caBundle cannot be patched without a CA; give --caCertFile too"),
+        ({**CERTIFICATE, "webhook_config_name": "w"}, "caBundle cannot be patched without a CA"),
+        ({**CERTIFICATE, "client_name": ("a",)}, "--client-name belongs to --client-ca-file"),
         ({**PLAIN, "revisions_dir": Path("r"), "inject_config": Path("c")}, "name two configurations"),
         ({**PLAIN, "values_file": Path("v")}, "--valuesFile belongs to --injectConfig"),
         ({**PLAIN, "mesh_config": Path("m")}, "--meshConfig belongs to --injectConfig"),
@@ -96,20 +112,57 @@ def test_settings_that_contradict_each_other_are_refused_with_advice(given: dict
     assert caught.value.hint
 
 
-def test_a_flag_that_has_no_effect_is_named_with_what_serves_instead() -> None:
+def test_every_flag_that_has_no_effect_is_named() -> None:
     warnings = Settings(**PLAIN, webhook_name="w", health_check_interval=1.0).warnings()
 
     assert [warning.split(":")[0] for warning in warnings] == [
-        "--healthCheckInterval has no effect",
         "--webhookName has no effect",
+        "--healthCheckInterval has no effect",
     ]
     assert Settings(**PLAIN).warnings() == ()
 
 
 @pytest.mark.parametrize(
+    ("given", "patches", "asks"),
+    [
+        (PLAIN, False, False),
+        (CERTIFICATE, False, False),
+        ({**PLAIN, "webhook_config_name": "w"}, False, False),
+        ({**PLAIN, "from_cluster": True}, False, True),
+        ({"tls_mode": "self-signed"}, True, True),
+        ({"tls_mode": "self-signed", "patch_webhooks": False}, False, True),
+        ({**CERTIFICATE, "patch_webhooks": True}, True, True),
+        ({**CERTIFICATE, "webhook_config_name": "w"}, True, True),
+        ({**CERTIFICATE, "webhook_config_name": "w", "patch_webhooks": False}, False, False),
+    ],
+)
+def test_webhooks_are_patched_with_a_ca_of_its_own_with_a_name_and_where_it_is_said(
+    given: dict[str, Any], patches: bool, asks: bool
+) -> None:
+    settings = Settings(**given)
+
+    assert (settings.patches, settings.asks_cluster) == (patches, asks)
+
+
+@pytest.mark.parametrize(
+    ("given", "idle"),
+    [
+        ({**CERTIFICATE, "ca_secret": "s"}, ["--caSecret"]),
+        ({**CERTIFICATE, "service": "s", "namespace": "n"}, ["--service", "--namespace"]),
+        ({**CERTIFICATE, "webhook_name": "w"}, ["--webhookName"]),
+        ({"tls_mode": "self-signed", "webhook_name": "w"}, ["--webhookName"]),
+        ({"tls_mode": "self-signed", "ca_secret": "s", "service": "s", "namespace": "n", "kubeconfig": Path("k")}, []),
+        ({**CERTIFICATE, "webhook_config_name": "c", "webhook_name": "w", "service": "s", "namespace": "n"}, []),
+    ],
+)
+def test_what_the_certificates_mode_leaves_unused_is_named(given: dict[str, Any], idle: list[str]) -> None:
+    assert [warning.split(" ")[0] for warning in Settings(**given).warnings()] == idle
+
+
+@pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: it belongs to --from-cluster and --watch-unserved"]),
+        ({"kubeconfig": Path("k")}, ["--kubeconfig has no effect: the API server is not asked"]),
         ({"watch_unserved": True, "kubeconfig": Path("k")}, []),
         ({"istio_namespace": "mesh"}, ["--istioNamespace has no effect: it belongs to --from-cluster"]),
         ({"from_cluster": True, "kubeconfig": Path("k"), "istio_namespace": "mesh"}, []),
@@ -129,38 +182,3 @@ def test_what_belongs_to_the_cluster_has_no_effect_without_it(given: dict[str, A
 )
 def test_the_file_of_the_health_check_and_its_interval_need_each_other(given: dict[str, Any], says: list[str]) -> None:
     assert list(Settings(**PLAIN, **given).warnings()) == says
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0", 0.0),
-        ("5s", 5.0),
-        ("1m30s", 90.0),
-        ("1.5h", 5400.0),
-        ("250ms", 0.25),
-        (".5s", 0.5),
-        ("10us", 1e-5),
-        ("0s", 0.0),
-    ],
-)
-def test_durations_are_gos(text: str, seconds: float) -> None:
-    assert parse_duration(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1m30", "NaN", "\N{ARABIC-INDIC DIGIT FIVE}s"]
-)
-def test_other_texts_are_no_durations(text: str) -> None:
-    with pytest.raises(UsageError, match="is no duration; write it as"):
-        parse_duration(text)
-
-
-def test_the_last_of_several_values_of_a_name_wins() -> None:
-    assert key_values(("A=1", "B=x=y", "A=2", "C="), flag="--set-env") == {"A": "2", "B": "x=y", "C": ""}
-
-
-@pytest.mark.parametrize("pair", ["A", "=b", "A B=c", "1A=b", ""])
-def test_what_is_no_pair_is_refused(pair: str) -> None:
-    with pytest.raises(UsageError, match=r"--set-env: .* is not NAME=VALUE"):
-        key_values((pair,), flag="--set-env")

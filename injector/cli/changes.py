@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cli.table import table
+from injector.cli.table import printable, table
 from injector.injection.podchanges import KINDS
 from injector.injection.treediff import ABSENT
 
@@ -90,14 +90,7 @@ def _shown(change: Change, value: Any) -> str:
     if value is ABSENT:
         return NOTHING
     if change.kind == "order":
-        return ", ".join(_printable(name) for name in value)
+        return ", ".join(printable(name) for name in value)
     if change.kind == "containers" and isinstance(value, dict):
-        return f"a container of image {_printable(str(value.get('image', '')))}"
-    return (
-        _printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
-    )
-
-
-def _printable(text: str) -> str:
-    """Return the text as it is where a terminal shows it so, else quoted."""
-    return text if text.isprintable() and text.strip() == text and text else json.dumps(text)
+        return f"a container of image {printable(str(value.get('image', '')))}"
+    return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(", ", ": "))

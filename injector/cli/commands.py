@@ -30,10 +30,14 @@ class Entry:
 COMMANDS: Final[dict[str, Entry]] = {
     "completion": Entry("injector.cli.completion", "completion", "Print the completion script of a shell."),
     "diff": Entry(
-        "injector.cli.diff", "diff", "Show what differs in the pods of the FILES between two revisions or tags."
+        "injector.cli.diff",
+        "diff",
+        "Show what differs in the pods of the FILES, or of the cluster, between two revisions or tags.",
     ),
     "explain": Entry(
-        "injector.cli.explain", "explain", "Say step by step why the pods of the FILES are injected, or why not."
+        "injector.cli.explain",
+        "explain",
+        "Say step by step why the pods of the FILES, or of the cluster, are injected, or why not.",
     ),
     "kube-inject": Entry(
         "injector.cli.kube_inject",
@@ -43,7 +47,11 @@ COMMANDS: Final[dict[str, Entry]] = {
     "probe": Entry(
         "injector.cli.probe", "probe", "Check that a server in this container lives, by the file that it writes."
     ),
-    "revision": Entry("injector.cli.revision", "revision", "List and verify revisions."),
+    "revision": Entry(
+        "injector.cli.revision",
+        "revision",
+        "List, verify and remove revisions, and see which workloads run an older one.",
+    ),
     "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook on AdmissionReviews of pods."),
     "tag": Entry("injector.cli.tag", "tag", "Set, list and remove tags, or print the webhooks of one."),
     "uninject": Entry(
@@ -55,7 +63,7 @@ COMMANDS: Final[dict[str, Entry]] = {
         "injector.cli.version", "version", "Print the version of the injector and the Istio versions it knows."
     ),
     "webhook": Entry(
-        "injector.cli.webhook", "webhook", "Write the MutatingWebhookConfigurations of revisions and tags."
+        "injector.cli.webhook", "webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."
     ),
 }
 

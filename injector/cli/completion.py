@@ -21,14 +21,14 @@ COMPLETE_VARIABLE: Final = "_INJECTOR_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    r"""Print the completion script of a shell.
+    """Print the completion script of a shell.
 
     \b
     bash        source <(injector completion bash)
     zsh         source <(injector completion zsh)
     fish        injector completion fish | source
     powershell  injector completion powershell | Out-String | Invoke-Expression
-    """
+    """  # noqa: D301 -- click takes the character \b, not the backslash
     script = get_completion_class(shell)
     if script is None:  # pragma: no cover -- click before 8.5 knows no powershell
         raise InjectorError(f"this click has no completion for {shell}", hint="install click 8.5 or later")

@@ -1,4 +1,4 @@
-"""``injector diff``: what another revision would change in the pods of manifests."""
+"""``injector diff``: what another revision would change in the pods of manifests, or of a cluster."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.changes import WorkloadChanges, as_data, as_text
+from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_FAILED, one_line
 from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
+from injector.cli.fleet import as_summary, groups_data
+from injector.cli.liveexplain import labels_of
+from injector.cli.liveroute import called_last
+from injector.cli.objects import reading
 from injector.cli.output import data_text
+from injector.cli.progress import shown
 from injector.cli.selection import offline_source, picked
+from injector.cli.surroundings import Sources, read_surroundings
+from injector.cli.targets import read_targets
 from injector.cli.workloads import read_workloads
-from injector.errors import DataError
+from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.hiding import hiding_of
 from injector.injection.pipeline import inject_pod
 from injector.injection.podchanges import KINDS, changes
@@ -27,12 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.reader import Reader
     from injector.injection.podchanges import Change
     from injector.injection.result import Skipped
     from injector.istio.revision import Revision
     from injector.kube.created import Created
 
-FORMATS: Final = ("text", "unified", "json", "yaml")
+FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
 _KIND = click.Choice(KINDS)
 
 
@@ -59,18 +69,40 @@ class Compared:
     changes: tuple[Change, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """What is compared: two revisions on workloads, and what the user should know of how these were found."""
+
+    old: Side
+    new: Side
+    workloads: tuple[Created, ...]
+    notes: tuple[str, ...] = ()
+
+
 @click.command("diff")
 @click.argument("old_name", metavar="REV_A")
 @click.argument("new_name", metavar="REV_B")
 @FILENAME
 @RECURSIVE
-@click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
-@click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
+@click.option(
+    "--live", is_flag=True, help="Compare for the workloads of the cluster that a webhook calls an injector for."
+)
+@click.option(
+    *both_spellings("revisionsDir"),
+    "revisions_dir",
+    type=FILE,
+    help="A directory of revisions; with --live those of the cluster without it.",
+)
+@click.option(
+    "-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none; with --live the only one."
+)
+@ISTIO_NAMESPACE_FLAG
+@cluster_flags
 @NODE_VERSION
 @GUARD
 @click.option("--only", multiple=True, type=_KIND, help="Show changes of this kind alone. Repeatable.")
 @click.option("--ignore", multiple=True, type=_KIND, help="Leave changes of this kind out. Repeatable.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="text without it; with --live summary.")
 @click.option(
     "--exit-code",
     type=bool,
@@ -86,33 +118,64 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     new_name: str,
     named: tuple[str, ...],
     recursive: bool,
+    live: bool,
     revisions_dir: Path | None,
     namespace: str | None,
+    istio_namespace: str,
+    kubeconfig: Kubeconfig,
     node_version: tuple[str, ...],
     guard: str,
     only: tuple[str, ...],
     ignore: tuple[str, ...],
-    output: str,
+    output: str | None,
     exit_code: bool,
 ) -> None:
-    """Show what differs in the pods of the FILES between two revisions or tags.
+    """Show what differs in the pods of the FILES, or of the cluster, between two revisions or tags.
 
     Each pod is taken as the webhook would get it. Ends with 0 where nothing differs, and with 1 where something does.
     """
-    workloads = read_workloads(named, recursive=recursive, namespace=namespace)
-    source = offline_source(revisions_dir)
-    state, overrides = source.read(), Overrides(node_versions=node_version)
-    old, new = (
-        Side(name, build(overridden(picked(state, name, where=str(source.path)), overrides)))
-        for name in (old_name, new_name)
-    )
+    sources = Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
+    names = old_name, new_name
+    if live and named:
+        raise UsageError("it is for files, and --live asks the cluster", where="-f", hint="give one of the two")
+    if live:
+        found = reading((), kubeconfig, lambda reader: _of_cluster(reader, sources, namespace, names))
+    else:
+        workloads = read_workloads(named, recursive=recursive, namespace=namespace)
+        found = _of_files(workloads.created, sources, names)
     wanted = frozenset(only or KINDS) - frozenset(ignore)
-    compared = [_compared(each, (old.revision, new.revision), wanted, guard) for each in workloads.created]
-    for line in (*_refused_by_both(compared), *_found(compared, old, new)):
-        click.echo(f"warning: {line}", err=True)
-    click.echo(_rendered(compared, old, new, output), nl=False)
+    work = shown(found.workloads, f"{old_name} and {new_name}")
+    compared = [_compared(each, (found.old.revision, found.new.revision), wanted, guard) for each in work]
+    notes = (f"note: {note}" for note in found.notes)
+    for line in (*notes, *_refused_by_both(compared), *_found(compared, found.old, found.new)):
+        click.echo(line, err=True)
+    click.echo(_rendered(compared, found.old, found.new, output or ("summary" if live else FORMATS[0])), nl=False)
     if exit_code and any(each.changes for each in compared):
         click.get_current_context().exit(EX_FAILED)
+
+
+def _of_files(workloads: tuple[Created, ...], sources: Sources, names: tuple[str, str]) -> Compare:
+    source = offline_source(sources.revisions_dir)
+    state = source.read()
+    old, new = (
+        Side(name, build(overridden(picked(state, name, where=str(source.path)), sources.overrides))) for name in names
+    )
+    return Compare(old, new, workloads)
+
+
+async def _of_cluster(reader: Reader, sources: Sources, namespace: str | None, names: tuple[str, str]) -> Compare:
+    around = await read_surroundings(reader, sources, namespace)
+    state, where = around.revisions.state, around.revisions.where
+    old, new = (Side(name, around.built.revision(picked(state, name, where=where))) for name in names)
+    found = [each for each in await read_targets(reader, namespace) if each.namespace in around.namespaces]
+    injected = tuple(each for each in found if called_last(around.webhooks, labels_of(each, around)) is not None)
+    if not injected:
+        raise ManifestError(
+            f"none of {len(found)} workloads is injected",
+            where="the cluster's webhooks" if namespace is None else f"namespace {namespace}",
+            hint="ask `injector explain` for one of them",
+        )
+    return Compare(old, new, injected, around.built.notes)
 
 
 def _compared(workload: Created, sides: tuple[Revision, Revision], wanted: frozenset[str], guard: str) -> Compared:
@@ -133,7 +196,7 @@ def _answer(revision: Revision, workload: Created, guard: str) -> Injected | Ski
 
 def _refused_by_both(compared: Iterable[Compared]) -> list[str]:
     return [
-        f"{each.workload}: refused by both: {hiding_of(each.workload.pod).without_values(one_line(str(each.new)))}"
+        f"warning: {each.workload}: refused by both: {hiding_of(each.workload.pod).without_values(one_line(str(each.new)))}"
         for each in compared
         if isinstance(each.old, DataError) and isinstance(each.new, DataError)
     ]
@@ -142,7 +205,7 @@ def _refused_by_both(compared: Iterable[Compared]) -> list[str]:
 def _found(compared: Iterable[Compared], old: Side, new: Side) -> list[str]:
     """Return what a guard that only warns found, by workload and side."""
     return [
-        f"{each.workload}: {side.name}: {hiding_of(each.workload.pod).without_values(one_line(finding))}"
+        f"warning: {each.workload}: {side.name}: {hiding_of(each.workload.pod).without_values(one_line(finding))}"
         for each in compared
         for side, answer in ((old, each.old), (new, each.new))
         if isinstance(answer, Injected)
@@ -155,10 +218,14 @@ def _rendered(compared: list[Compared], old: Side, new: Side, output: str) -> st
     match output:
         case "text":
             return as_text(found, str(old), str(new))
+        case "summary":
+            return as_summary(found, str(old), str(new))
         case "unified":
             return "".join(_unified(each, old.name, new.name) for each in compared if each.changes)
         case _:
-            return data_text({"old": _side_data(old), "new": _side_data(new), **as_data(found)}, output)
+            return data_text(
+                {"old": _side_data(old), "new": _side_data(new), **as_data(found), "groups": groups_data(found)}, output
+            )
 
 
 def _side_data(side: Side) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from injector.errors import UsageError
-from injector.settings import parse_duration
+from injector.flagvalues import parse_duration
 
 
 class Duration(click.ParamType[float]):

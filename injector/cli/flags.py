@@ -12,10 +12,10 @@ import click
 
 from injector.cli.output import FORMATS
 from injector.errors import UsageError
+from injector.flagvalues import key_values
 from injector.injection.result import GUARDS
 from injector.revisions.build import Overrides
 from injector.revisions.single import required_text
-from injector.settings import key_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

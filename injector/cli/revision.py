@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.failures import EX_DATAERR
+from injector.cli.failures import EX_DATAERR, EX_FAILED
 from injector.cli.flags import FILE, both_spellings
+from injector.cli.status import status
 from injector.cli.table import table
+from injector.cli.tagflags import place_flags
+from injector.cli.webhookflags import revision_name, skip_confirmation
 from injector.kube.serial import dump_yaml
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
+from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from injector.cli.tagflags import Place
     from injector.revisions.registry import Snapshot
     from injector.revisions.reload import LoadReport, RevisionState
 
@@ -37,7 +42,10 @@ revisions_dir = click.option(
 @click.group("revision", no_args_is_help=True)
 @verbose
 def revision() -> None:
-    """List and verify revisions."""
+    """List, verify and remove revisions, and see which workloads run an older one."""
+
+
+revision.add_command(status)
 
 
 @revision.command("list")
@@ -74,6 +82,43 @@ def verify_revisions(ctx: click.Context, revisions_dir: Path | None) -> None:
         click.echo(f"error: {error}")
     if report.errors:
         ctx.exit(EX_DATAERR)
+
+
+@revision.command("remove")
+@click.argument("name", metavar="REVISION")
+@skip_confirmation
+@click.option("--force", is_flag=True, help="Ask nothing, and remove a revision that is in use too.")
+@place_flags
+@verbose
+@click.pass_context
+def remove_revision(
+    ctx: click.Context,
+    name: str,
+    skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
+    force: bool,  # noqa: FBT001 -- a flag's value
+    place: Place,
+) -> None:
+    """Take REVISION out of service: its folder, or the cluster's webhooks that send pods to it.
+
+    The ConfigMaps of a cluster stay; they are its control plane's, for `istioctl uninstall --revision`.
+    """
+    wanted = revision_name(name, flag="REVISION")
+    with place.store() as store:
+        check_removable(store, wanted, force=force)
+        if not (force or skip_confirmation or _confirmed(wanted, place)):
+            click.echo("Aborting operation.", err=True)
+            ctx.exit(EX_FAILED)
+        store.remove_revision(wanted)
+    click.echo(f"Revision {wanted} removed")
+
+
+def _confirmed(name: str, place: Place) -> bool:
+    """Ask; no answer is no."""
+    what = "the webhooks" if place.directory is None else f"the folder {place.directory / name}"
+    try:
+        return click.confirm(f'Remove {what} of revision "{name}"?', default=False, err=True)
+    except click.Abort:
+        return False
 
 
 def _load(directory: Path | None) -> tuple[Registry, LoadReport]:

@@ -57,16 +57,30 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A webhook that is called: the step that says so, the name that it asks for, empty for the default, and its path's pairs.
+
+    ``strict`` lets a name that nothing has be the user's error rather than a refusal.
+    """
+
+    step: Step
+    name: str
+    envs: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Routed:
-    """The revision that gets the pod, the tag that led to it if one did, and the steps so far."""
+    """The revision that gets the pod, the tag that led to it if one did, what its webhook's path adds, and the steps so far."""
 
     raw: RawRevision
     tag: str | None
     steps: tuple[Step, ...]
+    envs: Mapping[str, str] = field(default_factory=dict)
 
 
 def route(state: SourceState, asked: Asked, labels: Labels, *, where: str) -> Routed | Trace:
-    """Return which of the source's revisions gets a pod; the whole trace where none does.
+    """Return which of the source's revisions gets a pod, by Istio's own webhooks; the whole trace where none does.
 
     Raises:
         UsageError: ``--revision`` names nothing that is there.
@@ -78,24 +92,42 @@ def route(state: SourceState, asked: Asked, labels: Labels, *, where: str) -> Ro
     default = default_name(names, state.tags, stated=state.default)
     webhook, name = _webhook(_served(names, state, default), asked, labels)
     if name is None:
-        detail = "not injected: the API server calls no webhook for the pod"
-        return ended(SKIPPED, NO_WEBHOOK, detail, _SELECTORS).after(webhook)
+        return uncalled(webhook, _SELECTORS)
+    call = Call(webhook, name, asked.envs, strict=asked.flag == REVISION_FLAG)
+    return resolved(state, call, labels.workload, where=where, tags_where=f"{where}/{TAGS_FILE}")
+
+
+def uncalled(webhook: Step, source: str) -> Trace:
+    """Return the trace of a pod that no webhook is called for."""
+    detail = "not injected: the API server calls no webhook for the pod"
+    return ended(SKIPPED, NO_WEBHOOK, detail, source).after(webhook)
+
+
+def resolved(state: SourceState, call: Call, workload: Sequence[str], *, where: str, tags_where: str) -> Routed | Trace:
+    """Return the revision that answers a webhook's call for a workload; the whole trace where none does.
+
+    Raises:
+        UsageError: the call is strict, and names nothing that is there.
+        DataError: the revision is there and cannot be read.
+    """
+    names = {raw.name for raw in state.revisions} | set(state.failures)
+    name = call.name
     if name == DEFAULT_REVISION and name not in {*names, *state.tags}:
         name = ""  # no revision or tag is called so: the webhook's path is the one without a name
-    wanted = name or default or ""
+    wanted = name or default_name(names, state.tags, stated=state.default) or ""
     usable, faults = usable_tags({key: tag for key, tag in state.tags.items() if key == wanted}, names)
     if wanted in state.tags and wanted not in usable:
-        return refused(TAG, str(faults[0]), f"{where}/{TAGS_FILE}").after(webhook)
-    target, said = _target(state.tags.get(wanted), wanted, labels.workload)
+        return refused(TAG, str(faults[0]), tags_where).after(call.step)
+    target, said = _target(state.tags.get(wanted), wanted, workload)
     lead = "" if name else f"no name asks for the default, {wanted or 'which nothing is'}; "
-    steps = (webhook, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), f"{where}/{TAGS_FILE}"))
+    steps = (call.step, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), tags_where))
     try:
         raw = picked(state, target, where=where)
     except UsageError as error:
-        if asked.flag == REVISION_FLAG:
+        if call.strict:
             raise
         return refused(REVISION, str(error), where).after(*steps)
-    return Routed(raw, wanted if wanted in state.tags else None, steps)
+    return Routed(raw, wanted if wanted in state.tags else None, steps, call.envs)
 
 
 def _served(names: set[str], state: SourceState, default: str | None) -> list[str]:

@@ -16,17 +16,19 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.duration import Duration
 from injector.errors import ConfigError, InjectorError
+from injector.flagvalues import key_values
 from injector.revisions.changes import changes
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.merged import MergedSource
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.single import DEFAULT_NAME, SingleSource
-from injector.settings import EXPLAIN, FIELDS, GUARD, Settings, key_values
+from injector.settings import FIELDS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from injector.cluster.client import KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.clustersource import ClusterSource
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from injector.settings import Setting
     from injector.webhook.healthfile import HealthFile
     from injector.webhook.server import Follow, Services
-    from injector.webhook.tls import CertificateSource
     from injector.webhook.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
@@ -48,10 +49,10 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
     "duration": {"type": Duration()},
     "flag": {"is_flag": True},
+    "switch": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
     "text": {},
     "texts": {"multiple": True},
-    "explain": {"type": click.Choice(EXPLAIN)},
-    "guard": {"type": click.Choice(GUARD)},
+    "count": {"type": click.IntRange(1), "metavar": "COUNT"},
 }
 """What click makes of each kind of setting."""
 
@@ -67,8 +68,7 @@ def option_of(setting: Setting) -> click.Option:
         envvar=setting.variable,
         show_envvar=True,
         help=setting.summary,
-        hidden=bool(setting.unused),
-        **KINDS[setting.kind] | shown,
+        **KINDS[setting.kind] | ({"type": click.Choice(setting.words)} if setting.words else {}) | shown,
     )
 
 
@@ -81,10 +81,11 @@ def run(**given: Any) -> None:
 
     SIGTERM makes it unready, serves on for --shutdown-delay, finishes what runs, and ends with exit code 0.
     """
+    # Imported here for start-up time, as below.
+    from injector.cli.logs import log_to
+
     settings = Settings(**given).checked()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    # It would say how many files changed; what that came to is said here.
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
     _serve(settings)
@@ -147,14 +148,15 @@ def _watch(settings: Settings) -> Watch | None:
 def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
+    from injector.cli.certificates import tls_of
     from injector.revisions.registry import Registry
     from injector.webhook.server import Listeners, serve
     from injector.webhook.upkeep import Upkeep
 
-    certificates = _certificates(settings)
-    tls = None if certificates is None else certificates.context
     registry, metrics = Registry(), _metrics()
-    cluster = _cluster(settings, metrics) if settings.from_cluster else None
+    client = _client(settings) if settings.asks_cluster else None
+    tls = tls_of(settings, client, metrics)
+    cluster = _cluster(settings, client, metrics)
     loader = Loader(source_of(settings, cluster), registry)
     report = loader.load(time.time())
     if cluster is None:
@@ -162,7 +164,7 @@ def _serve(settings: Settings) -> None:
     _say(LoadReport(), report)
 
     def started(port: int, ops_port: int) -> None:
-        scheme = "http" if tls is None else "https"
+        scheme = "http" if context is None else "https"
         at = settings.bind or "every address"
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", at, port, scheme, ops_port)
         # What was loaded by now stays, so the garbage collector need not look through it again: that takes 30 ms with
@@ -171,11 +173,16 @@ def _serve(settings: Settings) -> None:
         gc.collect()
         gc.freeze()
 
-    listeners = Listeners(settings.bind, settings.port, settings.ops_port, tls, settings.shutdown_delay)
-    upkeep = Upkeep(certificates, _health_file(settings), unserved=_unserved(settings, registry))
+    context = None if tls.certificates is None else tls.certificates.context
+    listeners = Listeners(
+        settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
+    )
+    upkeep = Upkeep(
+        tls.certificates, _health_file(settings), probe=tls.probe(settings.bind), unserved=_unserved(settings, registry)
+    )
     services = _services(settings, loader, registry, metrics, upkeep)
-    follow = None if cluster is None else _following(cluster, services)
-    asyncio.run(serve(listeners, services, started=started, follow=follow))
+    works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
+    asyncio.run(serve(listeners, services, started=started, follow=_followed(works, client)))
     _log.info("drained")
 
 
@@ -188,12 +195,26 @@ def _metrics() -> Metrics:
     return Metrics(CollectorRegistry(), version=own_version())
 
 
-def _cluster(settings: Settings, metrics: Metrics) -> ClusterSource:
-    # Imported here, since the client takes half a second and 40 MB, and few settings need it.
+def _client(settings: Settings) -> KubeClient:
+    # Imported here, since the client takes half a second and 40 MB, and only these settings need it.
     from injector.cluster.client import KubeClient
+
+    return KubeClient(settings.kubeconfig)
+
+
+def _cluster(settings: Settings, client: KubeClient | None, metrics: Metrics) -> ClusterSource | None:
     from injector.revisions.clustersource import ClusterSource
 
-    return ClusterSource(KubeClient(settings.kubeconfig), metrics, settings.istio_namespace)
+    if client is None or not settings.from_cluster:
+        return None
+    return ClusterSource(client, metrics, settings.istio_namespace)
+
+
+def _followed(works: tuple[Follow, ...], client: KubeClient | None) -> Follow | None:
+    """Return what follows the cluster while the server runs; None where nothing does."""
+    from injector.webhook.together import together
+
+    return None if client is None else together(works, client.close)
 
 
 def _unserved(settings: Settings, registry: Registry) -> UnservedNames | None:
@@ -203,7 +224,7 @@ def _unserved(settings: Settings, registry: Registry) -> UnservedNames | None:
     from injector.cluster.client import KubeClient
     from injector.revisions.unserved import UnservedNames
 
-    client = KubeClient(settings.kubeconfig, flag="--watch-unserved")
+    client = KubeClient(settings.kubeconfig)
     return UnservedNames(client, registry, frozenset(settings.served_elsewhere))
 
 
@@ -238,7 +259,10 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
+    from injector.webhook.admittance import Admittance
+    from injector.webhook.decisions import LOGGED, Decisions
     from injector.webhook.explained import EXPLAINED
+    from injector.webhook.inject import Desk
     from injector.webhook.server import Services
 
     shown = partial(_show, metrics)
@@ -246,19 +270,14 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-    elsewhere = frozenset(settings.served_elsewhere)
-    return Services(
-        registry,
-        loader,
-        metrics,
-        own_version(),
-        recent,
-        follower,
-        upkeep,
-        elsewhere,
-        EXPLAINED[settings.explain],
-        settings.guard,
+    desk = Desk(
+        Admittance(settings.max_waiting),
+        Decisions(LOGGED[settings.log_decisions]),
+        explained=EXPLAINED[settings.explain],
+        guard=settings.guard,
     )
+    elsewhere = frozenset(settings.served_elsewhere)
+    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep, elsewhere, desk)
 
 
 def _show(metrics: Metrics, report: LoadReport) -> None:
@@ -266,17 +285,6 @@ def _show(metrics: Metrics, report: LoadReport) -> None:
     from injector.webhook.status import revision_rows
 
     metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
-
-
-def _certificates(settings: Settings) -> CertificateSource | None:
-    # Imported here for start-up time, as above.
-    from injector.webhook.certificate import CertificateFiles
-    from injector.webhook.tls import CertificateSource
-
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
-        return None
-    files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
-    return CertificateSource(files, interval=settings.tls_reload_interval)
 
 
 def _health_file(settings: Settings) -> HealthFile | None:

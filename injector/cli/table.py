@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,3 +17,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f"{'   '.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()}\n"
         for line in lines
     )
+
+
+def printable(text: str) -> str:
+    """Return the text as it is where a terminal shows it so, else quoted."""
+    return text if text.isprintable() and text.strip() == text and text else json.dumps(text)

@@ -11,21 +11,20 @@ from injector.cli import webhookflags as flags
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_FAILED
 from injector.cli.table import table
-from injector.errors import UsageError
+from injector.cli.tagflags import place_flags, placement_flags, target_flags
 from injector.istio.webhooks import tag_webhook
 from injector.kube.serial import dump_yaml
-from injector.revisions.tags import Tag
-from injector.revisions.tagstore import DirectoryTags, check_tag, remove_tag, set_tag, shown_target
+from injector.revisions.tagannotations import tag_annotations
+from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
-    from injector.istio.webhooks import WebhookOptions
-    from injector.revisions.tagstore import TagState
+    from injector.cli.tagflags import Place, Target
+    from injector.revisions.tagplan import Plan
+    from injector.revisions.tags import Tag
 
 COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")
-WHOLE: Final = 100
-"""What the weights of a tag add up to where one of them is left to be worked out."""
 
 
 @click.group("tag", no_args_is_help=True)
@@ -38,56 +37,59 @@ def tag() -> None:
 
 
 @tag.command("generate")
-@click.argument("name", metavar="TAG")
-@click.option("-r", "--revision", metavar="REVISION", required=True, help="The revision that the tag leads to.")
+@target_flags
 @flags.overwrite
-@click.option("--webhook-name", metavar="NAME", help="The name of the object, instead of istio-revision-tag-TAG.")
 @flags.skip_confirmation
-@flags.revisions_dir(required=False, without="nothing is checked without it")
-@flags.webhook_flags
+@click.option("--offline", is_flag=True, help="Ask neither a cluster nor a directory, and check nothing.")
+@placement_flags(in_directory=True)
 @verbose
 def generate_tag(
-    name: str,
-    revision: str,
+    target: Target,
     overwrite: bool,  # noqa: FBT001 -- a flag's value
-    webhook_name: str | None,
-    directory: Path | None,
-    options: WebhookOptions,
-    **_: Any,
+    skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
+    offline: bool,  # noqa: FBT001 -- a flag's value
+    place: Place,
 ) -> None:
     """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
-    wanted = Tag(flags.tag_name(name), ((flags.revision_name(revision), 1),))
-    if directory is not None:
-        check_tag(DirectoryTags(directory).list(), wanted, overwrite=overwrite)
-    named = flags.webhook_name(webhook_name)
-    click.echo(dump_yaml(tag_webhook(wanted.name, wanted.revision, options, webhook_name=named)), nl=False)
+    if offline:
+        click.echo(dump_yaml(_alone(target.tag, place)), nl=False)
+        return
+    with place.store() as store:
+        wanted = checked_tag(store.list(), target.tag, overwrite=overwrite, keep_shadow=target.keep_shadow)
+        if isinstance(store, DirectoryTags):
+            manifest = _alone(wanted, place)
+        else:
+            plan = store.plan(wanted)
+            manifest = plan.manifest
+            if plan.conflicts and not skip_confirmation:
+                _warn(plan)
+    click.echo(dump_yaml(manifest), nl=False)
 
 
 @tag.command("set")
-@click.argument("name", metavar="TAG")
-@click.option("-r", "--revision", metavar="REVISION", help="The revision that the tag leads to.")
-@click.option(
-    "--weight",
-    "weights",
-    metavar="REVISION=N",
-    multiple=True,
-    help="The share of a revision where there are several. Repeatable; --revision gets what is left to 100.",
-)
+@target_flags
 @flags.overwrite
 @flags.skip_confirmation
-@flags.revisions_dir(required=True)
+@placement_flags(in_directory=False)
 @verbose
+@click.pass_context
 def set_tag_command(
-    name: str,
-    revision: str | None,
-    weights: tuple[str, ...],
+    ctx: click.Context,
+    target: Target,
     overwrite: bool,  # noqa: FBT001 -- a flag's value
-    directory: Path,
-    **_: Any,
+    skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
+    place: Place,
 ) -> None:
     """Create TAG, or move it with --overwrite."""
-    wanted = Tag(flags.tag_name(name), _weights(revision, weights))
-    set_tag(DirectoryTags(directory), wanted, overwrite=overwrite)
+    with place.store() as store:
+        wanted = checked_tag(store.list(), target.tag, overwrite=overwrite, keep_shadow=target.keep_shadow)
+        if isinstance(store, DirectoryTags):
+            store.set(wanted)
+        else:
+            plan = store.plan(wanted)
+            if plan.conflicts and not skip_confirmation and not _confirmed(plan):
+                ctx.exit(EX_FAILED)
+            store.write(plan)
     click.echo(
         f'Revision tag "{wanted.name}" created, referencing control plane revision "{shown_target(wanted)}". '
         "To enable injection using this\n"
@@ -97,12 +99,15 @@ def set_tag_command(
 
 @tag.command("list")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-@flags.revisions_dir(required=True)
+@place_flags
 @verbose
-def list_tags(directory: Path, output: str) -> None:
+def list_tags(place: Place, output: str) -> None:
     """List the tags with their revisions, and the namespaces known to use them."""
-    state = DirectoryTags(directory).list()
-    rows = sorted((_row(tag, state) for tag in state.tags.values()), key=lambda row: (row["revision"], row["tag"]))
+    with place.store() as store:
+        state, namespaces = store.list(), store.namespaces()
+    rows = sorted((_row(tag, namespaces) for tag in state.tags.values()), key=lambda row: (row["revision"], row["tag"]))
+    for error in state.faults.values():
+        click.echo(f"warning: {error}", err=True)
     match output:
         case "json":
             click.echo(json.dumps(rows, indent="\t", ensure_ascii=False))
@@ -119,84 +124,57 @@ def list_tags(directory: Path, output: str) -> None:
 
 @tag.command("remove")
 @click.argument("name", metavar="TAG")
-@flags.skip_confirmation
-@click.option("--force", is_flag=True, help="Ask nothing, and let a tag that is not there be no error.")
-@flags.revisions_dir(required=True)
+@click.option("-y", "--skip-confirmation", is_flag=True, help="Nothing, as nothing is asked: see --force.")
+@click.option(
+    "--force", is_flag=True, help="Remove a tag that is in use too, and let one that is not there be no error."
+)
+@place_flags
 @verbose
-@click.pass_context
 def remove_tag_command(
-    ctx: click.Context,
     name: str,
-    skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
     force: bool,  # noqa: FBT001 -- a flag's value
-    directory: Path,
+    place: Place,
+    **_: Any,
 ) -> None:
-    """Remove TAG. Namespaces that it is the label of get no sidecars from then on."""
-    store = DirectoryTags(directory)
+    """Remove TAG. Namespaces and pods that it is the label of get no sidecars from then on."""
     wanted = flags.tag_name(name)
-    state = store.list()
-    if force and wanted not in state.tags:
-        click.echo(f"Revision tag {wanted} is not there")
-        return
-    users = state.namespaces.get(wanted, ()) if wanted in state.tags else ()
-    if users and not (skip_confirmation or force) and not _confirmed(wanted, users):
-        click.echo("Aborting operation.", err=True)
-        ctx.exit(EX_FAILED)
-    remove_tag(store, wanted)
+    with place.store() as store:
+        if force and not store.list().has(wanted):
+            click.echo(f"Revision tag {wanted} is not there")
+            return
+        remove_tag(store, wanted, force=force)
     click.echo(f"Revision tag {wanted} removed")
 
 
-def _confirmed(name: str, namespaces: tuple[str, ...]) -> bool:
-    """Ask as istioctl does; no answer is no."""
-    click.echo(
-        f'Caution, found {len(namespaces)} namespace(s) still injected by tag "{name}": {" ".join(namespaces)}',
-        err=True,
+def _alone(wanted: Tag, place: Place) -> dict[str, Any]:
+    """Return the configuration of a tag as the flags say, whatever there is."""
+    return tag_webhook(
+        wanted.name,
+        wanted.revision,
+        place.options,
+        webhook_name=place.webhook_name,
+        annotations=tag_annotations(wanted),
     )
+
+
+def _warn(plan: Plan) -> None:
+    click.echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
+    for conflict in plan.conflicts:
+        click.echo(
+            f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True
+        )
+
+
+def _confirmed(plan: Plan) -> bool:
+    """Ask as istioctl does; no answer is no."""
+    _warn(plan)
     try:
-        return click.confirm("Proceed with operation?", default=False, err=True)
+        return click.confirm("Apply anyways?", default=False, err=True)
     except click.Abort:
         return False
 
 
-def _row(tag: Tag, state: TagState) -> dict[str, Any]:
+def _row(tag: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return a tag as istioctl describes it, with the weights where there are any."""
-    row: dict[str, Any] = {
-        "tag": tag.name,
-        "revision": tag.revision,
-        "namespaces": list(state.namespaces.get(tag.name, ())),
-    }
+    row: dict[str, Any] = {"tag": tag.name, "revision": tag.revision, "namespaces": list(namespaces.get(tag.name, ()))}
     return row if len(tag.weights) == 1 else {**row, "weights": dict(tag.weights)}
-
-
-def _weights(revision: str | None, weights: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    named = None if revision is None else flags.revision_name(revision)
-    shares = dict(map(_weight, weights))
-    if len(shares) != len(weights):
-        raise UsageError("a revision has two weights", where="--weight", hint="name each revision once")
-    if named is None and not shares:
-        raise UsageError("the tag needs a revision", where="--revision", hint="give --revision REVISION")
-    if named is None or named in shares:
-        return _some_share(shares)
-    if not shares:
-        return ((named, 1),)
-    rest = WHOLE - sum(shares.values())
-    if rest <= 0:
-        raise UsageError(
-            f"the weights leave nothing of {WHOLE} for `{named}`",
-            where="--weight",
-            hint=f"lower them, or say --weight {named}=N",
-        )
-    return ((named, rest), *shares.items())
-
-
-def _weight(pair: str) -> tuple[str, int]:
-    name, equals, number = pair.partition("=")
-    if not equals or not (number.isascii() and number.isdecimal()):
-        raise UsageError(f"{pair!r} is no weight", where="--weight", hint="write REVISION=N, N a whole number from 0")
-    return flags.revision_name(name, flag="--weight"), int(number)
-
-
-def _some_share(shares: dict[str, int]) -> tuple[tuple[str, int], ...]:
-    if not any(shares.values()):
-        raise UsageError("every weight is 0", where="--weight", hint="give one revision a weight")
-    return tuple(shares.items())

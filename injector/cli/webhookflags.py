@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import functools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
+from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, checked_namespace
 from injector.cli.flags import FILE
 from injector.errors import ConfigError, UsageError
+from injector.flagvalues import parse_duration
 from injector.istio.webhooks import FAILURE_POLICIES, REINVOCATION_POLICIES, TIMEOUTS, Endpoint, WebhookOptions
 from injector.revisions.single import required_text
-from injector.revisions.source import checked_name, is_label
-from injector.settings import parse_duration
+from injector.revisions.source import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +42,6 @@ auto_inject = click.option(
     "--auto-inject-namespaces",
     is_flag=True,
     help="Let `default` inject namespaces and pods that carry no label at all.",
-)
-istio_namespace = click.option(
-    "-i",
-    "--istio-namespace",
-    "--istioNamespace",
-    default=WebhookOptions().istio_namespace,
-    show_default=True,
-    help="Istio's own namespace; another one becomes a part of the objects' names.",
 )
 
 
@@ -76,7 +71,7 @@ def webhook_flags(command: F) -> F:
     @click.option("--failure-policy", type=click.Choice(FAILURE_POLICIES), default="Fail", show_default=True)
     @click.option("--reinvocation-policy", type=click.Choice(REINVOCATION_POLICIES), default="Never", show_default=True)
     @click.option("--timeout", metavar="DURATION", help="From 1s to 30s; the API server's own 10s without it.")
-    @istio_namespace
+    @ISTIO_NAMESPACE_FLAG
     @auto_inject
     @functools.wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
@@ -90,6 +85,25 @@ _FLAGS: Final = (
     "service", "service_namespace", "service_port", "url", "ca_bundle", "failure_policy", "reinvocation_policy",
     "timeout", "istio_namespace", "auto_inject_namespaces",
 )  # fmt: skip
+
+
+WEBHOOK_FLAGS: Final = {name: f"--{name.replace('_', '-')}" for name in _FLAGS}
+"""The flags of ``webhook_flags``, by their parameter's name."""
+_ENDPOINT: Final = {"service": "service", "service_namespace": "namespace", "service_port": "port", "url": "url"}
+_NEVER_KEPT: Final = ("istio_namespace", "auto_inject")
+_OPTIONS: Final = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", *_NEVER_KEPT)
+
+
+def stated(options: WebhookOptions, kept: WebhookOptions) -> WebhookOptions:
+    """Return ``kept`` with what the flags of the current command say, which ``options`` holds beside their defaults.
+
+    What names the object, and whether it takes what carries no label, are the flags' alone, as with istioctl.
+    """
+    context = click.get_current_context()
+    given = {name for name in _FLAGS if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    said = {field: getattr(options.endpoint, field) for name, field in _ENDPOINT.items() if name in given}
+    rest: dict[str, Any] = {name: getattr(options, name) for name in _OPTIONS if name in given or name in _NEVER_KEPT}
+    return replace(kept, endpoint=replace(kept.endpoint, **{"url": None, **said}) if said else kept.endpoint, **rest)
 
 
 def tag_name(name: str) -> str:
@@ -139,13 +153,7 @@ def _options(**flags: Any) -> WebhookOptions:
             where="--service",
             hint="use at most 63 lower-case letters, digits and `-`, beginning with a letter",
         )
-    for flag in ("service_namespace", "istio_namespace"):
-        if not is_label(flags[flag]):
-            raise UsageError(
-                f"{flags[flag][:80]!r} cannot name a namespace",
-                where=f"--{flag.replace('_', '-')}",
-                hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
-            )
+    checked_namespace(flags["service_namespace"], flag="--service-namespace")
     return WebhookOptions(
         endpoint=Endpoint(flags["service"], flags["service_namespace"], flags["service_port"], _url(flags["url"])),
         ca_bundle=_ca_bundle(flags["ca_bundle"]),

@@ -15,12 +15,13 @@ import aiohttp
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
+from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.lines import LineCutter, LineTooLongError
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from injector.cluster.resources import Resource, Scope
@@ -52,6 +53,16 @@ class Page:
     token: str = ""
 
 
+_APPLY: Final = "application/apply-patch+yaml"
+_JSON_PATCH: Final = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    content: Any
+    kind: str = _JSON
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     reason: str
@@ -63,7 +74,7 @@ _STATUS: Final[dict[int, _Answer]] = {
     401: _Answer("unauthorized", "does not know the credentials", "renew the token or certificate"),
     403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
     404: _Answer("missing", "has no such object or resource", "check the name and the API server's version"),
-    409: _Answer("conflict", "says that another one manages these fields", "settle who does"),
+    409: _Answer("conflict", "has a conflict", "look who else writes to it, and try again"),
     410: _Answer("gone", "no longer has that version", "list again"),
     429: _Answer("throttled", "asks to wait", "wait"),
 }
@@ -80,14 +91,12 @@ REASONS: Final = (
 
 
 class KubeClient:
-    """One API server, reached with a kubeconfig, or from inside a pod by its service account.
+    """One API server, reached with a kubeconfig, or from inside a pod by its service account."""
 
-    ``flag`` is what asks for it, for messages.
-    """
-
-    def __init__(self, kubeconfig: Path | None = None, *, flag: str = "--from-cluster") -> None:
+    def __init__(self, kubeconfig: Path | Kubeconfig | None = None) -> None:
+        if not isinstance(kubeconfig, Kubeconfig):
+            kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
         self._kubeconfig = kubeconfig
-        self._flag = flag
         self._api: ApiClient | None = None
         self._connecting = asyncio.Lock()
 
@@ -99,13 +108,13 @@ class KubeClient:
         """
         await self._connected()
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
-        """Return one page of the objects of ``scope``; ``token`` is that of the page before.
+    async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return one page of the objects of ``scope``; ``token`` is that of the page before, ``limit`` the most objects of one.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        query = [*_selector(scope), ("limit", str(PAGE_SIZE)), *([("continue", token)] if token else [])]
+        query = [*_selector(scope), ("limit", str(limit)), *([("continue", token)] if token else [])]
         accept = _METADATA_LIST if scope.metadata_only else _JSON
         found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
         metadata = found.get("metadata")
@@ -153,19 +162,71 @@ class KubeClient:
         """
         return await self._json("GET", resource.path(namespace=namespace, name=name), [])
 
-    async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def apply(
+        self,
+        resource: Resource,
+        manifest: Mapping[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
         """Bring the fields of ``manifest`` to what it says, by server-side apply, and return the object.
 
         ``manager`` is the name that the API server notes for these fields. Fields that another one manages are a
-        conflict; nothing is taken by force.
+        conflict, but with ``force``, which takes them over. A ``metadata.resourceVersion`` that is not the object's
+        any more is a conflict either way. With ``dry_run`` the API server checks it all and writes nothing.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
-        metadata = manifest["metadata"]
-        path = resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
-        return await self._json("PATCH", path, [("fieldManager", manager)], body)
+        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
+        body = _Body(_whole(resource, manifest).content, _APPLY)
+        query = [("fieldManager", manager), *([("force", "true")] if force else []), *_dry_run(dry_run)]
+        return await self._json("PATCH", path, query, body)
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
+        """Delete one object; with ``resource_version`` only where it is still the object's.
+
+        Raises:
+            ClusterError: there is none, it is another version, or the API server cannot be reached, or refuses.
+        """
+        preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
+        body = _Body({"apiVersion": "v1", "kind": "DeleteOptions", **preconditions})
+        await self._json("DELETE", resource.path(namespace=namespace, name=name), [], body)
+
+    async def patch(
+        self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
+    ) -> dict[str, Any]:
+        """Change one object of the cluster by a JSON patch, all of it or nothing, and return the object.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``refused`` where a test fails.
+        """
+        body = _Body([dict(each) for each in operations], _JSON_PATCH)
+        return await self._json("PATCH", resource.path(name=name), [("fieldManager", manager)], body)
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Create an object, and return it.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is there already.
+        """
+        return await self._json(
+            "POST",
+            resource.path(namespace=_namespace(manifest)),
+            [("fieldManager", manager)],
+            _whole(resource, manifest),
+        )
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Write an object whole, and return it; its ``resourceVersion`` says what it is to replace.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is another by now.
+        """
+        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
+        return await self._json("PUT", path, [("fieldManager", manager)], _whole(resource, manifest))
 
     async def close(self) -> None:
         """Close every connection."""
@@ -178,7 +239,7 @@ class KubeClient:
         method: str,
         path: str,
         query: list[tuple[str, str]],
-        body: Mapping[str, Any] | None = None,
+        body: _Body | None = None,
         *,
         accept: str = _JSON,
     ) -> dict[str, Any]:
@@ -200,14 +261,14 @@ class KubeClient:
         path: str,
         query: list[tuple[str, str]],
         *,
-        body: Mapping[str, Any] | None = None,
+        body: _Body | None = None,
         accept: str = _JSON,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         api = await self._connected()
         headers = {"Accept": accept}
         if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"
+            headers["Content-Type"] = body.kind
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -215,7 +276,7 @@ class KubeClient:
                 method,
                 query_params=query,
                 header_params=headers,
-                body=body,
+                body=None if body is None else body.content,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _request_timeout=timeout,
@@ -248,52 +309,56 @@ class KubeClient:
     async def _connected(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
-                configuration = await _configuration(self._kubeconfig, self._flag)
+                configuration = await _configuration(self._kubeconfig)
                 try:
                     self._api = ApiClient(configuration)
                 except (OSError, ValueError) as error:
-                    raise _unusable(self._kubeconfig, self._flag, error) from error
+                    raise unusable(self._kubeconfig, type(error).__name__) from error
                 self._api.user_agent = USER_AGENT
                 # aiohttp would ask twice, at once, where a connection breaks; how long to wait is for the list/watch to say.
                 self._api.rest_client.pool_manager._retry_connection = False  # noqa: SLF001 -- there is no other switch
             return self._api
 
 
-async def _configuration(kubeconfig: Path | None, flag: str) -> Configuration:
+async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
     """Read the credentials; what the library says of a fault is left out, since it quotes the file."""
     configuration = Configuration()
-    if kubeconfig is None:
+    if not kubeconfig.paths:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
             raise ConfigError(
-                "this is no pod with a service account's token",
-                where=flag,
+                "there is none, and this is no pod with a service account's token",
+                where="kubeconfig",
                 hint="give --kubeconfig, or set automountServiceAccountToken: true",
             ) from error
         return configuration
+    context = await asyncio.to_thread(kubeconfig.chosen_context)
     try:
-        await asyncio.to_thread(kubeconfig.read_bytes)
-        await load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read: {error.strerror}", where=str(kubeconfig), hint="correct --kubeconfig"
-        ) from error
+        await load_kube_config(
+            config_file=str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+        )
     except Exception as error:
-        raise _unusable(kubeconfig, flag, error) from error
+        raise unusable(kubeconfig, type(error).__name__) from error
     return configuration
 
 
-def _unusable(kubeconfig: Path | None, flag: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"its credentials cannot be used ({type(error).__name__})",
-        where=flag if kubeconfig is None else str(kubeconfig),
-        hint="try it with `kubectl --kubeconfig`",
-    )
+def _dry_run(wanted: bool) -> list[tuple[str, str]]:  # noqa: FBT001 -- a parameter of the request
+    return [("dryRun", "All")] if wanted else []
 
 
 def _selector(scope: Scope) -> list[tuple[str, str]]:
-    return [("labelSelector", scope.labels)] if scope.labels else []
+    named = f"metadata.name={scope.name}" if scope.name else ""
+    given = {"fieldSelector": ",".join(filter(None, (named, scope.fields))), "labelSelector": scope.labels}
+    return [(name, text) for name, text in given.items() if text]
+
+
+def _whole(resource: Resource, manifest: Mapping[str, Any]) -> _Body:
+    return _Body({"apiVersion": resource.api_version, "kind": resource.kind, **manifest})
+
+
+def _namespace(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["metadata"].get("namespace", ""))
 
 
 def _broken(error: Exception, where: str) -> ClusterError:

@@ -16,8 +16,9 @@ from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
-from injector.injection.result import ENFORCE
+from injector.injection.result import ENFORCE, Injected, RequestFacts
 from injector.injection.status import STATUS
+from injector.injection.templateplans import template_plans_of
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
 from injector.kube.schema import kind_type
@@ -97,11 +98,26 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    made = inject(replace(_parameters(revision, pod, workload, meta_in_data), guard=guard), webhook=False)
-    for finding in made.findings:
-        warn(finding)
-    obj = _replaced_at(obj, meta_path, {"metadata": made.pod["metadata"]})
-    return _replaced_at(obj, path, {"spec": made.pod["spec"]})
+    injected = _injected(revision, pod, workload, meta_in_data, guard, warn)
+    obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
+    return _replaced_at(obj, path, {"spec": injected["spec"]})
+
+
+def _injected(
+    revision: Revision,
+    pod: c.Pod,
+    workload: WorkloadMeta,
+    meta: dict[str, Any],
+    guard: str,
+    warn: Callable[[str], None],
+) -> c.Pod:
+    def by_pipeline() -> Injected:
+        made = inject(replace(_parameters(revision, pod, workload, meta), guard=guard), webhook=False)
+        for finding in made.findings:
+            warn(finding)
+        return Injected(made.pod, [], made.templates, findings=made.findings)
+
+    return template_plans_of(revision).injected(pod, workload, RequestFacts(guard=guard), by_pipeline)
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:

@@ -68,7 +68,7 @@ def learn(plans: Plans, wanted: Asked, facts: RequestFacts, result: Injected) ->
         leaves, plan = planned(plans.revision, plans.leaves, wanted, facts, result)
     except (UnplannableError, UntraceableError, DataError):
         return
-    again = asked(plans.revision, leaves, wanted.pod, facts)
+    again = asked(plans.revision, leaves, wanted.pod, facts, wanted.workload)
     if again is not None and plan.patch(again.texts) == dump_json(result.patch):
         plans.keep(leaves, again.key, plan)
 
@@ -108,7 +108,9 @@ def _round(revision: Revision, trace: Trace, wanted: Asked, facts: RequestFacts)
     )
     told = {"name": wanted.workload.name, "namespace": wanted.workload.namespace}
     workload = replace(wanted.workload, **with_texts(leaves.part("workload"), told, tokens))
-    pod = {**wanted.pod, "metadata": {**meta, "namespace": workload.namespace}, "spec": spec}
+    if "namespace" in meta:  # a pod template has none, though its workload does
+        meta = {**meta, "namespace": workload.namespace}
+    pod = {**wanted.pod, "metadata": meta, "spec": spec}
     params = _parameters(revision, pod, workload, facts)
     traced = {name: _traced(template, trace) for name, template in revision.templates.items()}
     params = replace(params, revision=replace(revision, templates=traced, overlays=Remembered()))

@@ -198,10 +198,15 @@ def _canonical(pod: Mapping[str, Any], namespace: str) -> c.Pod | None:
     return {**pod, "metadata": meta}
 
 
-def asked(revision: Revision, leaves: Leaf, pod: c.Pod, facts: RequestFacts) -> Asked | None:
-    """Return what is to be known of a pod, as it is in Go's form, by the leaves that are read; None where no plan can be for it."""
+def asked(
+    revision: Revision, leaves: Leaf, pod: c.Pod, facts: RequestFacts, workload: WorkloadMeta | None = None
+) -> Asked | None:
+    """Return what is to be known of a pod, as it is in Go's form, by the leaves that are read; None where no plan can be for it.
+
+    ``workload`` is whose pod it is, where the pod does not say it.
+    """
     annotations = c.annotations_of(pod)
-    workload = workload_of(pod, revision.behaviours.owner_rules)
+    workload = workload or workload_of(pod, revision.behaviours.owner_rules)
     if STATUS in annotations or OVERRIDES in annotations or workload.kind == "DeploymentConfig":
         return None
     lists = [[item.get("name", "") for item in c.containers_of(pod, kind)] for kind in (*KINDS, "volumes")]

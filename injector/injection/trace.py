@@ -28,9 +28,10 @@ INJECT: Final = "inject"
 SKIP: Final = "skip"
 OVERRULED: Final = "overruled"
 REFUSE: Final = "refuse"
-WARNED: Final = "warned"
-"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, that the pod may not be created, or
-that it would not be with a guard that enforces."""
+WARNING: Final = "warning"
+UNKNOWN: Final = "unknown"
+"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, that the pod may not be created, that
+it may fail, or that it cannot be told."""
 
 INJECTED: Final = "injected"
 SKIPPED: Final = "skipped"
@@ -130,7 +131,7 @@ def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: R
 
 def _guard(result: Injected, guard: str) -> Step:
     unseen = "not looked for" if guard == OFF else "no value of the pod breaks out of the template"
-    return Step(GUARD, WARNED if result.findings else PASSED, "; ".join(result.findings) or unseen, f"--guard {guard}")
+    return Step(GUARD, WARNING if result.findings else PASSED, "; ".join(result.findings) or unseen, f"--guard {guard}")
 
 
 def _validation(revision: Revision, pod: c.Pod) -> Step:

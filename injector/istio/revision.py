@@ -17,6 +17,7 @@ from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
 from injector.istio.minor import Minor, format_minor, parse_minor
 from injector.istio.remembered import Remembered
+from injector.istio.shared import Templates, shared_templates
 from injector.istio.template import Template, compile_go_template, go_functions
 from injector.istio.values import Values, parse_values
 
@@ -183,16 +184,19 @@ def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origi
     return infer_minor(config, tree)
 
 
-def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> dict[str, Template]:
+def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> Mapping[str, Template]:
     if settings.engine == "jinja2":
         # Jinja2 takes longer to load than a whole injection; revisions of Istio's own do not need it.
         from injector.istio.jinja import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
 
         return compile_jinja_templates(config.templates, minor)
-    functions = go_functions(minor, settings.env, with_sprig=minor >= _SPRIG_SINCE)
-    return {
-        name: compile_go_template(name, text, functions, config.delimiters) for name, text in config.templates.items()
-    }
+    texts, env = tuple(config.templates.items()), tuple(sorted(settings.env.items()))
+
+    def compiled() -> Templates:
+        functions = go_functions(minor, settings.env, with_sprig=minor >= _SPRIG_SINCE)
+        return Templates({name: compile_go_template(name, text, functions, config.delimiters) for name, text in texts})
+
+    return shared_templates((texts, config.delimiters, minor, env), compiled)
 
 
 def _fingerprint(config: str, values: str | None, mesh: str | None, settings: RevisionSettings) -> str:

@@ -37,6 +37,7 @@ _HAS_REVISION: Final = (REVISION_LABEL, "Exists", ())
 _SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "local-path-storage")
 # What matches nothing (istioctl/pkg/util/common.go, NeverMatch).
 _NEVER: Final = {"matchLabels": {"istio.io/deactivated": "never-match"}}
+_SELECTORS: Final = ("namespaceSelector", "objectSelector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +175,42 @@ def tag_webhook(
     return _configuration(metadata, tag, options)
 
 
+def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | None:
+    """Return the options that a configuration was made with; None where its pods do not go to ``/inject/<name>``.
+
+    Where they go elsewhere it is not the injector's: Istio's own all have path ``/inject``. What the options say of
+    the object's name and of the caBundle is left at its default.
+    """
+    webhook = next((each for each in configuration.get("webhooks") or () if each["name"].endswith(_SUFFIX)), None)
+    if webhook is None:
+        return None
+    client = webhook["clientConfig"]
+    service, url = client.get("service") or {}, client.get("url")
+    path = f"/inject/{name}"
+    if not (url or service.get("path") or "").endswith(path):
+        return None
+    port = service.get("port") or 443
+    endpoint = Endpoint(url=url.removesuffix(path)) if url else Endpoint(service["name"], service["namespace"], port)
+    return WebhookOptions(
+        endpoint=endpoint,
+        failure_policy=webhook.get("failurePolicy") or FAILURE_POLICIES[0],
+        timeout=webhook.get("timeoutSeconds"),
+        reinvocation_policy=webhook.get("reinvocationPolicy") or REINVOCATION_POLICIES[0],
+    )
+
+
+def is_deactivated(configuration: Mapping[str, Any]) -> bool:
+    """Tell whether its selectors match nothing."""
+    webhooks = configuration.get("webhooks") or ()
+    return all(webhook.get(selector) == _NEVER for webhook in webhooks for selector in _SELECTORS)
+
+
 def deactivated(configuration: dict[str, Any]) -> dict[str, Any]:
     """Return it with selectors that match nothing.
 
     Istio does so to the revision ``default`` when a tag takes over that name: both would inject the same pods.
     """
-    never = {"namespaceSelector": _NEVER, "objectSelector": _NEVER}
+    never = dict.fromkeys(_SELECTORS, _NEVER)
     return {**configuration, "webhooks": [{**webhook, **never} for webhook in configuration["webhooks"]]}
 
 

@@ -96,6 +96,17 @@ def passed_over(namespace_labels: Labels, labels: Labels) -> tuple[str, ...]:
     return tuple(found)
 
 
+def unserved(namespace_labels: Labels, labels: Labels, names: Collection[str]) -> str | None:
+    """Return the revision or tag that the labels of a pod without a webhook ask for, where it is none of ``names``."""
+    injection, rev = namespace_labels.get(INJECTION), namespace_labels.get(REVISION_LABEL)
+    if labels.get(INJECT) == "false" or injection not in (None, "enabled"):
+        return None
+    wanted = DEFAULT_NAME if injection else rev or labels.get(REVISION_LABEL)
+    if wanted is None and labels.get(INJECT) == "true":
+        wanted = DEFAULT_NAME
+    return None if wanted in names else wanted
+
+
 def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -> str:
     """Return why no webhook of ``names`` is called for a pod with these labels."""
     injection, rev = namespace_labels.get(INJECTION), namespace_labels.get(REVISION_LABEL)

@@ -99,14 +99,15 @@ def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> Wor
     """
     meta = pod.get("metadata") or {}
     own, namespace = meta.get("name") or "", meta.get("namespace") or ""
-    owner = _controller(meta) if rules.controllers and meta.get("generateName") else None
+    owner = controller_of(meta) if rules.controllers and meta.get("generateName") else None
     if owner is None:
         return WorkloadMeta(own, namespace)
     name, kind, version = _seen_through(owner, meta.get("labels") or {}, rules)
     return WorkloadMeta(name or own, namespace, kind, version)
 
 
-def _controller(meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def controller_of(meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the owner of an object that controls it, by its metadata; None where nothing does."""
     return next((owner for owner in meta.get("ownerReferences") or () if owner.get("controller")), None)
 
 

@@ -9,6 +9,7 @@ stands before it. One thing more than go-yaml takes is read: ``\/`` in double qu
 from __future__ import annotations
 
 import math
+import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _VERSION: Final = (1, 1)
+_KEY_STARTS: Final = frozenset(string.ascii_letters) - frozenset("yYnNtTfFoO")
+"""How keys begin that are texts whatever follows: the letters that no word for a bool or null begins with."""
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 # go-yaml allows 10,000 levels. No Kubernetes object comes near, and whatever walks a value here does so by recursion.
 _MAX_DEPTH: Final = 200
@@ -33,7 +36,7 @@ _RATIO_LOW: Final = 400_000
 _RATIO_HIGH: Final = 4_000_000
 
 
-def load_yaml(text: str | bytes, *, where: str = "") -> Any:
+def load_yaml(text: str | bytes, *, where: str = "", line: int = 1) -> Any:
     """Return the first document of ``text`` as JSON data; None where there is none.
 
     Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: change none of it.
@@ -41,6 +44,7 @@ def load_yaml(text: str | bytes, *, where: str = "") -> Any:
     Args:
         text: YAML; bytes may be UTF-8 or UTF-16.
         where: the name of the source, for errors.
+        line: the line of the source that the text begins on, for errors too.
 
     Raises:
         ManifestError: it is no YAML, or YAML that has no JSON form; with the line.
@@ -48,19 +52,19 @@ def load_yaml(text: str | bytes, *, where: str = "") -> Any:
     try:
         parser = CParser(text)
     except (yaml.YAMLError, UnicodeError) as error:
-        raise _syntax_error(error, where) from error
+        raise _syntax_error(error, where, line) from error
     try:
-        return _Reader(parser.get_event, where).document()
+        return _Reader(parser.get_event, where, line).document()
     except (yaml.YAMLError, UnicodeError) as error:
-        raise _syntax_error(error, where) from error
+        raise _syntax_error(error, where, line) from error
     finally:
         parser.dispose()
 
 
-def _syntax_error(error: Exception, where: str) -> ManifestError:
+def _syntax_error(error: Exception, where: str, first: int) -> ManifestError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    line = f"line {mark.line + 1}: " if mark is not None else ""
+    line = f"line {mark.line + first}: " if mark is not None else ""
     return ManifestError(f"yaml: {line}{problem}", where=where, hint="correct the YAML")
 
 
@@ -77,9 +81,10 @@ class _Anchor:
 class _Reader:
     """Builds JSON data from the events of one document."""
 
-    __slots__ = ("aliased", "anchors", "decoded", "next_event", "where")
+    __slots__ = ("aliased", "anchors", "decoded", "line", "next_event", "where")
 
-    def __init__(self, next_event: Callable[[], Any], where: str) -> None:
+    def __init__(self, next_event: Callable[[], Any], where: str, line: int) -> None:
+        self.line = line
         self.next_event = next_event
         self.where = where
         self.anchors: dict[str, _Anchor] = {}
@@ -100,13 +105,17 @@ class _Reader:
 
     def error(self, event: Any, problem: str, hint: str = "correct the YAML") -> ManifestError:
         """Make an error at the line of an event."""
-        return ManifestError(f"yaml: line {event.start_mark.line + 1}: {problem}", where=self.where, hint=hint)
+        return ManifestError(f"yaml: line {event.start_mark.line + self.line}: {problem}", where=self.where, hint=hint)
 
     def value(self, event: Any, depth: int) -> Any:
         """Return the value that begins with ``event``."""
         kind = type(event)
         if kind is yaml.ScalarEvent:
-            value = self.scalar(event)
+            if event.anchor is event.tag is None:
+                self.decoded += 1
+                value = resolve_plain(event.value) if event.implicit[0] else event.value
+            else:
+                value = self.scalar(event)
         elif kind is yaml.AliasEvent:
             value = self.alias(event).value
         else:
@@ -175,7 +184,10 @@ class _Reader:
         """Put the pairs up to the end of a mapping into ``target``."""
         next_event = self.next_event
         while type(event := next_event()) is not yaml.MappingEndEvent:
-            if (
+            if type(event) is yaml.ScalarEvent and event.value[:1] in _KEY_STARTS and event.anchor is event.tag is None:
+                self.decoded += 1
+                target[event.value] = self.value(next_event(), depth)
+            elif (
                 type(event) is yaml.ScalarEvent
                 and event.value == "<<"
                 and (event.implicit[0] or event.tag == _MERGE_TAG)

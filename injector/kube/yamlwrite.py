@@ -16,6 +16,7 @@ import yaml
 from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names the dumpers alone
 
 from injector.kube.gofloat import go_float, shortest_float
+from injector.kube.yamlblock import BlockWriter, NotPlainError
 from injector.kube.yamlscalar import is_timestamp, resolve_plain
 
 if TYPE_CHECKING:
@@ -38,8 +39,21 @@ def dump_yaml(value: Any, *, fold: bool = True) -> str:
     Raises:
         DataError: a number that is infinite or none.
     """
+    width = _FOLD if fold else _NO_FOLD
+    try:
+        return _WRITER.text(value, width)
+    except NotPlainError:
+        return emitted(value, width)
+
+
+def emitted(value: Any, width: int) -> str:
+    """Return JSON data as YAML as libyaml's emitter writes it, whatever it holds; texts are wrapped beyond ``width`` columns.
+
+    Raises:
+        DataError: a number that is infinite or none.
+    """
     stream = io.StringIO()
-    emitter = CEmitter(stream, width=_FOLD if fold else _NO_FOLD, allow_unicode=True)
+    emitter = CEmitter(stream, width=width, allow_unicode=True)
     try:
         emitter.emit(yaml.StreamStartEvent())
         emitter.emit(yaml.DocumentStartEvent(explicit=False))
@@ -91,8 +105,12 @@ def _text(value: Any) -> str:
 def _style(text: str) -> str | None:
     if "\n" in text:
         return "|"
-    plain = type(resolve_plain(text)) is str and not is_timestamp(text) and not _BASE60.fullmatch(text)
-    return None if plain else '"'
+    return '"' if _quotes(text) else None
+
+
+def _quotes(text: str) -> bool:
+    """Return whether a text without quotes would be something else than a text."""
+    return type(resolve_plain(text)) is not str or is_timestamp(text) or _BASE60.fullmatch(text) is not None
 
 
 def _sorted(keys: Iterable[str]) -> list[str]:
@@ -142,3 +160,4 @@ def _number_at(text: str, index: int, number: int) -> tuple[int, int]:
 
 
 _ORDER: Final = cmp_to_key(_compare)
+_WRITER: Final = BlockWriter(_quotes, _text, _sorted)

@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cluster.configmaps import istio_config_map, revision_texts
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
-from injector.cluster.tagwebhooks import TAG_LABEL, tag_targets, tag_webhook
+from injector.cluster.tagwebhooks import tag_webhook, tag_webhooks
 from injector.errors import DataError
 from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
-from injector.istio.webhooks import REVISION_LABEL
+from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, checked_name
-from injector.revisions.tags import Tag
+from injector.revisions.tagannotations import annotated_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from injector.cluster.configmaps import RevisionTexts
     from injector.cluster.listwatch import Client, Observer
+    from injector.cluster.tagwebhooks import TagWebhook
     from injector.istio.revision import Revision
+    from injector.revisions.tags import Tag
 
 LOOK: Final = 1.0
 """Seconds between two looks at whether what is served now asks for more than is watched."""
@@ -47,18 +49,20 @@ def kept_node(item: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class Watched:
+    """What is asked for of one resource, and what is remembered of each object; None leaves it out."""
+
     scope: Scope
     keep: Callable[[Mapping[str, Any]], Any]
 
 
-def _watched(istio_namespace: str) -> dict[str, _Watched]:
+def watched(istio_namespace: str) -> dict[str, Watched]:
     """Return what is watched, by resource, and what is remembered of each object."""
     return {
-        CONFIG_MAPS.plural: _Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
-        WEBHOOKS.plural: _Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_webhook),
-        NODES.plural: _Watched(Scope(NODES), kept_node),
-        NAMESPACES.plural: _Watched(Scope(NAMESPACES), kept_namespace),
+        CONFIG_MAPS.plural: Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
+        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_webhook),
+        NODES.plural: Watched(Scope(NODES), kept_node),
+        NAMESPACES.plural: Watched(Scope(NAMESPACES), kept_namespace),
     }
 
 
@@ -120,7 +124,7 @@ class ClusterSource:
             await self.client.close()
 
     def _watch(self, tasks: asyncio.TaskGroup, names: Iterable[str], changed: Callable[[], None]) -> None:
-        known = _watched(self.namespace)
+        known = watched(self.namespace)
         for name in names:
             if name not in self._watches:
                 self._watches[name] = ListWatch(
@@ -165,7 +169,7 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
             revisions.append(_raw(texts, facts))
         except DataError as error:
             failures[texts.name] = error
-    tags, faults = _tags(seen)
+    tags, faults = cluster_tags(seen.get(WEBHOOKS.plural, {}).values())
     return SourceState(tuple(revisions), failures, tags, tag_faults=faults, facts=facts)
 
 
@@ -183,14 +187,16 @@ def _raw(texts: RevisionTexts, facts: ClusterFacts) -> RawRevision:
     )
 
 
-def _tags(seen: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Tag], tuple[DataError, ...]]:
-    targets, clashes = tag_targets(seen.get(WEBHOOKS.plural, {}).values())
+def cluster_tags(webhooks: Iterable[TagWebhook]) -> tuple[dict[str, Tag], dict[str, DataError]]:
+    """Return the tags of these objects, and what is wrong with tags, by name."""
+    objects, clashes = tag_webhooks(webhooks)
     tags: dict[str, Tag] = {}
-    faults: list[DataError] = list(clashes)
-    for name, revision in targets.items():
+    faults: dict[str, DataError] = dict(clashes)
+    for name, webhook in objects.items():
         try:
-            where = f"label {TAG_LABEL}"
-            tags[checked_name(name, where=where, kind="tag")] = Tag(name, ((checked_name(revision, where=where), 1),))
+            tags[name], fault = annotated_tag(webhook)
         except DataError as error:
-            faults.append(error)
-    return tags, tuple(faults)
+            faults[name] = error
+        else:
+            faults |= {} if fault is None else {name: fault}
+    return tags, faults

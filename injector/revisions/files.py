@@ -1,8 +1,9 @@
-"""Files written whole or not at all."""
+"""Files written, and folders removed, whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,24 @@ def replace_file(path: Path, text: str) -> None:
         with suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder by one rename, then what it held; of a link, the link.
+
+    The name in between begins with a dot: for readers of a directory of revisions it is none.
+
+    Raises:
+        OSError: it cannot be removed; what was there is as it was, or is gone but for the renamed rest.
+    """
+    if path.is_symlink():
+        path.unlink()
+        return
+    rest = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        path.rename(rest / path.name)
+    finally:
+        shutil.rmtree(rest)
 
 
 def _mode(path: Path) -> int:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from injector.errors import DataError
     from injector.revisions.source import RawRevision, RevisionSource, SourceState
 
 
@@ -39,14 +42,19 @@ def merged(first: SourceState, second: SourceState) -> SourceState:
             *(replace(raw, facts=second.facts) for raw in first.revisions),
             *(raw for raw in second.revisions if raw.name not in own),
         ),
-        failures={**{name: error for name, error in second.failures.items() if name not in own}, **first.failures},
+        failures={**_unnamed(second.failures, own), **first.failures},
         tags={**second.tags, **first.tags},
         tags_error=first.tags_error or second.tags_error,
         default=first.default or second.default,
         notes=_notes(first, second, hidden),
-        tag_faults=(*first.tag_faults, *second.tag_faults),
+        tag_faults={**_unnamed(second.tag_faults, first.tags), **first.tag_faults},
         facts=second.facts,
     )
+
+
+def _unnamed(errors: Mapping[str, DataError], own: Collection[str]) -> dict[str, DataError]:
+    """Return what is wrong with those of the second that the first does not name."""
+    return {name: error for name, error in errors.items() if name not in own}
 
 
 def _notes(first: SourceState, second: SourceState, hidden: list[RawRevision]) -> dict[str, tuple[str, ...]]:

@@ -114,7 +114,7 @@ class Loader:
         """Read the source and serve what of it is good.
 
         A revision that is gone from the source is gone; one that is there and cannot be used keeps what it served
-        before. So do tags that cannot be read, and a tag that leads to what is not served.
+        before. So do tags that cannot be read, one of them or all, and a tag that leads to what is not served.
 
         Raises:
             ConfigError: the source cannot be read at all; everything stays as it was.
@@ -190,8 +190,8 @@ class Loader:
         if state.tags_error is not None:
             return kept, (state.tags_error,)
         usable, faults = usable_tags(state.tags, served)
-        found = {name: usable.get(name) or kept.get(name) for name in state.tags}
-        return {name: tag for name, tag in found.items() if tag is not None}, (*faults, *state.tag_faults)
+        found = {name: usable.get(name) or kept.get(name) for name in (*state.tags, *state.tag_faults)}
+        return {name: tag for name, tag in found.items() if tag is not None}, (*faults, *state.tag_faults.values())
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
         before = _with_facts(self._built.get(raw.name), raw.facts)

@@ -60,7 +60,7 @@ class SourceState:
         tags_error: why the tags cannot be read; ``tags`` is empty then.
         default: the revision for requests that name none, where the source knows better than the rules.
         notes: by name, what is worth knowing about a revision that can be read.
-        tag_faults: what is wrong with tags that are left out of ``tags``.
+        tag_faults: by name, what is wrong with tags; one that is not in ``tags`` stays what it was.
         facts: what a cluster says of itself, where the source is one.
     """
 
@@ -70,19 +70,23 @@ class SourceState:
     tags_error: DataError | None = None
     default: str | None = None
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    tag_faults: tuple[DataError, ...] = ()
+    tag_faults: Mapping[str, DataError] = field(default_factory=dict)
     facts: ClusterFacts = ClusterFacts()
 
     @property
     def fingerprint(self) -> str:
         """What tells it from a state with any other text, tag or fault."""
         digest = hashlib.sha256()
-        faults = [(name, str(error)) for name, error in sorted(self.failures.items())]
+        faults, tag_faults = _said(self.failures), _said(self.tag_faults)
         tags_fault = self.tags_error and str(self.tags_error)
-        rest = (sorted(self.notes.items()), [str(error) for error in self.tag_faults], self.facts)
+        rest = (sorted(self.notes.items()), tag_faults, self.facts)
         for part in (*self.revisions, faults, sorted(self.tags.items()), tags_fault, self.default, *rest):
             digest.update(repr(part).encode() + b"\0")
         return digest.hexdigest()
+
+
+def _said(errors: Mapping[str, DataError]) -> list[tuple[str, str]]:
+    return [(name, str(error)) for name, error in sorted(errors.items())]
 
 
 class RevisionSource(Protocol):

@@ -80,7 +80,7 @@ def parse_tags(text: str, *, where: str = "tags.yaml") -> dict[str, Tag]:
         return {}
     if not isinstance(raw, dict):
         raise ConfigError("it is no mapping of tags", where=where, hint="write lines such as `prod: 1-24`")
-    return {checked_name(name, where=where, kind="tag"): _tag(name, target, where) for name, target in raw.items()}
+    return {checked_name(name, where=where, kind="tag"): read_tag(name, target, where) for name, target in raw.items()}
 
 
 def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[dict[str, Tag], tuple[ConfigError, ...]]:
@@ -130,7 +130,12 @@ def _not_served(names: Iterable[str], where: str, remedy: str) -> ConfigError:
     )
 
 
-def _tag(name: str, target: Any, where: str) -> Tag:
+def read_tag(name: str, target: Any, where: str) -> Tag:
+    """Return the tag of that name from what ``tags.yaml`` says of it.
+
+    Raises:
+        ConfigError: it is neither a revision, nor weights, nor the long form.
+    """
     if isinstance(target, str):
         return Tag(name, _one(target, f"{where}: {name}"))
     if not isinstance(target, dict) or not target:

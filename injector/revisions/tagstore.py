@@ -15,19 +15,17 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
-from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.serial import dump_yaml, load_yaml
 from injector.kube.yamledit import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource, read_text
-from injector.revisions.files import replace_file
+from injector.revisions.files import remove_folder, replace_file
 from injector.revisions.source import is_label
 from injector.revisions.tags import DEFAULT_TAG, Tag, parse_tags
+from injector.revisions.users import Users, followers, refuse_used, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from injector.revisions.source import RawRevision
 
 T = TypeVar("T")
 
@@ -44,13 +42,17 @@ class TagState:
         tags: by name, in the store's order.
         revisions: the revisions that a tag may name.
         broken: by name, revisions that are there and cannot be used, and why.
-        namespaces: by the value of their label ``istio.io/rev``, the namespaces that are known to carry it.
+        faults: by name, tags that are there and cannot be read, and why.
     """
 
     tags: Mapping[str, Tag]
     revisions: tuple[str, ...]
     broken: Mapping[str, DataError] = field(default_factory=dict)
-    namespaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: Mapping[str, DataError] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a tag of that name, readable or not."""
+        return name in self.tags or name in self.faults
 
 
 class TagStore(Protocol):
@@ -59,26 +61,42 @@ class TagStore(Protocol):
     def list(self) -> TagState:
         """Return the tags, and what must be known to change them; raise an InjectorError where that fails."""
 
+    def namespaces(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the namespaces that follow each revision or tag; raise an InjectorError where that fails."""
+
+    def users(self, name: str) -> Users:
+        """Return what follows a revision or tag by its labels; raise an InjectorError where that fails."""
+
     def set(self, tag: Tag) -> None:
         """Write one tag, new or in place of the one of its name; raise an InjectorError where that fails."""
 
     def remove(self, name: str) -> None:
         """Remove one tag, if it is there; raise an InjectorError where that fails."""
 
+    def remove_revision(self, name: str) -> None:
+        """Take one revision out of service; raise an InjectorError where that fails."""
 
-def set_tag(store: TagStore, tag: Tag, *, overwrite: bool = False) -> None:
-    """Write ``tag`` to the store; moved, it keeps its salt and its shadow, but one that now gets everything.
+
+def set_tag(store: TagStore, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> None:
+    """Write ``tag`` to the store, as ``checked_tag`` has it.
 
     Raises:
         TagError: ``check_tag`` refuses it.
     """
-    state = store.list()
+    store.set(checked_tag(store.list(), tag, overwrite=overwrite, keep_shadow=keep_shadow))
+
+
+def checked_tag(state: TagState, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> Tag:
+    """Return ``tag`` as it is to be written; moved, it keeps its salt and its shadow.
+
+    A shadow whose candidate now gets everything ends.
+
+    Raises:
+        TagError: ``check_tag`` refuses it.
+    """
     check_tag(state, tag, overwrite=overwrite)
-    store.set(_moved(state.tags.get(tag.name, tag), tag))
-
-
-def _moved(before: Tag, tag: Tag) -> Tag:
-    shadow = tag.shadow or before.shadow
+    before = state.tags.get(tag.name, tag)
+    shadow = tag.shadow or (before.shadow if keep_shadow else None)
     if shadow is not None and tag.sole and shadow.revision == tag.revision:
         shadow = None
     return replace(tag, salt=tag.salt or before.salt, shadow=shadow)
@@ -96,32 +114,62 @@ def check_tag(state: TagState, tag: Tag, *, overwrite: bool = False) -> None:
             f'cannot create revision tag "{tag.name}": found existing control plane revision with same name',
             hint="choose another name: requests for that revision could not reach it",
         )
-    for name in tag.targets:
+    for name in (*tag.targets, *(() if tag.shadow is None else (tag.shadow.revision,))):
         find_revision(state, name, doing="cannot modify tag")
-    if tag.name in state.tags and not overwrite:
-        now = shown_target(state.tags[tag.name])
+    if state.has(tag.name) and not overwrite:
+        before = state.tags.get(tag.name)
+        now = "it cannot be read" if before is None else f"it leads to {shown_target(before)}"
         raise TagError(
             f'revision tag "{tag.name}" already exists, and --overwrite is false',
-            hint=f"it leads to {now}; add --overwrite to move it",
+            hint=f"{now}; add --overwrite to move it",
         )
 
 
-def remove_tag(store: TagStore, name: str) -> None:
-    """Remove a tag from the store.
+def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
+    """Remove a tag from the store; ``force`` does not ask who uses it.
 
     Raises:
-        TagError: there is none of that name.
+        TagError: there is none of that name, or it is in use; the text names the first of its users.
     """
-    find_tag(store.list(), name, doing=f'cannot remove tag "{name}"')
+    state = store.list()
+    if name not in state.faults:
+        find_tag(state, name, doing=f'cannot remove tag "{name}"')
+    if not force:
+        refuse_used(store.users(name), doing=f'cannot remove tag "{name}"')
     store.remove(name)
+
+
+def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
+    """Check that a revision can be removed; ``force`` does not ask who uses it.
+
+    Raises:
+        TagError: there is none of that name, or it is in use; the text names the first of its users: the tags that
+            lead to it, and what follows it by labels.
+    """
+    state, doing = store.list(), f'cannot remove revision "{name}"'
+    if name not in state.broken:
+        find_revision(state, name, doing=doing)
+    if force:
+        return
+    # A tag that cannot be read may lead anywhere.
+    unread = [tag for tag in state.faults if tag not in state.tags]
+    tags = users("tag", [*(tag.name for tag in state.tags.values() if _leads_to(tag, name)), *unread])
+    # Labels that name a revision and a tag alike, which only `default` may be, follow the tag.
+    refuse_used(tags if state.has(name) else tags + store.users(name), doing=doing)
+
+
+def _leads_to(tag: Tag, revision: str) -> bool:
+    return revision in tag.targets or (tag.shadow is not None and tag.shadow.revision == revision)
 
 
 def find_tag(state: TagState, name: str, *, doing: str = "") -> Tag:
     """Return the tag of that name; ``doing`` begins the text of the error.
 
     Raises:
-        TagError: there is none; with the tags that there are.
+        TagError: there is none, with the tags that there are, or it cannot be read, with the reason.
     """
+    if name in state.faults and name not in state.tags:
+        raise TagError(f'tag "{name}" cannot be read', hint=str(state.faults[name]))
     if name not in state.tags:
         shown = f"{doing}: cannot find {_OBJECTS} for tag" if doing else f'cannot find {_OBJECTS} for tag "{name}"'
         raise TagError(
@@ -172,7 +220,27 @@ class DirectoryTags:
         if found.tags_error is not None:
             raise found.tags_error
         names = tuple(raw.name for raw in found.revisions)
-        return TagState(found.tags, names, found.failures, _namespaces(found.revisions))
+        return TagState(found.tags, names, found.failures)
+
+    def namespaces(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the namespaces that ``revision.yaml`` of any revision labels, by the revision or tag that they name.
+
+        Raises:
+            DataError: the directory cannot be read.
+        """
+        return followers(
+            (namespace, _mapping(_mapping(facts).get("labels")))
+            for raw in DirectorySource(self.path).read().revisions
+            for namespace, facts in _mapping(raw.settings.get("namespaces")).items()
+        )
+
+    def users(self, name: str) -> Users:
+        """Return the namespaces of ``namespaces`` that follow a revision or tag.
+
+        Raises:
+            DataError: the directory cannot be read.
+        """
+        return users("namespace", self.namespaces().get(name, ()))
 
     def set(self, tag: Tag) -> None:
         """Write one tag.
@@ -190,6 +258,18 @@ class DirectoryTags:
         """
         self._change(lambda text: without_entry(text, name), name, None)
 
+    def remove_revision(self, name: str) -> None:
+        """Delete a revision's folder, which is gone at once for who reads the directory.
+
+        Raises:
+            ConfigError: it cannot be deleted.
+        """
+        try:
+            with _alone(self.path):
+                remove_folder(self.path / name)
+        except OSError as error:
+            raise _unwritable(self.path / name, error) from error
+
     def _change(self, edit: Callable[[str], str | None], name: str, tag: Tag | None) -> None:
         # A link stays one: the file that it leads to is replaced.
         path = (self.path / TAGS_FILE).resolve()
@@ -203,11 +283,15 @@ class DirectoryTags:
                     kept = edited if edited is not None and _meaning(edited) == list(after.values()) else None
                     replace_file(path, _anew(text, name, tag) if kept is None else kept)
         except OSError as error:
-            raise ConfigError(
-                f"cannot be written: {error.strerror}",
-                where=str(path),
-                hint="run it where the folder can be written; a mounted ConfigMap is changed in the cluster",
-            ) from error
+            raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot be written: {error.strerror}",
+        where=str(path),
+        hint="run it where the folder can be written; a mounted ConfigMap is changed in the cluster",
+    )
 
 
 @contextmanager
@@ -272,17 +356,6 @@ def _known(kind: str, names: Iterable[str]) -> str:
     known = sorted(names)
     more = f" and {len(known) - _NAMES_IN_MESSAGE} more" if len(known) > _NAMES_IN_MESSAGE else ""
     return f"known {kind} are {', '.join(known[:_NAMES_IN_MESSAGE])}{more}" if known else f"there are no {kind}"
-
-
-def _namespaces(revisions: Iterable[RawRevision]) -> dict[str, tuple[str, ...]]:
-    """Return the namespaces that ``revision.yaml`` of any revision labels, by the revision or tag that they name."""
-    found: dict[str, set[str]] = {}
-    for raw in revisions:
-        for namespace, facts in _mapping(raw.settings.get("namespaces")).items():
-            label = _mapping(_mapping(facts).get("labels")).get(REVISION_LABEL)
-            if isinstance(label, str):
-                found.setdefault(label, set()).add(namespace)
-    return {label: tuple(sorted(names)) for label, names in found.items()}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ MAX_BODY: Final = 8 * 1024 * 1024
 def webhook_app(inject: InjectHandler, unserved: UnservedHandler | None = None) -> web.Application:
     """Return the application of the webhook's port."""
     app = web.Application(client_max_size=MAX_BODY)
-    app.add_routes([web.post(f"{PREFIX}{{rest:(?:/.*)?}}", inject.handle)])
+    app.add_routes([web.post(f"{PREFIX}{{rest:(?s:/.*)?}}", inject.handle)])
     if unserved is not None:
         app.add_routes([web.post(ROUTE, unserved.handle)])
     return app

@@ -19,7 +19,7 @@ from injector.webhook.history import DEFAULT_WINDOW
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Shadows
 from injector.webhook.status import request_rows, status
-from injector.webhook.statuspage import HEADERS, status_page
+from injector.webhook.statuspage import DATA_HEADERS, HEADERS, status_page
 from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Operations:
 
     async def status(self, request: web.Request) -> web.Response:
         """Answer the same as JSON."""
-        return web.json_response(self._status(request), headers={"Cache-Control": "no-store"})
+        return web.json_response(self._status(request), headers=DATA_HEADERS)
 
     def _status(self, request: web.Request) -> dict[str, Any]:
         shadows = self.shadows or Shadows(self.metrics)

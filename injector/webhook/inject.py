@@ -7,11 +7,10 @@ server alone.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -33,32 +32,32 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.planner import Planner
 from injector.injection.result import ENFORCE, Injected, Planned, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import REFUSED, WARNED, Answered, Outcome
+from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
+from injector.webhook.admittance import DEADLINE, Admittance
+from injector.webhook.deadline import timeout_of
+from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.history import History
 from injector.webhook.path import parse_path
+from injector.webhook.reading import JSON, Reader, Refusal, turned_away
 from injector.webhook.repeats import Made, Repeats, masked
 from injector.webhook.shadow import Admission
 from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
-    from injector.revisions.registry import Registry, Resolved
+    from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.webhook.explained import Explained
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.repeats import Masked
     from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
 
 _log = logging.getLogger(__name__)
-
-JSON: Final = "application/json"
-# The API server waits 10 s by default, and sends a body at once: who takes longer is no API server.
-READ_TIMEOUT: Final = 10.0
-RETRY_AFTER: Final = "1"
 
 GUARD_REASON: Final = "guard"
 FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
@@ -73,29 +72,36 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
 )
 """The ``reason`` of a failure, for metrics and logs; the first class that fits decides."""
 OTHER_REASON: Final = "other"
-INTERNAL_REASON: Final = "internal"
-
-
-class Refusal(Exception):  # noqa: N818 -- not an error of the injector: an answer to a request that is no review
-    """A request that is answered by its HTTP status alone, since it has no uid."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back, what is counted, what a shadow is to look at afterwards, and what a guard that only warns found."""
+    """What goes back, what is counted and logged, what a shadow is to look at afterwards, and what a guard that only warns found."""
 
     body: bytes
     outcome: Outcome
     reason: str = ""
     resolved: Resolved | None = None
     shadowed: Admission | None = None
+    review: admission.Request | admission.Broken | None = None
+    where: str = ""
     findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What stands around an answer: the queue, the log of decisions, the page's history, the clock.
+
+    ``explained`` puts the decision into answers, where that is wanted. ``guard`` is one of ``result.GUARDS``: what happens to a pod
+    whose values break out of the template.
+    """
+
+    admittance: Admittance = field(default_factory=Admittance)
+    decisions: Decisions = field(default_factory=Decisions)
+    clock: Callable[[], float] = time.perf_counter
+    history: History = field(default_factory=History)
+    explained: Explained | None = None
+    guard: str = ENFORCE
 
 
 class InjectHandler:
@@ -109,42 +115,71 @@ class InjectHandler:
         *,
         shadows: Shadows | None = None,
         recent: RecentPods | None = None,
-        history: History | None = None,
+        desk: Desk | None = None,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
-        self._lifecycle = lifecycle
         self._shadows = shadows
         self._recent = recent
-        self._history = history or History()
+        self._desk = desk = desk or Desk()
+        self._admittance, self._decisions, self._clock = desk.admittance, desk.decisions, desk.clock
         self._planner = Planner()
-        self._repeats = Repeats()
-        self.explained: Explained | None = None
-        """What puts the decision into answers, where that is wanted."""
-        self.guard = ENFORCE
-        """What happens to a pod whose values break out of the template: one of ``result.GUARDS``."""
+        # A line for each pod that is injected needs the review, which a repeat is spared.
+        self._repeats = None if desk.decisions.wants(Outcome.SUCCESS, "") else Repeats()
+        self.reader = Reader(lifecycle, desk.admittance)
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
-        watch = Stopwatch(time.perf_counter)
+        watch = Stopwatch(self._clock)
         try:
-            body = await self.read(request)
-            watch.lap("read")
-            answer = self.answer(request.rel_url.raw_path, body, watch)
+            answer = await self._answer_in_turn(request, watch)
         except Refusal as refusal:
             self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
-            return self.closing(refused(refusal))
-        self._metrics.answered(_counted(answer, watch))
-        if answer.findings or answer.reason == GUARD_REASON:
-            self._metrics.guarded(_name(answer.resolved), WARNED if answer.findings else REFUSED)
-        response = self.closing(web.Response(body=answer.body, content_type=JSON))
+            self._decisions.turned_away(refusal.reason, refusal.status)
+            return self.reader.refused(refusal)
+        counted = _counted(answer, watch)
+        self._metrics.answered(counted)
+        if answer.resolved is not None and (answer.findings or answer.reason == GUARD_REASON):
+            self._metrics.guarded(answer.resolved.revision.name, WARNED if answer.findings else REFUSED)
+        if answer.review is not None and self._decisions.wants(answer.outcome, answer.reason):
+            self._decisions.tell(_decision(answer, answer.review), counted.seconds[TOTAL])
+        response = self.reader.closing(web.Response(body=answer.body, content_type=JSON))
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
         if self._planner.eager:
             await _sent(response, request)
-            self._planner.learn()
+            self._learn()
         return response
+
+    async def _answer_in_turn(self, request: web.Request, watch: Stopwatch) -> Answer:
+        """Read a review, wait for its turn and answer it, as long as its caller waits.
+
+        Raises:
+            Refusal: it could not be read, or should not wait, or its time is up.
+        """
+        due = self._clock() + timeout_of(request.rel_url.raw_query_string)
+        with self.reader.held(request) as held:
+            body = await self.reader.read(held, request.client_max_size)
+            watch.lap("read")
+            if reason := self._admittance.refusal(due - self._clock()):
+                raise turned_away(reason)
+            await self._admittance.turn()
+            watch.lap("wait")
+            began = self._clock()
+            if began >= due:
+                raise Refusal(503, DEADLINE, "the time that the caller gave is up")
+            answer = self.answer(request.rel_url.raw_path, body, watch)
+            self._admittance.took(self._clock() - began)
+            return answer
+
+    def _learn(self) -> None:
+        """Make a plan for the requests to come; whatever goes wrong with that, this one is answered."""
+        try:
+            self._planner.learn()
+        except Exception as error:  # noqa: BLE001 -- the edge of a task: pods go on to be injected without the plan
+            _log.error("no plan: %s", whereabouts(error))
+            self._metrics.unplanned()
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
         """Return the answer to the review in ``body``.
@@ -153,18 +188,28 @@ class InjectHandler:
             Refusal: the body is no review that could be answered.
         """
         snapshot = self._registry.snapshot
-        repeated = masked(raw_path, body)
-        repeat = None if repeated is None else self._repeats.find(repeated, snapshot)
-        if repeated is not None and repeat is not None:
+        wanted = masked(raw_path, body)
+        repeat = None if wanted is None or self._repeats is None else self._repeats.find(wanted, snapshot)
+        if wanted is not None and repeat is not None:
             by = repeat.resolved
-            self._history.again(by.tag or "", by.revision.name, repeat.workload)
-            return Answer(repeat.body(repeated.uid), Outcome.SUCCESS, resolved=by)
+            self._desk.history.again(by.tag or "", by.revision.name, repeat.workload)
+            return Answer(repeat.body(wanted.uid), Outcome.SUCCESS, resolved=by)
+        return self._reviewed(raw_path, body, watch, snapshot, wanted)
+
+    def _reviewed(
+        self, raw_path: str, body: bytes, watch: Stopwatch, snapshot: Snapshot, wanted: Masked | None
+    ) -> Answer:
+        """Answer a review that is none that came before.
+
+        Raises:
+            Refusal: the body is no review that could be answered.
+        """
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
             if not error.broken.uid:
                 raise Refusal(400, "undecodable", error.what) from error
-            return _failed(error.broken, error, None, self.explained)
+            return _failed(error.broken, error, None, self._desk.explained)
         watch.lap("decode")
         resolved: Resolved | None = None
         envs: Mapping[str, str] = {}
@@ -173,27 +218,28 @@ class InjectHandler:
             envs = path.envs
             workload = partial(workload_key, review.object, review.namespace)
             resolved = snapshot.resolve(path.name, workload)
-            seen = self._history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
-            inject = self._planner.inject if resolved.candidate is None else inject_pod
-            result = inject(resolved.revision, review.object, self._facts(resolved.revision, review, envs))
+            seen = self._desk.history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
+            facts = self._facts(resolved.revision, review, envs)
+            inject = inject_pod if _is_tried(review, resolved) else self._planner.inject
+            result = inject(resolved.revision, review.object, facts)
             watch.lap("inject")
-            answer = _answered(review, result, resolved, self.explained)
+            answer = _answered(review, result, resolved, self._desk.explained)
             watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
-            failed = _failed(review, error, resolved, self.explained)
+            failed = _failed(review, error, resolved, self._desk.explained)
             return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
-        if isinstance(result, Planned) and repeated is not None:
-            self._repeats.keep(repeated, review, result.patch, Made(answer.body, resolved, seen))
-        if self._recent is not None and not isinstance(result, Skipped):
+        if self._recent is not None and not isinstance(result, Skipped) and not review.dry_run:
             name = resolved.revision.name
-            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=path.envs)
+            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=envs)
         if isinstance(result, Planned):
+            if wanted is not None and self._repeats is not None and resolved.candidate is None:
+                self._repeats.keep(wanted, review, result.patch, Made(answer.body, resolved, seen))
             return answer
         shadowed = self._shadowed(review, envs, resolved, result, len(body))
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
     def _facts(self, revision: Revision, review: admission.Request, envs: Mapping[str, str]) -> RequestFacts:
-        return RequestFacts(review.namespace, envs, revision.namespaces.get(review.namespace), self.guard)
+        return RequestFacts(review.namespace, envs, revision.namespaces.get(review.namespace), self._desk.guard)
 
     def _shadowed(
         self,
@@ -203,44 +249,12 @@ class InjectHandler:
         outcome: Injection,
         size: int,
     ) -> Admission | None:
-        """Return what the shadow of the tag that was asked for is to try, if it has one and this request is of its sample."""
-        if resolved is None or resolved.candidate is None or resolved.tag is None:
+        """Return what the shadow of the tag that was asked for is to try, if it is to try this request."""
+        if resolved is None or resolved.candidate is None or resolved.tag is None or not _is_tried(review, resolved):
             return None
         candidate = resolved.candidate.revision
-        if candidate is resolved.revision or not sampled(review.uid, resolved.candidate.sample):
-            return None
         facts = self._facts(candidate, review, envs)
         return Admission(resolved.tag, resolved.revision, candidate, review.object, facts, outcome, size)
-
-    async def read(self, request: web.Request) -> bytes:
-        """Return the body of a request that can be a review.
-
-        Raises:
-            Refusal: it cannot.
-        """
-        if not self._lifecycle.answers:
-            raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers")
-        if request.content_type != JSON or "Content-Encoding" in request.headers:
-            raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
-        limit = request.client_max_size
-        if request.content_length is not None and request.content_length > limit:
-            raise Refusal(413, "too_large", f"the body is larger than {limit} bytes")
-        try:
-            async with asyncio.timeout(READ_TIMEOUT):
-                body = await request.read()
-        except web.HTTPRequestEntityTooLarge as error:
-            raise Refusal(413, "too_large", f"the body is larger than {limit} bytes") from error
-        except TimeoutError as error:
-            raise Refusal(408, "timeout", f"the body did not come within {READ_TIMEOUT:g} s") from error
-        if not body:
-            raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
-        return body
-
-    def closing(self, response: web.Response) -> web.Response:
-        """Return a response that ends its connection where others are to be used from now on."""
-        if not self._lifecycle.keeps_connections:
-            response.force_close()
-        return response
 
 
 def _answered(
@@ -250,14 +264,22 @@ def _answered(
         response = admission.allowed(review, warnings=result.warnings)
         if explained is not None:
             response = explained.skipped(response, result, resolved)
-        return Answer(response.encode(), Outcome.SKIP, result.reason, resolved)
+        return Answer(response.encode(), Outcome.SKIP, result.reason, resolved, review=review)
     response = admission.patched(review, result.patch, warnings=result.warnings)
     if explained is not None:
         response = explained.injected(response, result, resolved)
     findings = result.findings if isinstance(result, Injected) else ()
     if findings:
-        _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, _name(resolved), findings[0])
-    return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved, findings=findings)
+        _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, resolved.revision.name, findings[0])
+    return Answer(response.encode(), Outcome.SUCCESS, resolved=resolved, review=review, findings=findings)
+
+
+def _is_tried(review: admission.Request, resolved: Resolved) -> bool:
+    """Return whether the tag has a shadow, and the request is of its sample; then the whole pod is wanted, which a plan has not."""
+    candidate = resolved.candidate
+    if candidate is None or candidate.revision is resolved.revision or review.dry_run:
+        return False
+    return sampled(review.uid, candidate.sample)
 
 
 async def _sent(response: web.Response, request: web.Request) -> None:
@@ -275,19 +297,14 @@ def _failed(
     explained: Explained | None,
 ) -> Answer:
     if isinstance(error, InjectorError):
-        reason = reason_of(error)
-        message = str(error)
-        _log.warning(
-            "denied: uid=%.64r revision=%s reason=%s at=%.200r", review.uid, _name(resolved), reason, error.where
-        )
+        reason, message, where = reason_of(error), str(error), error.where
     else:
-        reason = INTERNAL_REASON
+        reason, where = FAULT, whereabouts(error)
         message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
-        _log.error("failed: uid=%.64r revision=%s %s", review.uid, _name(resolved), whereabouts(error))
     response = admission.errored(review, message)
     if explained is not None:
         response = explained.refused(response, reason, resolved)
-    return Answer(response.encode(), Outcome.FAILURE, reason, resolved)
+    return Answer(response.encode(), Outcome.FAILURE, reason, resolved, review=review, where=where)
 
 
 def reason_of(error: InjectorError) -> str:
@@ -295,22 +312,15 @@ def reason_of(error: InjectorError) -> str:
     return next((reason for kind, reason in FAILURE_REASONS if isinstance(error, kind)), OTHER_REASON)
 
 
-def _name(resolved: Resolved | None) -> str:
-    return "unknown" if resolved is None else resolved.revision.name
-
-
-def refused(refusal: Refusal) -> web.Response:
-    """Return the response to a request that is no review."""
-    response = web.Response(text=refusal.message, status=refusal.status)
-    if refusal.status == web.HTTPServiceUnavailable.status_code:
-        response.headers["Retry-After"] = RETRY_AFTER
-    if refusal.status in (web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code):
-        response.force_close()
-    return response
-
-
 def _counted(answer: Answer, watch: Stopwatch) -> Answered:
     if answer.resolved is None:
         return Answered(answer.outcome, watch.total(), answer.reason)
     revision, tag = answer.resolved.revision.name, answer.resolved.tag or ""
     return Answered(answer.outcome, watch.total(), answer.reason, revision, tag)
+
+
+def _decision(answer: Answer, review: admission.Request | admission.Broken) -> Decision:
+    if answer.resolved is None:
+        return Decision(review, answer.outcome, answer.reason, where=answer.where)
+    revision, tag = answer.resolved.revision.name, answer.resolved.tag or ""
+    return Decision(review, answer.outcome, answer.reason, revision, tag, answer.where)

@@ -5,7 +5,7 @@
     STARTING -> SERVING -> DRAINING -> CLOSING
 
 Draining still answers, but is unready and closes each connection after its answer, so that the API server's endpoints
-and idle connections go elsewhere; closing answers 503 on connections that were kept all the same.
+and idle connections go elsewhere; closing comes when nothing is under way any more, or too long, and answers 503.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The server: both ports from start-up to the end of a drain.
 
 On SIGTERM or SIGINT it becomes unready and goes on for the shutdown delay, in which the API server's endpoints learn
-of it; then it stops listening, finishes what runs, and returns. A second signal cuts the delay short. While it serves,
-the configuration is followed, and SIGHUP reloads it.
+of it; then it stops listening, answers what is under way, as ``drain`` says, and returns. A second signal cuts the delay
+short. While it serves, the configuration is followed, and SIGHUP reloads it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ import asyncio
 import logging
 import signal
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from aiohttp import web
-
-from injector.errors import InjectorError
-from injector.injection.result import ENFORCE
 from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
-from injector.webhook.inject import InjectHandler
+from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.listening import Port
 from injector.webhook.shadow import Shadows
 from injector.webhook.unserved import UnservedHandler
 from injector.webhook.upkeep import Upkeep
@@ -30,24 +27,16 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Coroutine
 
+    from aiohttp import web
+
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
-    from injector.webhook.explained import Explained
+    from injector.webhook.clients import ClientAuthority
 
 _log = logging.getLogger(__name__)
-
-# The API server keeps an idle connection for 90 s (k8s.io/apimachinery, SetTransportDefaults): it must be the one
-# that closes.
-KEEPALIVE: Final = 120.0
-# A path is at most 63 letters of name and Istio's pairs; the API server adds a query and a handful of headers.
-MAX_LINE: Final = 8190
-MAX_FIELD: Final = 8190
-# A request may run for as long as the API server waits at most.
-FINISH: Final = 30.0
-BACKLOG: Final = 1024
 
 Follow: TypeAlias = "Callable[[asyncio.Event], Coroutine[object, object, None]]"
 """Keeps what is served up to date until it is cancelled; sets the event once requests can be answered."""
@@ -55,13 +44,17 @@ Follow: TypeAlias = "Callable[[asyncio.Event], Coroutine[object, object, None]]"
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where to listen; port 0 takes any free one, and no ``tls`` serves the webhook in plain HTTP."""
+    """Where to listen; port 0 takes any free one, and no ``tls`` serves the webhook in plain HTTP.
+
+    ``clients`` are those that the webhook's port serves alone; None is any.
+    """
 
     bind: str
     port: int
     ops_port: int
     tls: ssl.SSLContext | None
     shutdown_delay: float
+    clients: ClientAuthority | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +62,7 @@ class Services:
     """What requests are answered with, and what else is done meanwhile.
 
     ``follower`` keeps it up to date and tries new builds on the pods of ``recent``; ``elsewhere`` are the names that
-    another injector serves, and ``explained`` puts the decision into answers. ``guard`` is one of ``result.GUARDS``.
+    another injector serves, and ``explained`` puts the decision into answers.
     """
 
     registry: Registry
@@ -80,8 +73,7 @@ class Services:
     follower: Follower | None = None
     upkeep: Upkeep = field(default_factory=Upkeep)
     elsewhere: frozenset[str] = frozenset()
-    explained: Explained | None = None
-    guard: str = ENFORCE
+    desk: Desk = field(default_factory=Desk)
 
 
 async def serve(
@@ -110,12 +102,12 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    webhook = _runner(_webhook(services, lifecycle, shadows))
-    ops = _runner(operations_app(operations))
+    webhook = Port(_webhook(services, lifecycle, shadows), listeners.clients)
+    ops = Port(operations_app(operations))
     try:
-        ops_port = await _listen(ops, listeners.bind, listeners.ops_port, None)
-        port = await _listen(webhook, listeners.bind, listeners.port, listeners.tls)
-        async with services.upkeep.running(services.metrics), _followed(follow, stop) as ready:
+        ops_port = await ops.listen(listeners.bind, listeners.ops_port)
+        port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
+        async with services.upkeep.running(services.metrics, port), _followed(follow, stop) as ready:
             if ready:
                 lifecycle.enter(Phase.SERVING)
                 started(port, ops_port)
@@ -124,19 +116,21 @@ async def serve(
                     # Unready at once: what ends here may take its time.
                     lifecycle.enter(Phase.DRAINING)
                 await _drain(stop, listeners.shutdown_delay)
+                if left := await webhook.empty():
+                    _log.warning("drained but for %d connections: their requests did not come in full", left)
     finally:
         lifecycle.enter(Phase.CLOSING)
-        await webhook.cleanup()
-        await ops.cleanup()
+        await webhook.close()
+        await ops.close()
 
 
 def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
-    registry, metrics, history = services.registry, services.metrics, services.upkeep.history
-    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, history=history)
-    inject.explained = services.explained
-    inject.guard = services.guard
+    registry, metrics = services.registry, services.metrics
+    metrics.waiting(services.desk.admittance.waiting)
+    desk = replace(services.desk, history=services.upkeep.history)
+    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk)
     names, elsewhere = services.upkeep.unserved, services.elsewhere
-    return webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle, names, elsewhere))
+    return webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle, names, elsewhere))
 
 
 @asynccontextmanager
@@ -189,33 +183,6 @@ async def _drain(stop: asyncio.Queue[signal.Signals], delay: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(delay):
             await stop.get()
-
-
-def _runner(app: web.Application) -> web.AppRunner:
-    return web.AppRunner(
-        app,
-        access_log=None,
-        # A compressed body is answered 415 before anything inflates it.
-        auto_decompress=False,
-        keepalive_timeout=KEEPALIVE,
-        max_line_size=MAX_LINE,
-        max_field_size=MAX_FIELD,
-        shutdown_timeout=FINISH,
-    )
-
-
-async def _listen(runner: web.AppRunner, bind: str, port: int, tls: ssl.SSLContext | None) -> int:
-    """Listen, and return the port."""
-    await runner.setup()
-    site = web.TCPSite(runner, bind or None, port, ssl_context=tls, backlog=BACKLOG)
-    try:
-        await site.start()
-    except OSError as error:
-        raise InjectorError(
-            f"cannot listen: {error.strerror or error}", where=f"{bind}:{port}", hint="choose another --bind or port"
-        ) from error
-    addresses = runner.addresses
-    return int(addresses[-1][1])
 
 
 def _stop_signals() -> asyncio.Queue[signal.Signals]:

@@ -25,13 +25,18 @@ _FOLDER: Final = files(__package__)
 _STYLE: Final = _FOLDER.joinpath("sections", "style.css").read_text(encoding="utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
+# What tells of revisions is kept by nobody, read as what it says it is, and by pages of its own origin alone.
+DATA_HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
 # Nothing of the page comes from elsewhere, no style but its own is applied, and nobody may frame it.
 HEADERS: Final[Mapping[str, str]] = {
-    "Cache-Control": "no-store",
+    **DATA_HEADERS,
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 _WINDOW_NAMES: Final = {"10m": "10 minutes", "2h": "2 hours"}
 

@@ -1,8 +1,4 @@
-"""The certificate of the webhook's port, and how it follows its files.
-
-The port listens with one context for as long as it lives; each handshake is handed the context of the newest good
-pair. A pair is not loaded into a context that is in use: OpenSSL keeps a slot for each kind of key, so after a change
-from ECDSA to RSA it would go on showing the old certificate, and a load that fails half-way would leave none.
+"""The certificate of the webhook's port where it comes from files, and how it follows them.
 
 A pair that cannot be used leaves the last good one in its place. Connections that are open keep theirs.
 """
@@ -11,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
 from injector.webhook.certificate import Certificate, Pair, read_pair
+from injector.webhook.handshakes import Handshakes
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
@@ -43,6 +40,18 @@ class Loaded:
     context: ssl.SSLContext
     loaded_at: float
 
+    def shown(self, fault: str) -> dict[str, Any]:
+        """Return it as ``/status.json`` shows it, with what is wrong."""
+        return {
+            "valid": not fault,
+            "error": fault or None,
+            "names": list(self.certificate.names),
+            "notBefore": self.certificate.not_before,
+            "notAfter": self.certificate.not_after,
+            "fingerprint": self.certificate.fingerprint,
+            "loadedAt": self.loaded_at,
+        }
+
 
 class CertificateSource:
     """The certificate that handshakes get, read from files and kept up to date with them.
@@ -52,6 +61,7 @@ class CertificateSource:
     Args:
         files: where the pair is.
         interval: the seconds between two looks at them; 0 never looks again.
+        handshakes: the contexts of the port.
         clock: tells the time, in seconds since the epoch.
 
     Raises:
@@ -59,7 +69,12 @@ class CertificateSource:
     """
 
     def __init__(
-        self, files: CertificateFiles, *, interval: float = 1.0, clock: Callable[[], float] = time.time
+        self,
+        files: CertificateFiles,
+        *,
+        interval: float = 1.0,
+        handshakes: Handshakes | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._files = files
         self._interval = interval
@@ -67,14 +82,23 @@ class CertificateSource:
         self._refused = ""
         self._known: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
         self.error: ConfigError | None = None
-        self._current = self._load(self._whole())
-        self.context = _context()
-        self.context.sni_callback = self._hand_over
+        self._handshakes = handshakes or Handshakes()
+        self._use(self._load(self._whole()))
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What the port listens with."""
+        return self._handshakes.context
 
     @property
     def certificate(self) -> Certificate:
         """The certificate that a handshake gets now."""
         return self._current.certificate
+
+    @property
+    def bundle(self) -> bytes | None:
+        """The authority that signed the certificate in use; None without --caCertFile."""
+        return self._current.pair.authority
 
     def fault(self) -> str:
         """Return why no API server would take the certificate now; nothing where it would."""
@@ -85,9 +109,17 @@ class CertificateSource:
         """Read the files, and use what they hold if it is new and good.
 
         Returns:
-            ``success`` for a pair that was not in use and now is, ``failure`` for one that is refused, once for as
-            long as the files hold it; else None.
+            ``success`` for a pair or an authority of clients that was not in use and now is, ``failure`` for one that
+            is refused, once for as long as the files hold it; else None.
         """
+        changed = self._handshakes.clients_changed()
+        if changed:
+            context = self._handshakes.load(self._current.pair, where=str(self._files.chain))
+            self._use(replace(self._current, context=context))
+        outcome = self._poll()
+        return outcome or {True: SUCCESS, None: FAILURE}.get(changed)
+
+    def _poll(self) -> str | None:
         try:
             pair = self._whole()
         except ConfigError as error:
@@ -96,7 +128,7 @@ class CertificateSource:
             self.error, self._refused = None, ""
             return None
         try:
-            self._current = self._load(pair, before=self.certificate)
+            self._use(self._load(pair, before=self.certificate))
         except ConfigError as error:
             return self._refuse(pair.fingerprint, error)
         self.error, self._refused = None, ""
@@ -118,20 +150,11 @@ class CertificateSource:
 
     def shown(self) -> dict[str, Any]:
         """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
-        certificate, refused = self.certificate, self.error
-        fault = self.fault() or ("" if refused is None else str(refused))
-        return {
-            "valid": not fault,
-            "error": fault or None,
-            "names": list(certificate.names),
-            "notBefore": certificate.not_before,
-            "notAfter": certificate.not_after,
-            "fingerprint": certificate.fingerprint,
-            "loadedAt": self._current.loaded_at,
-        }
+        return self._current.shown(self.fault() or ("" if self.error is None else str(self.error)))
 
-    def _hand_over(self, handshake: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> None:  # noqa: ARG002 -- ssl's signature
-        handshake.context = self._current.context
+    def _use(self, loaded: Loaded) -> None:
+        self._current = loaded
+        self._handshakes.use(loaded.context)
 
     def _refuse(self, refused: str, error: ConfigError) -> str | None:
         self.error = error
@@ -161,18 +184,7 @@ class CertificateSource:
                 where=where,
                 hint="restart the injector if API servers call it by another name now",
             )
-        context, error = _context(), None
-        try:
-            context.load_cert_chain(self._files.chain, self._files.key, password=_no_password)
-        except (ssl.SSLError, OSError) as fault_of_openssl:
-            error = fault_of_openssl
-        # OpenSSL reads the files once more: what was checked must be what was loaded.
-        if (pair_now := _read(self._files)) != pair:
-            return self._load(pair_now, before)
-        if error is not None:
-            raise ConfigError(
-                f"OpenSSL refuses it ({getattr(error, 'reason', None) or error})", where=where, hint="have it reissued"
-            ) from error
+        context = self._handshakes.load(pair, where=where)
         return Loaded(pair, certificate, context, now)
 
     def _facts(self, pair: Pair) -> Certificate:
@@ -189,14 +201,6 @@ class CertificateSource:
         return found
 
 
-def _context() -> ssl.SSLContext:
-    """Return a context without a certificate: TLS 1.2 at least, HTTP/1.1 alone."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
 def _read(files: CertificateFiles) -> Pair:
     authority = None if files.authority is None else _bytes(files.authority, "--caCertFile")
     return Pair(_bytes(files.chain, "--tlsCertFile"), _bytes(files.key, "--tlsKeyFile"), authority)
@@ -207,8 +211,3 @@ def _bytes(path: Path, flag: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint=f"correct {flag}") from error
-
-
-def _no_password() -> str:
-    """Keep OpenSSL from asking on the terminal for the password of an encrypted key."""
-    return ""

@@ -19,8 +19,8 @@ from injector.injection.status import STATUS
 from injector.istio.servednames import MAX_VALUE, listed, meant
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
-from injector.webhook.inject import JSON, Refusal, refused
 from injector.webhook.lifecycle import Phase
+from injector.webhook.reading import JSON, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.unserved import UnservedNames
-    from injector.webhook.inject import InjectHandler
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.reading import Reader
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class UnservedHandler:
     """Answers ``POST /unserved/<action>/<kind>``.
 
     Args:
-        inject: what reads requests, under the limits of all that this port is sent.
+        reader: what reads requests, under the limits of all that this port is sent.
         registry: what is served here.
         metrics: where reviews are counted; as requests of the injection they do not count.
         lifecycle: how far the server is.
@@ -67,7 +67,7 @@ class UnservedHandler:
         elsewhere: names that another injector serves.
     """
 
-    inject: InjectHandler
+    reader: Reader
     registry: Registry
     metrics: Metrics
     lifecycle: Lifecycle
@@ -78,13 +78,14 @@ class UnservedHandler:
         """Answer one review, and count it."""
         action, kind = request.match_info["action"], request.match_info["kind"]
         try:
-            review = _review(await self.inject.read(request))
+            with self.reader.held(request) as held:
+                review = _review(await self.reader.read(held, request.client_max_size))
         except Refusal as refusal:
             self.metrics.unserved_review(kind, FAILED)
-            return self.inject.closing(refused(refusal))
+            return self.reader.refused(refusal)
         response, outcome = self._answer(review, action, kind)
         self.metrics.unserved_review(kind, outcome)
-        return self.inject.closing(web.Response(body=response.encode(), content_type=JSON))
+        return self.reader.closing(web.Response(body=response.encode(), content_type=JSON))
 
     def _answer(self, review: admission.Request, action: str, kind: str) -> tuple[admission.Response, str]:
         name, served = self._name(review, kind), self.registry.snapshot.names | self.elsewhere

@@ -17,24 +17,26 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.unserved import UnservedNames
+    from injector.webhook.handshakes import Certificates
     from injector.webhook.healthfile import HealthFile
-    from injector.webhook.tls import CertificateSource
+    from injector.webhook.selfprobe import SelfProbe
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, the event loop's lag, the old injector's probe file, and what the page draws.
+    """The certificate, where TLS is on, and its probe, the event loop's lag, the old injector's probe file, what the page draws.
 
     ``unserved`` looks for names that nobody serves, where that is asked for.
     """
 
-    certificates: CertificateSource | None = None
+    certificates: Certificates | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
     history: History = field(default_factory=History)
     unserved: UnservedNames | None = None
+    probe: SelfProbe | None = None
 
     def stuck(self) -> str:
         """Return why the injector should be started anew; nothing where it should not."""
@@ -45,9 +47,9 @@ class Upkeep:
         return "" if self.certificates is None else self.certificates.fault()
 
     @asynccontextmanager
-    async def running(self, metrics: Metrics) -> AsyncIterator[None]:
-        """Do it until the block ends."""
-        tasks = [asyncio.create_task(each, name="upkeep") for each in self._work(metrics)]
+    async def running(self, metrics: Metrics, port: int = 0) -> AsyncIterator[None]:
+        """Do it until the block ends; ``port`` is the webhook's."""
+        tasks = [asyncio.create_task(each, name="upkeep") for each in self._work(metrics, port)]
         for task in tasks:
             task.add_done_callback(_log_end)
         try:
@@ -57,10 +59,12 @@ class Upkeep:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def _work(self, metrics: Metrics) -> list[Coroutine[Any, Any, None]]:
+    def _work(self, metrics: Metrics, port: int) -> list[Coroutine[Any, Any, None]]:
         work = [self.lag.follow(metrics), self.history.follow(metrics)]
         if self.certificates is not None:
             work.append(self.certificates.follow(metrics))
+        if self.probe is not None:
+            work.append(self.probe.follow(metrics, port))
         if self.health_file is not None:
             work.append(self.health_file.follow(self.stuck))
         if self.unserved is not None:

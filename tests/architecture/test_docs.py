@@ -1,53 +1,78 @@
-"""The documentation cannot rot: each command in it runs, each file it points at exists."""
+"""The documentation cannot rot: each command in it runs, each file in it is read, each link and each alert leads somewhere."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
+from click import Context
 from prometheus_client import CollectorRegistry
 
-from injector.cli.commands import COMMANDS
-from injector.metrics import Metrics
+from injector.cli import main
+from injector.cluster.client import REASONS as WATCH_REASONS
+from injector.metrics import RELOAD_FAILURES, Metrics
+from injector.revisions.build import build
+from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
+from injector.revisions.tags import parse_tags
 from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
-from injector.webhook.inject import InjectHandler
+from injector.webhook.inject import FAILURE_REASONS, InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.unserved import UnservedHandler
-from tests.architecture import serving
+from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
+from tests.architecture.reference_pages import commands, exposed
+from tests.architecture.running import Reader
+from tests.deploy import rendering
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from aiohttp.web import AbstractRoute
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-PROSE = [*ROOT.glob("*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("docs/*.md")]
-
-RUN_BY_CI = ("scripts/test", "scripts/demo")
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+RUNBOOK = DOCS / "troubleshooting.md"
+RUN_BY_CI = ("scripts/demo", "scripts/test")
 """What installs, or runs these very tests."""
-SERVES = "injector serve"
+LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
+OF_OTHERS = {
+    *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
+    *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md
+    "--log_output_level",  # sidecar-injector
+}
+"""Flags that pages name and the injector does not have."""
+MAX_NOT_RUN = 6
+"""Blocks that nothing runs. Each has its reason on the fence, and there are to be few."""
 
 
-def snippets() -> list[str]:
-    """The lines of the README's shell blocks."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines()]
+def followed() -> list[Path]:
+    """The pages with commands that need no cluster."""
+    return [page for page in GUIDES if any(block.runs for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
+    found = [block for block in blocks(page) if block.runs]
+    lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
+
+    with Reader(tmp_path).follows([block for block in found if not (lacks and "kubectl" in block.text)]):
+        pass
+
+    if lacks:
+        pytest.skip("kubectl is not installed: the rest of the page was followed")
 
 
 def test_the_readme_has_its_two_commands_before_all_others() -> None:
-    assert snippets()[:2] == ["scripts/demo", "scripts/test"]
+    assert [block.text.strip() for block in blocks(README)][:2] == list(RUN_BY_CI)
 
 
 @pytest.mark.parametrize("command", RUN_BY_CI)
@@ -55,42 +80,134 @@ def test_what_a_test_cannot_run_is_run_before_every_merge(command: str) -> None:
     assert command in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize("line", [line for line in snippets() if line not in RUN_BY_CI and not line.startswith(SERVES)])
-def test_a_command_of_the_readme_runs(line: str, tmp_path: Path) -> None:
-    if line.startswith("kubectl") and shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
-    for name in ("docs", "deploy", "revisions"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    if line.startswith("kubectl"):
-        assert run("deploy/certificate", tmp_path).returncode == 0
+def test_every_block_is_run_read_or_has_a_reason_why_not() -> None:
+    unknown = [
+        str(block)
+        for block in all_blocks()
+        if block.language not in LANGUAGES
+        or (block.language == "sh" and not (block.runs or block.runs_on_a_cluster or block.why_not_run))
+        or (block.language in ("yaml", "json") and f"{block.language} {block.mark}" not in READERS)
+    ]
 
-    done = run(line, tmp_path)
-
-    assert (done.returncode, done.stderr) == (0, "")
+    assert unknown == []
 
 
-@pytest.mark.parametrize("line", [line for line in snippets() if line.startswith(SERVES)])
-def test_a_server_of_the_readme_injects_a_pod(line: str) -> None:
-    assert serving.tried(shlex.split(line), ROOT, ENVIRONMENT) == ""
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_fence_of_a_page_is_overlooked(page: Path) -> None:
+    found = blocks(page)
+    answers = sum(block.printed is not None for block in found)
+
+    assert page.read_text().count("```") == 2 * (len(found) + answers)
 
 
-def test_the_links_of_the_documents_lead_somewhere() -> None:
+def test_few_blocks_are_not_run() -> None:
+    idle = [f"{block}: {block.why_not_run}" for block in all_blocks() if block.why_not_run]
+
+    assert len(idle) <= MAX_NOT_RUN, idle
+
+
+@pytest.mark.parametrize("block", [each for each in all_blocks() if each.language in ("yaml", "json")], ids=str)
+def test_a_file_of_a_page_is_what_the_injector_reads(block: Block, tmp_path: Path) -> None:
+    READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "fits"),
+    [
+        ("a\nb\n", "a\nb\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a\n...\n", "a\nb\nc\n", True),
+        ("...\nc\n", "a\nb\nc\n", True),
+        ("...\nb\n", "a\nb\nc\n", False),
+        ("a.\n", "ab\n", False),
+    ],
+)
+def test_what_a_page_says_is_printed_is_compared_line_for_line(said: str, printed: str, *, fits: bool) -> None:
+    assert prints(said, printed) == fits
+
+
+def test_every_flag_that_a_page_names_is_one() -> None:
+    known = {
+        flag
+        for _, command in commands(main)
+        for option in command.get_params(Context(command))
+        for flag in (*option.opts, *option.secondary_opts)
+    }
+    named = {
+        (str(page.relative_to(ROOT)), flag)
+        for page in GUIDES
+        for flag in re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", page.read_text())
+    }
+
+    assert len(named) > len(GUIDES)
+    assert sorted(each for each in named if each[1] not in known | OF_OTHERS) == []
+
+
+def test_every_series_that_a_page_names_is_one() -> None:
+    samples = {f"{name}{part}" for name in exposed() for part in ("", "_bucket")}
+    named = {
+        (str(page.relative_to(ROOT)), name)
+        for page in GUIDES
+        for name in re.findall(r"\b(?:injector|sidecar_injection)_[a-z_]*[a-z]\b(?!\*)", page.read_text())
+    }
+
+    assert len(named) > len(GUIDES)
+    assert sorted(each for each in named if each[1] not in samples) == []
+
+
+def test_the_links_lead_to_files_and_to_headings_that_are_there() -> None:
     broken = [
-        f"{path.name}: {target}"
-        for path in PROSE
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text())
-        if not (path.parent / target).exists()
+        f"{page.relative_to(ROOT)}: {target.name}#{anchor}"
+        for page in PAGES
+        for target, anchor in links(page)
+        if not target.exists() or (anchor and anchor not in anchors(target))
     ]
 
     assert broken == []
+    assert sum(1 for page in PAGES for _ in links(page)) > len(PAGES)
 
 
-def test_the_readme_has_every_command() -> None:
-    assert [name for name in COMMANDS if f"injector {name}" not in README] == []
+def test_the_index_has_every_page() -> None:
+    listed = {target.resolve() for target, _ in links(DOCS / "README.md")}
+
+    assert [
+        str(page)
+        for page in GUIDES
+        if page.parent in (DOCS, DOCS / "reference") and page not in listed | {DOCS / "README.md"}
+    ] == []
 
 
-def test_the_readme_has_every_route() -> None:
-    table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", README, re.MULTILINE))
+def test_every_alert_has_its_part_of_the_runbook() -> None:
+    alerts = (ROOT / "deploy" / "chart" / "files" / "alerts.yaml").read_text()
+    wanted = set(re.findall(r"runbook: docs/troubleshooting\.md#(\S+)", alerts))
+
+    assert wanted
+    assert wanted - anchors(RUNBOOK) == set()
+
+
+def test_every_reason_of_a_failure_is_in_the_runbook() -> None:
+    source = "".join(path.read_text() for path in sorted((ROOT / "injector" / "webhook").glob("*.py")))
+    refused = set(re.findall(r'Refusal\(\s*\d+, "(\w+)"', source)) | set(
+        re.findall(r'_REASON: Final = "(\w+)"', source)
+    )
+    reasons = {reason for _, reason in FAILURE_REASONS} | refused
+
+    assert refused
+    assert sorted(each for each in reasons if f"`{each}`" not in prose(RUNBOOK)) == []
+
+
+def test_every_reason_of_a_skip_a_reload_and_a_watch_is_in_the_runbook() -> None:
+    policy = (ROOT / "injector" / "injection" / "policy.py").read_text()
+    skips = set(re.findall(r'inject=False, reason="(\w+)"', policy)) | {"label", "annotation", "policy_disabled"}
+
+    assert skips
+    assert (
+        sorted(each for each in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{each}`" not in prose(RUNBOOK)) == []
+    )
+
+
+def test_operations_has_every_route() -> None:
+    table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", (DOCS / "operations.md").read_text(), re.MULTILINE))
     documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
     served = {route.resource.canonical for route in routes() if route.resource is not None}
 
@@ -109,12 +226,51 @@ def routes() -> list[AbstractRoute]:
     loader = Loader(embedded_source(), registry)
     operations = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="")
     inject = InjectHandler(registry, metrics, lifecycle)
-    apps = (webhook_app(inject, UnservedHandler(inject, registry, metrics, lifecycle)), operations_app(operations))
+    apps = (
+        webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle)),
+        operations_app(operations),
+    )
     return [route for app in apps for route in app.router.routes() if route.method != "HEAD"]
 
 
-def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run one line of shell in ``folder``, with the commands of this environment."""
-    return subprocess.run(
-        ["bash", "-euc", line], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+def read_tags(text: str, _folder: Path) -> None:
+    assert parse_tags(text)
+
+
+def read_revision(text: str, folder: Path) -> None:
+    """A ``revision.yaml``: a revision is built with it."""
+    home = folder / "1-30"
+    shutil.copytree(ROOT / "revisions" / "stable", home)
+    (home / "revision.yaml").write_text(text + ("" if "engine:" in text else "engine: jinja2\n"))
+    state = DirectorySource(folder).read()
+    assert state.failures == {}
+    assert build(state.revisions[0])
+
+
+def read_values(text: str, _folder: Path) -> None:
+    """Values of the chart: it has all of them, and renders with them."""
+    values = yaml.safe_load(text)
+    schema = json.loads((rendering.CHART / "values.schema.json").read_text())
+    assert values.keys() <= schema["properties"].keys()
+    if not rendering.missing():
+        assert rendering.rendered(values)
+
+
+def read_manifests(text: str, _folder: Path) -> None:
+    for document in yaml.safe_load_all(text):
+        assert {"apiVersion", "kind", "metadata"} <= document.keys()
+
+
+def read_json(text: str, _folder: Path) -> None:
+    found: Any = json.loads(text)
+    assert found
+
+
+READERS: dict[str, Callable[[str, Path], None]] = {
+    "yaml tags.yaml": read_tags,
+    "yaml revision.yaml": read_revision,
+    "yaml values": read_values,
+    "yaml manifests": read_manifests,
+    "json ": read_json,
+}
+"""What reads the files of the pages, by the language and the mark of their blocks."""

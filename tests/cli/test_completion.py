@@ -25,6 +25,12 @@ def test_every_shell_gets_a_script_that_asks_the_program(shell: str) -> None:
     assert f"{shell}_complete" in result.stdout
 
 
+def test_help_says_how_each_shell_loads_its_script_on_a_line_of_its_own() -> None:
+    lines = CliRunner().invoke(main, ["completion", "--help"]).stdout.splitlines()
+
+    assert [line.split()[0] for line in lines if "injector completion " in line and "Usage" not in line] == list(SHELLS)
+
+
 def test_the_program_completes_its_commands() -> None:
     env = {**os.environ, "_INJECTOR_COMPLETE": "bash_complete", "COMP_WORDS": "injector ", "COMP_CWORD": "1"}
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
+from tests.cli.clusters import FakeKube, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -212,7 +213,7 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
         (["1-24"], 64, "Missing argument 'REV_B'"),
         (["1-24", "nope"], 64, "there is no revision or tag 'nope'; known are 1-24, 1-30, off, prod"),
         (["1-24", "1-30", "--only", "nope"], 64, "'nope' is not one of 'decision', "),
-        (["1-24", "1-30", "-o", "table"], 64, "'table' is not one of 'text', 'unified', 'json', 'yaml'"),
+        (["1-24", "1-30", "-o", "table"], 64, "'table' is not one of 'text', 'summary', 'unified', 'json', 'yaml'"),
         (["1-24", "1-30", "-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
     ],
 )
@@ -233,3 +234,78 @@ def test_the_guard_is_shown(folder: Path) -> None:
 
     assert "refused by both: metadata.labels[a]: the value breaks out of the template" in refused.stderr
     assert "warning: Pod default/a: 1-30: metadata.labels[a]: the value breaks out of the template" in warned.stderr
+
+
+LIVE = (
+    *revision("1-24", "1.24.6"),
+    *revision("1-30", "1.30.1"),
+    tag("prod", "1-24"),
+    labelled("shop", "prod"),
+    namespace("dark"),
+    deployment("web", "shop"),
+    owned("web", "shop"),
+    owned("lone", "shop"),
+    deployment("web", "dark"),
+)
+
+
+def live(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["diff", "prod", "1-30", "--live", *arguments])
+
+
+def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*LIVE))
+
+    result = live()
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout == (
+        "2 image only: Deployment shop/lone, Deployment shop/web\n"
+        "\n"
+        "2 of 2 workloads differ between prod (revision 1-24, Istio 1.24) and 1-30 (Istio 1.30)\n"
+    )
+    assert live("-n", "shop", "--exit-code=false").exit_code == 0
+
+
+def test_the_other_formats_are_those_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*LIVE))
+
+    found = json.loads(live("-o", "json").stdout)
+
+    assert [each["name"] for each in found["workloads"]] == ["lone", "web"]
+    assert [(each["changes"], each["count"]) for each in found["groups"]] == [(["image"], 2)]
+    assert live("-o", "text").stdout.startswith("Deployment shop/lone\n  image\n")
+
+
+def test_revisions_of_a_folder_are_compared_on_the_workloads_of_a_cluster(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached(monkeypatch, FakeKube(*LIVE))
+
+    result = live("--revisions-dir", str(folder / "revisions"))
+
+    assert "2 image, metadata" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("objects", "arguments", "code", "says"),
+    [
+        (LIVE, ("-f", "x.yaml"), 64, "-f: it is for files, and --live asks the cluster"),
+        (LIVE, ("-n", "dark"), 65, "namespace dark: none of 1 workloads is injected"),
+        (LIVE[:8], (), 65, "the cluster's webhooks: none of 0 workloads is injected"),
+        (LIVE[:3], (), 64, "the configmaps of namespace istio-system: there is no revision or tag 'prod'"),
+    ],
+)
+def test_without_a_workload_or_a_revision_there_is_nothing_to_compare(
+    objects: tuple[dict[str, Any], ...],
+    arguments: tuple[str, ...],
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached(monkeypatch, FakeKube(*objects))
+
+    result = live(*arguments)
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -35,6 +37,20 @@ def test_what_is_no_object_passes_through(text: str) -> None:
     (found,) = changed_documents([Manifest("a", text)], refused)
 
     assert (found.text, found.after) == (text, None)
+
+
+def test_the_collector_is_left_as_it_was_also_after_an_error() -> None:
+    before, during = gc.get_threshold(), []
+
+    def looking(obj: dict[str, Any]) -> dict[str, Any] | None:
+        during.append(gc.get_threshold())
+        return refused(obj)
+
+    with suppress(AnnotationError):
+        changed_documents([Manifest("a", "kind: Pod\n")], looking)
+
+    assert gc.get_threshold() == before
+    assert during != [before]
 
 
 def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:

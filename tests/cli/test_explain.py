@@ -8,6 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
+from tests.cli.clusters import FakeKube, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -221,6 +222,80 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
 )
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = explain(folder, *arguments)
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr
+
+
+CLUSTER = (
+    *revision("1-24", "1.24.6"),
+    tag("prod", "1-24"),
+    labelled("shop", "prod"),
+    owned("web", "shop"),
+    owned("odd", "shop", annotations={"sidecar.istio.io/interceptionMode": "odd"}),
+    deployment("web", "shop"),
+)
+
+
+def of_cluster(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["explain", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        (("web-abc-1.shop",), "Pod shop/web-abc-1: injected by 1-24 (policy_enabled)"),
+        (("web-abc-1", "-n", "shop"), "Pod shop/web-abc-1: injected by 1-24 (policy_enabled)"),
+        (("deploy/web", "-n", "shop"), "Deployment shop/web: injected by 1-24 (policy_enabled)"),
+    ],
+)
+def test_a_workload_of_the_cluster_is_explained(
+    arguments: tuple[str, ...], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER))
+
+    result = of_cluster(*arguments)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[0] == first
+    assert "  warning  none is ready: pods are refused  [Service injector-system/injector]\n" in result.stdout
+
+
+def test_without_a_namespace_it_is_the_kubeconfigs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER))
+    context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}
+    (tmp_path / "config").write_text(json.dumps({"contexts": [context], "current-context": "c"}))
+
+    assert of_cluster("web-abc-1", "--kubeconfig", str(tmp_path / "config")).exit_code == 0
+
+
+def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER, labelled("empty", "prod")))
+
+    result = of_cluster("-n", "shop", "-o", "json")
+
+    assert result.exit_code == 65
+    assert [(each["name"], each["outcome"]) for each in data_of(result)] == [("odd", "refused"), ("web", "injected")]
+    assert of_cluster("-n", "empty").stderr == "note: there is no workload in namespace empty\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("web", "-f", "m.yaml"), 64, "-f: it is for files, and the cluster is asked"),
+        (("web", "--path", "/inject/prod"), 64, "--path: it is for files"),
+        (("web", "-r", "prod"), 64, "--revision: it is for files"),
+        (("-n", "shop", "--namespace-labels", "a=b"), 64, "--namespace-labels: it is for files"),
+        (("svc/web",), 64, "'svc' is no type of workload"),
+        (("web", "-n", "shop"), 1, "has no such object"),
+    ],
+)
+def test_what_the_cluster_is_not_asked_or_does_not_have(
+    arguments: tuple[str, ...], code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER))
+
+    result = of_cluster(*arguments)
 
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr

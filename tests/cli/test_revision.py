@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cluster.resources import WEBHOOKS
+from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, VALUES
 
 if TYPE_CHECKING:
@@ -105,3 +108,67 @@ def test_a_directory_that_is_none_is_bad_input(tmp_path: Path) -> None:
 
     assert (result.exit_code, result.stdout) == (65, "")
     assert "nope: cannot be read as a directory of revisions" in result.stderr
+
+
+def remove(directory: Path, *arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(main, ["revision", "remove", *arguments, "--revisions-dir", str(directory)], input=answer)
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer", "code"), [([], "y\n", 0), ([], "n\n", 1), ([], "", 1), (["-y"], "", 0), (["--force"], "", 0)]
+)
+def test_a_revision_that_nothing_uses_is_removed_when_that_is_meant(
+    directory: Path, flags: list[str], answer: str, code: int
+) -> None:
+    result = remove(directory, "1-30", *flags, answer=answer)
+
+    assert (result.exit_code, (directory / "1-30").exists()) == (code, code == 1)
+    assert result.stdout == ("" if code else "Revision 1-30 removed\n")
+    asked = f'Remove the folder {directory}/1-30 of revision "1-30"?' in result.stderr
+    assert asked == (not flags)
+
+
+def test_a_revision_in_use_is_removed_by_force_alone(directory: Path) -> None:
+    (directory / "1-30" / "revision.yaml").write_text("namespaces: {bank: {labels: {istio.io/rev: 1-24}}}\n")
+
+    refused = remove(directory, "1-24", "-y")
+    assert (refused.exit_code, refused.stdout, (directory / "1-24").exists()) == (1, "", True)
+    assert refused.stderr == (
+        'error: cannot remove revision "1-24": it is in use by tag default, tag prod, namespace bank; '
+        "move or label them otherwise first, or add --force: they get no sidecars then\n"
+    )
+
+    assert remove(directory, "1-24", "--force").exit_code == 0
+    assert not (directory / "1-24").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("nope", 1, 'cannot remove revision "nope": cannot find'),
+        ("../1-24", 64, "REVISION: '../1-24' cannot name a revision"),
+        ("tags.yaml", 64, "REVISION: 'tags.yaml' cannot name a revision"),
+    ],
+)
+def test_what_is_no_revision_is_not_removed(directory: Path, name: str, code: int, says: str) -> None:
+    before = sorted(directory.iterdir())
+
+    result = remove(directory, name, "--force")
+
+    assert (result.exit_code, result.stdout, sorted(directory.iterdir())) == (code, "", before)
+    assert says in result.stderr
+
+
+def test_without_a_directory_the_webhooks_of_the_clusters_revision_are_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    objects = Objects()
+    objects.put(WEBHOOKS, revision_webhook("1-24", WebhookOptions()), tag_webhook("prod", "1-30", WebhookOptions()))
+    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    result = CliRunner().invoke(main, ["revision", "remove", "1-24"], input="y\n")
+
+    assert (result.exit_code, result.stdout) == (0, "Revision 1-24 removed\n")
+    assert 'Remove the webhooks of revision "1-24"?' in result.stderr
+    assert [name for _, name in objects.items] == ["istio-revision-tag-prod"]

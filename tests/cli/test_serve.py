@@ -88,6 +88,9 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--injectConfig", "c"], "inject_config", Path("c")),
         (["--injectConfigFile", "c"], "inject_config", Path("c")),
         (["--valuesConfig", "v"], "values_file", Path("v")),
+        (["--injectValues", "v"], "values_file", Path("v")),
+        (["--monitoringPort", "1"], "ops_port", 1),
+        (["--reconcileWebhookConfig=false"], "patch_webhooks", False),
         (["--mesh-config", "m"], "mesh_config", Path("m")),
         (["-r", "canary"], "revision", "canary"),
         (["--set-env", "A=1", "--setEnv", "B=2"], "set_env", ("A=1", "B=2")),
@@ -102,6 +105,14 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--reloadInterval", "0"], "reload_interval", 0.0),
         (["--shutdown-delay", "1m30s"], "shutdown_delay", 90.0),
         (["--tls-reload-interval", "10s"], "tls_reload_interval", 10.0),
+        (["--tls-mode", "self-signed"], "tls_mode", "self-signed"),
+        (["--ca-secret", "s"], "ca_secret", "s"),
+        (["--service", "s"], "service", "s"),
+        (["--namespace", "n"], "namespace", "n"),
+        (["--webhookConfigName", "w"], "webhook_config_name", "w"),
+        (["--webhookName", "w"], "webhook_name", "w"),
+        (["--client-ca-file", "c"], "client_ca_file", Path("c")),
+        (["--client-name", "a", "--clientName", "b"], "client_name", ("a", "b")),
         (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
     ],
 )
@@ -123,21 +134,35 @@ def test_a_variable_says_what_its_flag_does_and_the_flag_wins(monkeypatch: pytes
 def test_an_option_is_its_setting(setting: Setting) -> None:
     option = option_of(setting)
 
-    assert (option.name, option.opts, option.envvar, option.help, option.hidden) == (
+    assert (option.name, option.opts, option.envvar, option.help) == (
         setting.name,
         list(setting.flags),
         setting.variable,
         setting.summary,
-        bool(setting.unused),
     )
 
 
-def test_the_help_hides_flags_that_have_no_effect() -> None:
+def test_the_help_has_every_flag() -> None:
     shown = run("--help").stdout
 
-    assert [each.name for each in FIELDS if each.flags[-1] in shown] == [
-        each.name for each in FIELDS if not each.unused
-    ]
+    assert [each.name for each in FIELDS if each.flags[-1] not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], None),
+        (["--patch-webhooks"], True),
+        (["--patch-webhooks", "--insecure-http"], True),
+        (["--patch-webhooks=true"], True),
+        (["--patch-webhooks=false"], False),
+        (["--patchWebhooks=false"], False),
+    ],
+)
+def test_whether_webhooks_are_patched_can_be_said_both_ways_or_not_at_all(
+    arguments: list[str], expected: bool | None
+) -> None:
+    assert parsed(*arguments)["patch_webhooks"] is expected
 
 
 def test_without_a_source_the_embedded_revisions_are_served() -> None:
@@ -212,9 +237,10 @@ def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None
         (["--ops-port", "http"], "'http' is not a valid integer range"),
         (["--explain", "all"], "'all' is not one of 'off', 'warnings', 'audit', 'both'"),
         (["--shutdown-delay", "5"], "'5' is no duration; write it as 500ms, 5s or 1m30s"),
-        ([], "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, or --insecure-http"),
+        ([], "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, --tls-mode"),
         (["--tlsCertFile", "c"], "the webhook has no certificate"),
         (["--insecure-http", "--tlsKeyFile", "k"], "--insecure-http and a certificate exclude each other"),
+        (["--tls-mode", "magic"], "'magic' is not one of 'files', 'self-signed'"),
         (["--insecure-http", "--port", "8080", "--opsPort", "8080"], "--ops-port: both ports are 8080; choose another"),
         ([*PLAIN, "--revisions-dir", ".", "--injectConfig", "config"], "name two configurations"),
         ([*PLAIN, "--meshConfig", "mesh"], "--meshConfig belongs to --injectConfig"),
@@ -286,7 +312,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "--from-cluster: this is no pod with a service account's token; give --kubeconfig"),
+        ([], "kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig"),
         (["--kubeconfig", "nope"], "nope: cannot be read: No such file or directory; correct --kubeconfig"),
         (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
     ],
@@ -382,7 +408,7 @@ def test_a_flag_of_the_old_injector_that_has_no_effect_is_named(caplog: pytest.L
 
     run(*PLAIN, "--webhookName", "sidecar-injector.istio.io")
 
-    assert messages(caplog, logging.WARNING)[0].startswith("--webhookName has no effect: the API server is not called")
+    assert messages(caplog, logging.WARNING) == ["--webhookName has no effect: no caBundle is patched here"]
 
 
 def test_verbose_shows_the_traceback_before_the_line() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from injector.cli.table import table
+import pytest
+
+from injector.cli.table import printable, table
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
@@ -9,3 +11,10 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 
 def test_a_table_without_rows_is_its_headings() -> None:
     assert table(("NAME", "WHY"), []) == "NAME   WHY\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a b", "a b"), ("", '""'), (" a", '" a"'), ("a\nb", '"a\\nb"'), ("\x1b[2J", '"\\u001b[2J"')]
+)
+def test_what_a_terminal_would_not_show_is_quoted(text: str, shown: str) -> None:
+    assert printable(text) == shown

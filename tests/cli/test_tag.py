@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.istio.webhooks import WebhookOptions, tag_webhook
+from tests.cluster.objects import Objects
+from tests.istio.goldens import CORPUS
 from tests.revisions.fakes import CONFIG
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 TAGS = "# ours\nprod: 1-24  # since May\n"
 
 
@@ -91,11 +97,25 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
         (["set", "a", "--weight", "1-24=0"], 64, "--weight: every weight is 0"),
         (["set", "a", "--weight", "1-24=1", "--weight", "1-24=2"], 64, "--weight: a revision has two weights"),
         (["set", "a", "-r", "1-24", "--weight", "1-30=100"], 64, "--weight: the weights leave nothing of 100"),
+        (
+            ["set", "a", "-r", "1-24", "--shadow", "1-30", "--no-shadow"],
+            64,
+            "--shadow and --no-shadow exclude each other",
+        ),
+        (["set", "a", "-r", "1-24", "--shadow", "1-30=101"], 64, "--shadow: '101' is no percentage; write REVISION=N"),
+        (["set", "a", "-r", "1-24", "--shadow", "1-30=-1"], 64, "--shadow: '-1' is no percentage"),
+        (["set", "a", "-r", "1-24", "--shadow", "A"], 64, "--shadow: 'A' cannot name a revision"),
+        (["set", "a", "-r", "1-24", "--shadow", "nope"], 1, 'with revision "nope"'),
+        (["set", "a", "-r", "1-24", "--service", "s"], 64, "--service has no effect beside --revisions-dir"),
+        (["set", "a", "-r", "1-24", "--webhook-name", "s"], 64, "--webhook-name has no effect beside --revisions-dir"),
+        (["list", "--context", "x"], 64, "--context has no effect beside --revisions-dir"),
+        (["remove", "prod", "--kubeconfig", "x"], 64, "--kubeconfig has no effect beside --revisions-dir"),
+        (["generate", "a", "-r", "1-24", "-c", "x"], 64, "--kubeconfig has no effect beside --revisions-dir"),
         (["remove", "a"], 1, 'cannot remove tag "a": cannot find MutatingWebhookConfiguration or Service for tag'),
         (["remove", "A"], 64, "TAG: 'A' cannot name a tag"),
         (["generate", "prod", "-r", "1-30"], 1, 'revision tag "prod" already exists, and --overwrite is false'),
         (["generate", "a", "-r", "nope"], 1, 'with revision "nope"'),
-        (["generate", "a"], 64, "Missing option"),
+        (["generate", "a"], 64, "--revision: the tag needs a revision"),
         (["generate", "a", "-r", "1-24", "--webhook-name", "x_y"], 64, "--webhook-name: 'x_y' cannot name"),
     ],
 )
@@ -147,27 +167,25 @@ def test_a_tag_that_no_namespace_uses_is_removed_without_a_question(directory: P
     assert tags_of(directory) == "# ours\n"
 
 
-@pytest.mark.parametrize(
-    ("flags", "answer", "code", "left"),
-    [
-        ([], "y\n", 0, "# ours\n"),
-        ([], "n\n", 1, TAGS),
-        ([], "", 1, TAGS),
-        (["-y"], "", 0, "# ours\n"),
-        (["--force"], "", 0, "# ours\n"),
-    ],
-)
-def test_a_tag_that_namespaces_use_is_removed_when_that_is_meant(
-    directory: Path, flags: list[str], answer: str, code: int, left: str
-) -> None:
+@pytest.mark.parametrize("flags", [[], ["-y"]])
+def test_a_tag_that_namespaces_use_is_not_removed_and_they_are_named(directory: Path, flags: list[str]) -> None:
     labelled(directory)
 
-    result = run(directory, "remove", "prod", *flags, answer=answer)
+    result = run(directory, "remove", "prod", *flags)
 
-    assert (result.exit_code, tags_of(directory)) == (code, left)
-    asked = 'Caution, found 2 namespace(s) still injected by tag "prod": bank shop' in result.stderr
-    assert asked == (not flags)
-    assert ("Aborting operation." in result.stderr) == (code == 1)
+    assert (result.exit_code, result.stdout, tags_of(directory)) == (1, "", TAGS)
+    assert result.stderr == (
+        'error: cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
+        "move or label them otherwise first, or add --force: they get no sidecars then\n"
+    )
+
+
+def test_a_tag_that_namespaces_use_is_removed_by_force(directory: Path) -> None:
+    labelled(directory)
+
+    result = run(directory, "remove", "prod", "--force")
+
+    assert (result.exit_code, result.output, tags_of(directory)) == (0, "Revision tag prod removed\n", "# ours\n")
 
 
 def test_force_takes_a_tag_that_is_not_there(directory: Path) -> None:
@@ -191,8 +209,21 @@ def test_generate_prints_the_configuration_and_writes_nothing(directory: Path) -
     }  # fmt: skip
 
 
-def test_without_a_directory_generate_has_nothing_to_check() -> None:
-    result = CliRunner().invoke(main, ["tag", "generate", "default", "-r", "1-24", "--auto-inject-namespaces"])
+def test_generate_prints_the_weights_of_a_tag_too(directory: Path) -> None:
+    result = run(directory, "generate", "canary", "-r", "1-24", "--weight", "1-30=10", "--salt", "spring")
+
+    metadata = yaml.safe_load(result.stdout)["metadata"]
+    assert metadata["labels"]["istio.io/rev"] == "1-24"
+    assert metadata["annotations"] == {
+        "revision-injector/weights": '{"1-24":90,"1-30":10}',
+        "revision-injector/salt": "spring",
+    }
+
+
+def test_offline_generate_has_nothing_to_check() -> None:
+    result = CliRunner().invoke(
+        main, ["tag", "generate", "default", "-r", "1-24", "--auto-inject-namespaces", "--offline"]
+    )
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert [webhook["name"].split(".sidecar")[0] for webhook in yaml.safe_load(result.stdout)["webhooks"]] == [
@@ -200,9 +231,181 @@ def test_without_a_directory_generate_has_nothing_to_check() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["set", "a", "-r", "b"], ["remove", "a"]])
-def test_what_changes_tags_needs_to_know_where(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("flags", "entry"),
+    [
+        (["--salt", "spring"], "{revision: 1-24, salt: spring}"),
+        (["--shadow", "1-30"], "{revision: 1-24, shadow: {revision: 1-30, sample: 100}}"),
+        (["--shadow", "1-30=25"], "{revision: 1-24, shadow: {revision: 1-30, sample: 25}}"),
+        (["--shadow", "1-30=0.5"], "{revision: 1-24, shadow: {revision: 1-30, sample: 0.5}}"),
+    ],
+)
+def test_a_tag_can_have_a_salt_and_a_shadow(directory: Path, flags: list[str], entry: str) -> None:
+    result = run(directory, "set", "canary", "-r", "1-24", *flags)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert tags_of(directory) == f"{TAGS}canary: {entry}\n"
+
+
+def test_a_shadow_can_be_ended(directory: Path) -> None:
+    run(directory, "set", "canary", "-r", "1-24", "--shadow", "1-30", "--salt", "spring")
+
+    assert run(directory, "set", "canary", "-r", "1-24", "--no-shadow", "--overwrite").exit_code == 0
+    assert tags_of(directory) == f"{TAGS}canary: {{revision: 1-24, salt: spring}}\n"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
+    """A cluster with the ConfigMaps of two revisions, the injector's Service, and a home without a kubeconfig."""
+    objects = Objects()
+    for revision in ("1-24", "1-30"):
+        for name, data in (("istio-sidecar-injector", {"config": CONFIG}), ("istio", {"mesh": "{}"})):
+            metadata = {"name": f"{name}-{revision}", "namespace": "istio-system", "labels": {"istio.io/rev": revision}}
+            objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+    objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
+    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return objects
+
+
+def tag_command(*arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(main, ["tag", *arguments], input=answer)
+
+
+def test_without_a_directory_the_tag_is_the_clusters(cluster: Objects) -> None:
+    result = tag_command("set", "prod", "-r", "1-24", "--weight", "1-30=10", "--salt", "spring")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(
+        'Revision tag "prod" created, referencing control plane revision "1-24=90,1-30=10".'
+    )
+    (applied,) = cluster.applied
+    assert (applied["metadata"]["name"], applied["metadata"]["labels"]["istio.io/rev"]) == (
+        "istio-revision-tag-prod", "1-24",
+    )  # fmt: skip
+    assert applied["metadata"]["annotations"] == {
+        "revision-injector/weights": '{"1-24":90,"1-30":10}',
+        "revision-injector/salt": "spring",
+    }
+    assert json.loads(tag_command("list", "-o", "json").stdout) == [
+        {"tag": "prod", "revision": "1-24", "namespaces": [], "weights": {"1-24": 90, "1-30": 10}}
+    ]
+    assert cluster.asked[-1] == "close"
+
+
+def test_a_tag_of_a_cluster_moves_where_that_is_meant_and_stays_where_it_sends_its_pods(cluster: Objects) -> None:
+    tag_command("set", "prod", "-r", "1-24", "--url", "https://here:9443", "--failure-policy", "Ignore")
+
+    refused = tag_command("set", "prod", "-r", "1-30")
+    assert (refused.exit_code, refused.stdout, len(cluster.applied)) == (1, "", 1)
+    assert "already exists, and --overwrite is false; it leads to 1-24" in refused.stderr
+
+    assert tag_command("set", "prod", "-r", "1-30", "--overwrite", "--timeout", "5s").exit_code == 0
+    webhook = cluster.applied[-1]["webhooks"][0]
+    assert webhook["clientConfig"] == {"url": "https://here:9443/inject/prod"}
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 5)
+    assert "apply mutatingwebhookconfigurations istio-revision-tag-prod injector-tag force" in cluster.asked
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer", "code", "written"), [([], "n\n", 1, 0), ([], "", 1, 0), ([], "y\n", 0, 1), (["-y"], "", 0, 1)]
+)
+def test_what_would_conflict_is_asked_about(
+    cluster: Objects, flags: list[str], answer: str, code: int, written: int
+) -> None:
+    other = tag_webhook("prod", "1-24", WebhookOptions(), webhook_name="other")
+    other["metadata"]["labels"] = {}
+    cluster.put(WEBHOOKS, other)
+
+    result = tag_command("set", "prod", "-r", "1-24", *flags, answer=answer)
+
+    assert (result.exit_code, len(cluster.applied), bool(result.stdout)) == (code, written, written == 1)
+    told = result.stderr.splitlines()
+    others = "other/rev.namespace.sidecar-injector.istio.io"
+    overlap = f"Webhook overlaps with others: [{others}]. This may cause injection to occur twice."
+    assert told[:1] == ([] if flags else ["creating tag would conflict, pass --skip-confirmation to proceed:"])
+    assert told[1:2] == (
+        [] if flags else [f"Error [IST0139] (MutatingWebhookConfiguration istio-revision-tag-prod) {overlap}"]
+    )
+
+
+def test_generate_checks_what_the_cluster_has_and_writes_nothing(cluster: Objects) -> None:
+    del cluster.items["services", "injector-system/injector"]
+
+    printed = tag_command("generate", "prod", "-r", "1-24", "--webhook-name", "my-hook")
+    assert (printed.exit_code, yaml.safe_load(printed.stdout)["metadata"]["name"]) == (0, "my-hook")
+    assert printed.stderr.splitlines()[-1] == (
+        "Error [IST0139] (MutatingWebhookConfiguration my-hook) Injector refers to a control plane service that does not "
+        "exist: injector-system/injector."
+    )
+
+    refused = tag_command("generate", "prod", "-r", "1-99")
+    assert (refused.exit_code, refused.stdout, cluster.applied) == (1, "", [])
+    assert 'with revision "1-99"; known revisions are 1-24, 1-30' in refused.stderr
+
+
+def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster: Objects) -> None:
+    tag_command("set", "prod", "-r", "1-24")
+    label = {"istio.io/rev": "prod"}
+    cluster.put(NAMESPACES, {"metadata": {"name": "bank", "labels": label}}, {"metadata": {"name": "free"}})
+    cluster.put(PODS, *({"metadata": {"name": f"p-{n:02}", "namespace": "bank", "labels": label}} for n in range(25)))
+
+    refused = tag_command("remove", "prod", "-y")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'cannot remove tag "prod": it is in use by namespace bank, pod bank/p-00, ' in refused.stderr
+    assert "pod bank/p-18 and 6 more; " in refused.stderr
+    assert "list pods istio.io/rev=prod" in cluster.asked
+
+    assert tag_command("remove", "prod", "--force").output == "Revision tag prod removed\n"
+    assert tag_command("list").output == "No Istio revision tags found.\n"
+    assert tag_command("remove", "prod", "--force").output == "Revision tag prod is not there\n"
+
+
+def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: Objects) -> None:
+    broken = {"revision-injector/weights": "90"}
+    cluster.put(WEBHOOKS, tag_webhook("odd", "1-24", WebhookOptions(), annotations=broken))
+
+    listed = tag_command("list")
+    assert (listed.exit_code, listed.stdout) == (0, "No Istio revision tags found.\n")
+    assert "warning: MutatingWebhookConfiguration istio-revision-tag-odd: revision-injector/weights" in listed.stderr
+    assert tag_command("remove", "odd").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["set", "a", "-r", "1-24"], ["remove", "a"], ["generate", "a", "-r", "1-24"]]
+)
+@pytest.mark.parametrize(
+    ("request_", "reason", "says"),
+    [
+        ("list mutatingwebhookconfigurations", "forbidden", "; ask for that permission, or give a --context"),
+        ("list mutatingwebhookconfigurations", "unauthorized", "; log in again, or give another --context"),
+        ("list mutatingwebhookconfigurations", "unreachable", "; check the network, or give another --context"),
+    ],
+)
+def test_a_cluster_that_refuses_is_one_line_and_nothing_on_stdout(
+    cluster: Objects, arguments: list[str], request_: str, reason: str, says: str
+) -> None:
+    cluster.refused[request_] = reason
+
+    result = tag_command(*arguments)
+
+    assert (result.exit_code, result.stdout, cluster.applied) == (1, "", [])
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+    assert cluster.asked[-1] == "close"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["set", "a", "-r", "b"], ["remove", "a"], ["generate", "a", "-r", "b"]]
+)
+def test_without_a_directory_and_a_cluster_there_is_nowhere_to_look(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
     result = CliRunner().invoke(main, ["tag", *arguments])
 
-    assert result.exit_code == 64
-    assert "Missing option '--revisions-dir'" in result.stderr
+    assert (result.exit_code, result.stdout) == (65, "")
+    assert "kubeconfig: there is none, and this is no pod" in result.stderr

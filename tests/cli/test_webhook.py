@@ -7,6 +7,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
+from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
+from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
@@ -129,6 +132,143 @@ def test_for_names_that_nobody_serves_there_is_one_configuration_whatever_is_ser
         f"/unserved/{action}/namespace", f"/unserved/{action}/pod",
     ]  # fmt: skip
     assert documents(generate("--unserved", action, "--revisions-dir", str(directory), "--timeout", "3s")) == [document]
+
+
+def test_a_tag_with_weights_is_printed_with_them(directory: Path) -> None:
+    (directory / "tags.yaml").write_text("prod: {1-24: 90, default: 10}\n")
+
+    (document,) = documents(generate("--revisions-dir", str(directory), "--tag", "prod"))
+
+    assert document["metadata"]["annotations"] == {"revision-injector/weights": '{"1-24":90,"default":10}'}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
+    """A cluster with two revisions and the injector's Service."""
+    objects = Objects()
+    for suffix in ("", "-1-24"):
+        for name, data in (("istio-sidecar-injector", {"config": CONFIG}), ("istio", {"mesh": "{}"})):
+            metadata = {"name": f"{name}{suffix}", "namespace": "istio-system", "labels": {"istio.io/rev": "x"}}
+            objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+    objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
+    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return objects
+
+
+def apply(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["webhook", "apply", *arguments])
+
+
+def line(name: str, said: str = "serverside-applied") -> str:
+    return f"mutatingwebhookconfiguration.admissionregistration.k8s.io/{name} {said}\n"
+
+
+def test_apply_writes_every_revision_and_tag_of_the_cluster(cluster: Objects) -> None:
+    weights = {"revision-injector/weights": '{"1-24":90,"default":10}'}
+    cluster.put(WEBHOOKS, tag_webhook("prod", "1-24", WebhookOptions(), webhook_name="my-hook", annotations=weights))
+
+    result = apply()
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    names = ("my-hook", "istio-sidecar-injector-1-24", "istio-sidecar-injector")
+    assert result.stdout == "".join(map(line, names))
+    assert [each["metadata"]["name"] for each in cluster.applied] == list(names)
+    assert cluster.applied[0]["metadata"]["annotations"] == weights
+    assert all("caBundle" not in each["clientConfig"] for made in cluster.applied for each in made["webhooks"])
+
+
+def test_apply_writes_those_of_a_directory_and_leaves_the_clusters_config_maps_alone(
+    cluster: Objects, directory: Path
+) -> None:
+    cluster.refused["list configmaps"] = "forbidden"
+
+    result = apply("--revisions-dir", str(directory), "--tag", "prod", "--timeout", "5s")
+
+    assert (result.exit_code, result.stdout) == (0, line("istio-revision-tag-prod"))
+    assert cluster.applied[0]["webhooks"][0]["timeoutSeconds"] == 5
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "said", "asked"),
+    [
+        ("client", "serverside-applied (dry run)", []),
+        (
+            "server",
+            "serverside-applied (server dry run)",
+            ["apply mutatingwebhookconfigurations istio-sidecar-injector-1-24 injector-webhook dry"],
+        ),
+    ],
+)
+def test_a_dry_run_writes_nothing(cluster: Objects, dry_run: str, said: str, asked: list[str]) -> None:
+    result = apply("-r", "1-24", "--dry-run", dry_run)
+
+    assert (result.exit_code, result.stdout) == (0, line("istio-sidecar-injector-1-24", said))
+    assert ([each for each in cluster.asked if each.startswith("apply")], cluster.applied) == (asked, [])
+
+
+def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, tag_webhook("default", "1-24", WebhookOptions()))
+
+    assert apply("-r", "default").exit_code == 0
+
+    assert is_deactivated(cluster.applied[0])
+
+
+def test_what_speaks_against_a_tag_is_a_warning(cluster: Objects, directory: Path) -> None:
+    result = apply("--revisions-dir", str(directory), "--tag", "prod", "--service", "other")
+
+    assert (result.exit_code, len(cluster.applied)) == (0, 1)
+    assert result.stderr == (
+        "warning: istio-revision-tag-prod: Injector refers to a control plane service that does not exist: "
+        "injector-system/other.\n"
+    )
+
+
+def test_what_was_written_before_a_refusal_is_told_on_stderr(cluster: Objects, directory: Path) -> None:
+    metadata = {"name": "istio-sidecar-injector", "labels": {"istio.io/rev": "other"}}
+    cluster.put(WEBHOOKS, {"metadata": metadata})
+
+    result = apply("--revisions-dir", str(directory))
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    told = result.stderr.splitlines()
+    assert [each.split()[0].rpartition("/")[2] for each in told[:-1]] == [
+        "istio-revision-tag-prod", "istio-sidecar-injector-1-24",
+    ]  # fmt: skip
+    assert told[-1].startswith("error: MutatingWebhookConfiguration istio-sidecar-injector is there, and is not this")
+
+
+def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:
+    cluster.refused["apply mutatingwebhookconfigurations"] = "conflict"
+
+    refused, forced = apply("-r", "1-24"), apply("-r", "1-24", "--force-conflicts")
+
+    assert (refused.exit_code, refused.stdout) == (forced.exit_code, forced.stdout) == (1, "")
+    assert refused.stderr.endswith("; add --force-conflicts to take these fields over\n")
+    assert forced.stderr.endswith("; try again\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["-r", "a", "--tag", "b"], 64, "--tag: it is either a revision or a tag"),
+        (["-r", "1-99"], 1, 'with revision "1-99"; known revisions are 1-24, default'),
+        (["--tag", "nope"], 1, 'for tag "nope"; there are no tags'),
+        (["--tag", "odd"], 1, 'tag "odd" cannot be read; MutatingWebhookConfiguration istio-revision-tag-odd'),
+        (["--dry-run", "maybe"], 64, "'maybe' is not one of"),
+    ],
+)
+def test_what_cannot_be_applied_is_refused(cluster: Objects, arguments: list[str], code: int, says: str) -> None:
+    if "odd" in arguments:
+        cluster.put(
+            WEBHOOKS, tag_webhook("odd", "1-24", WebhookOptions(), annotations={"revision-injector/weights": "x"})
+        )
+
+    result = apply(*arguments)
+
+    assert (result.exit_code, result.stdout, cluster.applied) == (code, "", [])
+    assert says in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from injector.cli.webhookflags import webhook_flags, webhook_name
+from injector.cli.webhookflags import stated, webhook_flags, webhook_name
 from injector.errors import DataError, InjectorError, UsageError
-from injector.istio.webhooks import WebhookOptions
+from injector.istio.webhooks import Endpoint, WebhookOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,3 +108,52 @@ def test_a_webhook_has_a_name_that_kubernetes_takes(name: str | None) -> None:
 def test_another_name_is_refused(name: str) -> None:
     with pytest.raises(InjectorError, match="cannot name a MutatingWebhookConfiguration"):
         webhook_name(name)
+
+
+def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
+    """What is kept, with what the flags say."""
+    made: list[WebhookOptions] = []
+
+    @click.command()
+    @webhook_flags
+    def command(options: WebhookOptions) -> None:
+        made.append(stated(options, kept))
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return made[0]
+
+
+KEPT = WebhookOptions(
+    Endpoint("our", "ours", 8443),
+    ca_bundle="Q0E=",
+    failure_policy="Ignore",
+    timeout=5,
+    reinvocation_policy="IfNeeded",
+    istio_namespace="mesh",
+    auto_inject=True,
+)
+
+
+def test_what_flags_do_not_say_is_kept_but_for_the_name_and_for_what_carries_no_label() -> None:
+    assert over(KEPT) == replace(KEPT, istio_namespace="istio-system", auto_inject=False)
+    assert over(KEPT, "-i", "mesh", "--auto-inject-namespaces") == KEPT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "endpoint"),
+    [
+        (["--service-port", "443"], Endpoint("our", "ours", 443)),
+        (["--service", "injector"], Endpoint("injector", "ours", 8443)),
+        (["--url", "https://here"], Endpoint("our", "ours", 8443, "https://here")),
+    ],
+)
+def test_an_endpoint_is_kept_part_by_part(arguments: list[str], endpoint: Endpoint) -> None:
+    assert over(KEPT, *arguments).endpoint == endpoint
+
+
+def test_a_service_that_is_said_takes_the_place_of_a_url() -> None:
+    kept = replace(KEPT, endpoint=Endpoint(url="https://here"))
+
+    assert over(kept, "--service", "our").endpoint == Endpoint("our")
+    assert over(kept, "--timeout", "9s").endpoint == Endpoint(url="https://here")
+    assert over(kept, "--failure-policy", "Fail", "--timeout", "9s").timeout == 9

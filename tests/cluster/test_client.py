@@ -14,8 +14,9 @@ from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lines import LineCutter
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.webhook.certificates import write_certificate
 
@@ -124,13 +125,13 @@ async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api) ->
     assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
 
 
-async def test_the_flag_that_asks_for_the_cluster_is_named_where_there_are_no_credentials(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
 
-    with pytest.raises(ConfigError, match="--watch-unserved: this is no pod with a service account's token"):
-        await KubeClient(flag="--watch-unserved").open()
+    async with opened(api) as client:
+        await client.page(Scope(PODS, fields="status.phase!=Failed"), limit=500)
+
+    assert api.asked[0][1:3] == ("/api/v1/pods", {"fieldSelector": "status.phase!=Failed", "limit": "500"})
 
 
 @pytest.mark.parametrize("items", [[], None])
@@ -186,6 +187,88 @@ async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api) -> None
         "metadata": {"name": "w"},
         "webhooks": [],
     }
+
+
+async def test_apply_takes_over_or_tries_where_that_is_said(api: Api) -> None:
+    async with opened(api) as client:
+        await client.apply(WEBHOOKS, {"metadata": {"name": "w"}}, manager="injector", force=True, dry_run=True)
+
+    assert api.asked[0][2] == {"fieldManager": "injector", "force": "true", "dryRun": "All"}
+
+
+@pytest.mark.parametrize(("version", "preconditions"), [("", {}), ("7", {"preconditions": {"resourceVersion": "7"}})])
+async def test_delete_can_be_of_one_version_alone(api: Api, version: str, preconditions: dict[str, Any]) -> None:
+    async with opened(api) as client:
+        await client.delete(WEBHOOKS, "w", resource_version=version)
+
+    method, path, _, headers, body = api.asked[0]
+    assert (method, path.rpartition("/")[2], headers["Content-Type"]) == ("DELETE", "w", "application/json")
+    assert json.loads(body) == {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
+
+
+async def test_of_several_kubeconfigs_the_first_decides_and_a_context_can_be_chosen(api: Api, tmp_path: Path) -> None:
+    other = json.loads(api.kubeconfig.read_text())
+    (tmp_path / "first").write_text(api.kubeconfig.read_text())
+    other["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
+    for kind in ("clusters", "users", "contexts"):
+        other[kind][0]["name"] = "away"
+    other["contexts"][0]["context"] = {"cluster": "away", "user": "away"}
+    (tmp_path / "second").write_text(json.dumps({**other, "current-context": "away"}))
+    paths = (tmp_path / "first", tmp_path / "second")
+
+    for kubeconfig in (Kubeconfig(paths), Kubeconfig(paths[::-1], "c")):
+        client = KubeClient(kubeconfig)
+        try:
+            assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {}
+        finally:
+            await client.close()
+    client = KubeClient(Kubeconfig(paths[::-1]))
+    try:
+        with pytest.raises(ClusterError, match="cannot be reached"):
+            await client.get(CONFIG_MAPS, "istio", namespace="istio-system")
+    finally:
+        await client.close()
+
+
+async def test_a_json_patch_is_sent_as_one(api: Api) -> None:
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/a", "value": 1}, {"op": "remove", "path": "/a"}]
+
+    async with opened(api) as client:
+        await client.patch(WEBHOOKS, "w", operations, manager="injector")
+
+    method, path, query, headers, body = api.asked[0]
+    assert (method, path.rpartition("/")[2], query) == ("PATCH", "w", {"fieldManager": "injector"})
+    assert headers["Content-Type"] == "application/json-patch+json"
+    assert json.loads(body) == operations
+
+
+async def test_an_object_is_created_and_replaced_whole(api: Api) -> None:
+    manifest = {"metadata": {"name": "s", "namespace": "n", "resourceVersion": "7"}, "data": {}}
+
+    async with opened(api) as client:
+        await client.create(SECRETS, manifest, manager="injector")
+        await client.replace(SECRETS, manifest, manager="injector")
+
+    assert [(method, path) for method, path, *_ in api.asked] == [
+        ("POST", "/api/v1/namespaces/n/secrets"),
+        ("PUT", "/api/v1/namespaces/n/secrets/s"),
+    ]
+    for _, _, query, headers, body in api.asked:
+        assert (query, headers["Content-Type"]) == ({"fieldManager": "injector"}, "application/json")
+        assert json.loads(body) == {"apiVersion": "v1", "kind": "Secret", **manifest}
+
+
+async def test_one_name_is_asked_for_by_a_field_selector(api: Api) -> None:
+    api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
+
+    async with opened(api) as client:
+        await client.page(Scope(WEBHOOKS, name="w"))
+        await client.page(Scope(WEBHOOKS, labels="l", name="w"))
+
+    assert [query for _, _, query, _, _ in api.asked] == [
+        {"fieldSelector": "metadata.name=w", "limit": "100"},
+        {"fieldSelector": "metadata.name=w", "labelSelector": "l", "limit": "100"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +437,8 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
     with pytest.raises(
-        ConfigError, match="--from-cluster: this is no pod with a service account's token; give --kubeconfig"
+        ConfigError,
+        match="kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig",
     ):
         await KubeClient().open()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Resource, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
 
 
 @pytest.mark.parametrize(
@@ -11,6 +11,7 @@ from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, WEBHOOKS, Resou
         (CONFIG_MAPS, "istio-system", "", "/api/v1/namespaces/istio-system/configmaps"),
         (CONFIG_MAPS, "istio-system", "istio", "/api/v1/namespaces/istio-system/configmaps/istio"),
         (PODS, "", "", "/api/v1/pods"),
+        (SERVICES, "a", "b", "/api/v1/namespaces/a/services/b"),
         (NODES, "", "a", "/api/v1/nodes/a"),
         (NODES, "ignored", "", "/api/v1/nodes"),
         (WEBHOOKS, "", "", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),

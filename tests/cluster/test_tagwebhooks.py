@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from injector.cluster.tagwebhooks import TagWebhook, tag_targets, tag_webhook
+from injector.cluster.tagwebhooks import TagWebhook, tag_webhook, tag_webhooks
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
 
@@ -26,24 +26,39 @@ def test_a_webhook_is_a_tags_by_its_label(labels: dict[str, str] | None, expecte
 
 
 def test_each_tag_has_its_revision() -> None:
-    targets, faults = tag_targets([TagWebhook("prod", "a", "w1"), TagWebhook("test", "b", "w2")])
+    prod, test = TagWebhook("prod", "a", "w1"), TagWebhook("test", "b", "w2")
 
-    assert (targets, faults) == ({"prod": "a", "test": "b"}, ())
+    assert tag_webhooks([test, prod]) == ({"prod": prod, "test": test}, {})
 
 
 def test_a_tag_of_two_objects_that_agree_is_one() -> None:
-    assert tag_targets([TagWebhook("prod", "a", "w1"), TagWebhook("prod", "a", "w2")]) == ({"prod": "a"}, ())
+    first, second = TagWebhook("prod", "a", "w1"), TagWebhook("prod", "a", "w2")
+
+    assert tag_webhooks([second, first]) == ({"prod": first}, {})
 
 
 def test_a_tag_of_two_objects_that_differ_is_none_and_both_are_named() -> None:
-    targets, faults = tag_targets(
+    tags, faults = tag_webhooks(
         [TagWebhook("prod", "b", "w2"), TagWebhook("prod", "a", "w1"), TagWebhook("x", "a", "w")]
     )
 
-    assert targets == {"x": "a"}
-    assert [str(fault) for fault in faults] == [
-        "tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), w2 (b); delete all but one"
-    ]
+    assert list(tags) == ["x"]
+    assert {tag: str(fault) for tag, fault in faults.items()} == {
+        "prod": "tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), w2 (b); delete all but one"
+    }
+
+
+def test_objects_that_differ_in_our_own_annotations_differ() -> None:
+    salted = TagWebhook("prod", "a", "w2", {"revision-injector/salt": "spring"})
+
+    assert list(tag_webhooks([TagWebhook("prod", "a", "w1"), salted])[1]) == ["prod"]
+
+
+def test_of_the_annotations_only_our_own_are_remembered() -> None:
+    annotations = {"revision-injector/salt": "spring", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    found = tag_webhook({"metadata": {"name": "w", "labels": {"istio.io/tag": "a"}, "annotations": annotations}})
+
+    assert found == TagWebhook("a", "default", "w", {"revision-injector/salt": "spring"})
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,6 @@ NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())
 every_base = pytest.mark.parametrize("name", NAMES)
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
-PENDING = {"--tls-mode", "--ca-secret", "--namespace", "--service", "--patch-webhooks", "--log-format"}
-"""Flags of `serve` that come with issues of their own: certificates, logs."""
-
 
 def command(name: str) -> Command:
     found = main.get_command(Context(main), name)
@@ -101,7 +98,7 @@ def test_the_container_is_started_with_flags_that_exist(name: str) -> None:
 
     unknown = {flag for flag in flags(base(name)) if not any(flag in option.opts for option in serve.params)}
 
-    assert unknown - PENDING == set()
+    assert unknown == set()
 
 
 @every_base

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARDS = {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
-PENDING: dict[str, set[str]] = {
-    **{f"injector_cabundle_{each}": set() for each in ("outdated", "patch_attempts_total", "patches_total")},
-    "injector_unserved_names": {"kind"},
-}
-"""Series, with their labels, that come with issues of their own: self-signed certificates, names that nobody serves."""
 SCRAPED = {"job", "namespace", "pod"}
 """Labels that Prometheus adds to what it reads from a pod."""
 
@@ -42,6 +37,7 @@ def used_metrics() -> Metrics:
     metrics.loaded(
         {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
     )
+    metrics.unserved_review("pod", "warned")
     metrics.watch_fault("configmaps", "gone")
     metrics.watch_synced("configmaps", synced=True)
     metrics.reloaded("revision")
@@ -60,7 +56,7 @@ def series() -> dict[str, set[str]]:
     }
 
 
-SERIES = {**PENDING, **series()}
+SERIES = series()
 
 
 def walked(node: Any) -> Iterator[Any]:

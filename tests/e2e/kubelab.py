@@ -112,6 +112,12 @@ class Lab:
         )
         return done.returncode == 0, done.stdout
 
+    def tried(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """What the API server would make of an object; it keeps nothing of it."""
+        arguments = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        found: dict[str, Any] = json.loads(self._kubectl(*arguments, given=json.dumps(manifest)))
+        return found
+
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")
@@ -122,6 +128,24 @@ class Lab:
             "items"
         ]
         return found
+
+    def dry_run(self, text: str) -> str:
+        """What kubectl says of manifests that the API server has checked and not written."""
+        return self._kubectl("apply", "--dry-run=server", "-f", "-", given=text)
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+        """One object, with whose fields are whose; empty where there is none."""
+        command = ("get", kind, name, "-n", namespace, "-o", "json", "--show-managed-fields", "--ignore-not-found")
+        found: dict[str, Any] = json.loads(self._kubectl(*command) or "{}")
+        return found
+
+    def names(self, kind: str) -> list[str]:
+        """The names of the objects of a kind, `kind/name` each."""
+        return self._kubectl("get", kind, "-o", "name").split()
+
+    def patch(self, kind: str, name: str, operations: list[dict[str, Any]], namespace: str = "default") -> None:
+        """Change one object by a JSON patch."""
+        self._kubectl("patch", kind, name, "-n", namespace, "--type=json", "-p", json.dumps(operations))
 
     def apply_file(self, path: Path) -> None:
         """Create the objects of a file."""

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from injector.istio.webhooks import (
     UNSERVED_ACTIONS,
@@ -13,6 +10,8 @@ from injector.istio.webhooks import (
     Endpoint,
     WebhookOptions,
     deactivated,
+    is_deactivated,
+    options_of,
     revision_webhook,
     tag_webhook,
     unserved_webhook,
@@ -20,43 +19,14 @@ from injector.istio.webhooks import (
 from injector.istio.webhookselectors import called
 from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json
-
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_istios_path, service_of
 
 REV, AUTO, INJECT, NAME = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "kubernetes.io/metadata.name"
-REVISIONS = ("default", "1-24", "1-30")
-TAGS = {
-    "tag-prod": ("prod", "1-24", {}, {}),
-    "tag-canary": ("canary", "1-30", {}, {}),
-    "tag-default": ("default", "1-24", {}, {}),
-    "tag-default-auto": ("default", "1-30", {"auto_inject": True}, {}),
-    "tag-odd-webhook-name": ("odd", "1-24", {}, {"webhook_name": "my-hook"}),
-}
-"""File, tag, revision, options, and the further arguments: what istioctl was told, as the corpus's README has it."""
-
-
-def golden(name: str) -> dict[str, Any]:
-    """The MutatingWebhookConfiguration of a file of the corpus; a tag's other objects are istiod's own."""
-    if not CORPUS.is_dir():
-        pytest.skip("../shared/corpus is not beside the project")
-    documents = [document for document in yaml.safe_load_all((CORPUS / f"{name}.yaml").read_text()) if document]
-    found: dict[str, Any] = next(item for item in documents if item["kind"] == "MutatingWebhookConfiguration")
-    return found
 
 
 def at_istiod(revision: str, **options: Any) -> WebhookOptions:
     """Options with the Service that Istio's own webhooks name."""
-    service = "istiod" if revision == "default" else f"istiod-{revision}"
-    return WebhookOptions(endpoint=Endpoint(service, "istio-system"), **options)
-
-
-def on_istios_path(configuration: dict[str, Any], name: str) -> dict[str, Any]:
-    """The configuration with the one thing changed that is ours: ``/inject/<name>`` is ``/inject``."""
-    for webhook in configuration["webhooks"]:
-        assert webhook["clientConfig"]["service"]["path"] == f"/inject/{name}"
-        webhook["clientConfig"]["service"]["path"] = "/inject"
-    return configuration
+    return WebhookOptions(endpoint=Endpoint(service_of(revision), "istio-system"), **options)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -70,10 +40,7 @@ def test_a_revision_has_istios_webhooks(revision: str) -> None:
 def test_a_tag_has_istios_webhooks(file: str) -> None:
     tag, revision, options, arguments = TAGS[file]
     expected = golden(file)
-    applied = golden(f"revision-{revision}")
-    applied["metadata"]["annotations"] = {}
-    # istioctl copies the annotations of the revision's configuration, which kubectl had applied when this was recorded.
-    annotations = {LAST_APPLIED: f"{json.dumps(applied, separators=(',', ':'), sort_keys=True)}\n"}
+    annotations = copied_annotations(revision)
 
     built = tag_webhook(tag, revision, at_istiod(revision, **options), annotations=annotations, **arguments)
 
@@ -231,3 +198,38 @@ def test_what_is_deactivated_matches_nothing_and_keeps_the_rest() -> None:
     assert all(webhook["namespaceSelector"] == webhook["objectSelector"] == never for webhook in webhooks)
     assert [webhook["name"] for webhook in webhooks] == [webhook["name"] for webhook in configuration["webhooks"]]
     assert dump_json(configuration) == before
+
+
+def test_what_matches_nothing_is_known_again() -> None:
+    configuration = revision_webhook("default", WebhookOptions())
+
+    assert not is_deactivated(configuration)
+    assert is_deactivated(deactivated(configuration))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        WebhookOptions(),
+        WebhookOptions(
+            Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=5, reinvocation_policy="IfNeeded"
+        ),
+        WebhookOptions(Endpoint(url="https://injector.example"), timeout=30),
+        WebhookOptions(Endpoint(url="https://injector.example/behind/a/proxy"), timeout=30),
+    ],
+)
+def test_the_options_of_a_configuration_are_read_from_it(options: WebhookOptions) -> None:
+    assert options_of(tag_webhook("prod", "1-24", options), "prod") == options
+
+
+@pytest.mark.parametrize("file", ["revision-1-24", "tag-prod"])
+def test_istios_own_is_not_the_injectors(file: str) -> None:
+    assert options_of(golden(file), "1-24") is None
+
+
+def test_what_has_no_webhook_of_istios_is_not_the_injectors() -> None:
+    assert options_of({"metadata": {"name": "x"}}, "prod") is None
+    assert (
+        options_of({"webhooks": [{"name": "other.example", "clientConfig": {"url": "https://x/inject/prod"}}]}, "prod")
+        is None
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.istio.webhookselectors import called, passed_over, webhooks_of, why_none
+from injector.istio.webhookselectors import called, passed_over, unserved, webhooks_of, why_none
 from injector.kube.selectors import Requirement, Selector
 
 NAMES = ("1-24", "1-30", "default", "prod")
@@ -131,3 +131,28 @@ def test_what_a_webhook_wants_is_said_as_text() -> None:
 
 def test_the_labels_that_ask_for_a_webhook_are_named() -> None:
     assert webhooks_of("a")[1].asked_by({}, {REV: "a"}) == ("the pod's istio.io/rev=a",)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "wanted"),
+    [
+        ({REV: "gone"}, {}, "gone"),
+        ({REV: "gone"}, {REV: "1-24"}, "gone"),
+        ({REV: "1-24"}, {}, None),
+        ({}, {REV: "gone"}, "gone"),
+        ({AUTO: "enabled"}, {}, "default"),
+        ({AUTO: "enabled", REV: "1-24"}, {}, "default"),
+        ({}, {INJECT: "true"}, "default"),
+        ({AUTO: "disabled", REV: "gone"}, {}, None),
+        ({REV: "gone"}, {INJECT: "false"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_labels_can_ask_for_what_nobody_serves(
+    namespace: dict[str, str], pod: dict[str, str], wanted: str | None
+) -> None:
+    assert unserved(namespace, pod, ("1-24", "1-30")) == wanted
+
+
+def test_what_is_served_is_not_asked_for_in_vain() -> None:
+    assert unserved({AUTO: "enabled"}, {}, ("default",)) is None

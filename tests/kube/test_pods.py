@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ManifestError
-from injector.kube.pods import OwnerRules, WorkloadMeta, pod_template_path, template_at, workload_of
+from injector.kube.pods import OwnerRules, WorkloadMeta, controller_of, pod_template_path, template_at, workload_of
 
 ISTIO_1_2 = OwnerRules(controllers=False)
 ISTIO_1_3 = OwnerRules(hash_required=False, job_digits=None, deployment_configs=False, rollouts=False)
@@ -161,3 +161,11 @@ def test_a_workload_without_its_pod_template_is_named() -> None:
         template_at({"kind": "Deployment", "metadata": {"name": "a"}, "spec": {}}, ("spec", "template"))
 
     assert str(raised.value) == "Deployment a: spec.template is required value; give the workload its pod template"
+
+
+def test_the_controller_is_the_owner_that_says_so() -> None:
+    owners = [{"kind": "Node", "name": "a"}, {"kind": "ReplicaSet", "name": "b", "controller": True}]
+
+    assert controller_of({"ownerReferences": owners}) == owners[1]
+    assert controller_of({"ownerReferences": owners[:1]}) is None
+    assert controller_of({}) is None

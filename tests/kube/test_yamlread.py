@@ -74,6 +74,12 @@ def test_integers_and_floats_are_told_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["b: [1,\n", "a: 1\nb: .inf\n"])
+def test_the_line_of_an_error_is_that_of_the_source(text: str) -> None:
+    with pytest.raises(ManifestError, match=r"^.*yaml: line 42: "):
+        load_yaml(text, line=41)
+
+
 def test_an_error_says_where_what_and_what_to_do() -> None:
     with pytest.raises(ManifestError) as caught:
         load_yaml("a: 1\nb: [1,\n", where="pod.yaml")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from injector.errors import ManifestError
 from injector.kube.gojson import go_json
 from injector.kube.serial import dump_yaml, load_json, load_yaml, split_documents
+from injector.kube.yamlwrite import emitted
 
 TEXTS = st.text(max_size=12) | st.text("yYnNoO01e.:-+_ xX\n\t#'\"&*!|>%@`{}[],<~?", max_size=12)
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -23,12 +24,26 @@ DOCUMENTS = st.recursive(
     ),
     max_leaves=15,
 )
+WORDS = st.lists(st.text("abXY019-:#'\"{}[],&*?|>%@`.!~_/=$\\", max_size=24), max_size=14).map(" ".join)
+LINES = st.lists(WORDS, max_size=4).map("\n".join)
+SENTENCES = st.recursive(
+    WORDS | LINES | TEXTS | NUMBERS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
 YAML = st.text("ab01 :-\n\t#'\"&*!|>%{}[],<~?.", max_size=60)
 
 
 @given(document=DOCUMENTS)
 def test_what_is_written_as_yaml_reads_back(document: Any) -> None:
     assert close(load_yaml(dump_yaml(document)), document)
+
+
+@given(document=SENTENCES, fold=st.booleans())
+def test_what_is_written_without_events_is_what_libyaml_writes(document: Any, fold: bool) -> None:
+    text = emitted(document, 80 if fold else 2**31 - 1)
+
+    assert dump_yaml(document, fold=fold) == text
 
 
 @given(document=DOCUMENTS)

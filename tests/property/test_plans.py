@@ -124,7 +124,7 @@ def test_a_pod_mutated_at_any_leaf_is_injected_alike(minor: str) -> None:
         facts = RequestFacts(dice.choice(NAMESPACES), dice.choice(ENVS))
         planned += agreeing(planner, revision, mutated(dice.choice(pods), dice), facts)
 
-    assert planned > MUTATIONS / 2, "else the plans were not put to the test"
+    assert planned > MUTATIONS / 5, "else the plans were not put to the test"
 
 
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)

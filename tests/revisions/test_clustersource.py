@@ -8,10 +8,11 @@ import pytest
 from injector.cluster.configmaps import istio_config_map
 from injector.cluster.tagwebhooks import TagWebhook
 from injector.errors import ConfigError
-from injector.revisions.clustersource import ClusterSource, cluster_state, kept_namespace, kept_node
+from injector.revisions.clustersource import ClusterSource, cluster_state, cluster_tags, kept_namespace, kept_node
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, SourceState
+from injector.revisions.tags import Tag
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
 from tests.revisions.fakes import CONFIG
 
@@ -80,7 +81,7 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
         ("1-24", CONFIG, facts),
         ("default", CONFIG, facts),
     ]
-    assert (state.tags["prod"].revision, state.facts, state.failures, state.tag_faults) == ("1-24", facts, {}, ())
+    assert (state.tags["prod"].revision, state.facts, state.failures, state.tag_faults) == ("1-24", facts, {}, {})
 
 
 def test_what_cannot_name_a_revision_or_a_tag_is_a_failure_of_its_own() -> None:
@@ -93,7 +94,24 @@ def test_what_cannot_name_a_revision_or_a_tag_is_a_failure_of_its_own() -> None:
 
     assert [raw.name for raw in state.revisions] == ["default"]
     assert sorted(state.failures) == ["net", "x.y"]
-    assert (list(state.tags), len(state.tag_faults)) == (["good"], 2)
+    assert (list(state.tags), list(state.tag_faults)) == (["good"], ["cluster", "prod"])
+
+
+def test_a_tags_annotations_are_read_and_what_is_wrong_with_one_is_its_own_fault() -> None:
+    weights, salt = "revision-injector/weights", "revision-injector/salt"
+    webhooks = [
+        TagWebhook("canary", "1-24", "a", {weights: '{"1-24": 90, "1-30": 10}', salt: "spring"}),
+        TagWebhook("broken", "1-24", "b", {weights: "90"}),
+        TagWebhook("moved", "1-30", "c", {weights: '{"1-24": 90, "1-30": 10}'}),
+    ]
+
+    tags, faults = cluster_tags(webhooks)
+
+    assert tags == {
+        "canary": Tag("canary", (("1-24", 90), ("1-30", 10)), "spring"),
+        "moved": Tag("moved", (("1-30", 1),)),
+    }
+    assert list(faults) == ["broken", "moved"]
 
 
 class Cluster(FakeClient):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.revisions.files import replace_file
+from injector.revisions.files import remove_folder, replace_file
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -45,3 +45,28 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path, monkey
 
     assert path.read_text() == "old"
     assert [found.name for found in tmp_path.iterdir()] == ["tags.yaml"]
+
+
+def test_a_folder_is_removed_with_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "1-24" / "deep").mkdir(parents=True)
+    (tmp_path / "1-24" / "config").write_text("x")
+
+    remove_folder(tmp_path / "1-24")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_link_to_a_folder_the_link_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to("kept")
+
+    remove_folder(tmp_path / "link")
+
+    assert [found.name for found in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_folder_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        remove_folder(tmp_path / "nope")
+
+    assert list(tmp_path.iterdir()) == []

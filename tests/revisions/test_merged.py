@@ -78,9 +78,15 @@ def test_what_the_cluster_says_of_itself_counts_for_the_revisions_of_both() -> N
 
 def test_faults_of_both_are_kept() -> None:
     own, theirs = ConfigError("own"), ConfigError("theirs")
-    state = merged(SourceState((), tags_error=own), SourceState((), tag_faults=(theirs,), default="b"))
+    state = merged(SourceState((), tags_error=own), SourceState((), tag_faults={"t": theirs}, default="b"))
 
-    assert (state.tags_error, state.tag_faults, state.default) == (own, (theirs,), "b")
+    assert (state.tags_error, state.tag_faults, state.default) == (own, {"t": theirs}, "b")
+
+
+def test_what_is_wrong_with_the_seconds_tag_does_not_matter_where_the_first_has_it() -> None:
+    faults = {"prod": ConfigError("theirs"), "other": ConfigError("theirs too")}
+
+    assert list(merged(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == ["other"]
 
 
 @pytest.mark.parametrize("broken", [0, 1])

@@ -267,12 +267,35 @@ def test_what_the_source_notes_of_a_revision_is_shown_with_it_once(setup: Setup)
 
 def test_what_is_wrong_with_one_tag_is_shown_and_leaves_the_others(setup: Setup) -> None:
     assert isinstance(setup.source.state, SourceState)
-    setup.source.state = replace(setup.source.state, tag_faults=(ConfigError("two objects have it"),))
+    setup.source.state = replace(setup.source.state, tag_faults={"next": ConfigError("two objects have it")})
 
     report = setup.loader.load(2.0)
 
     assert list(setup.registry.snapshot.tags) == ["prod"]
     assert [str(error) for error in report.tag_errors] == ["two objects have it"]
+
+
+def test_a_tag_that_cannot_be_read_stays_what_it_was_while_the_others_move(setup: Setup) -> None:
+    assert isinstance(setup.source.state, SourceState)
+    setup.source.state = replace(setup.source.state, tags=parse_tags("prod: a\nblue: a\n"))
+    setup.loader.load(2.0)
+    broken = {"prod": ConfigError("no JSON"), "new": ConfigError("no JSON either")}
+
+    setup.source.state = replace(setup.source.state, tags=parse_tags("blue: b"), tag_faults=broken)
+    report = setup.loader.load(3.0)
+
+    assert {name: tag.revision for name, tag in setup.registry.snapshot.tags.items()} == {"prod": "a", "blue": "b"}
+    assert [str(error) for error in report.tag_errors] == ["no JSON", "no JSON either"]
+
+
+def test_a_tag_that_is_wrong_and_served_nevertheless_is_the_new_one(setup: Setup) -> None:
+    assert isinstance(setup.source.state, SourceState)
+    fault = {"prod": ConfigError("its weights do not count")}
+    setup.source.state = replace(setup.source.state, tags=parse_tags("prod: b"), tag_faults=fault)
+
+    report = setup.loader.load(2.0)
+
+    assert (setup.registry.snapshot.tags["prod"].revision, len(report.tag_errors)) == ("b", 1)
 
 
 def test_a_revision_that_comes_back_as_it_was_is_good_again_and_is_not_built_again(setup: Setup) -> None:

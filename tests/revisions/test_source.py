@@ -49,7 +49,7 @@ FAULT = ConfigError("is not UTF-8")
         SourceState((make_raw("a"),), tags_error=FAULT),
         SourceState((make_raw("a"),), default="a"),
         SourceState((make_raw("a"),), notes={"a": ("it hides another",)}),
-        SourceState((make_raw("a"),), tag_faults=(FAULT,)),
+        SourceState((make_raw("a"),), tag_faults={"prod": FAULT}),
         SourceState((make_raw("a"),), facts=ClusterFacts(("v1.33.0",))),
         SourceState(()),
     ],

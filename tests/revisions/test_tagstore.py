@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from injector.revisions.tagstore import (
     DirectoryTags,
     TagState,
     TagStore,
+    check_removable,
     check_tag,
     find_revision,
     find_tag,
@@ -20,6 +22,7 @@ from injector.revisions.tagstore import (
     set_tag,
     shown_target,
 )
+from injector.revisions.users import Users, users
 from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
@@ -44,8 +47,9 @@ def directory(tmp_path: Path) -> Path:
 class Memory:
     """A store that is no directory: what checks tags must not care."""
 
-    def __init__(self, state: TagState) -> None:
+    def __init__(self, state: TagState, **used: tuple[str, ...]) -> None:
         self.state = state
+        self.used = used
         self.written: list[Tag | str] = []
 
     def list(self) -> TagState:
@@ -56,6 +60,15 @@ class Memory:
 
     def remove(self, name: str) -> None:
         self.written.append(name)
+
+    def namespaces(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def users(self, name: str) -> Users:
+        return users("namespace", self.used.get(name, ()))
+
+    def remove_revision(self, name: str) -> None:
+        self.written.append(f"revision {name}")
 
 
 def test_any_store_will_do() -> None:
@@ -111,6 +124,63 @@ def test_a_tag_that_is_not_there_is_not_removed() -> None:
     assert memory.written == []
 
 
+def test_a_tag_that_cannot_be_read_is_there_all_the_same() -> None:
+    memory = Memory(replace(STATE, faults={"odd": ConfigError("no JSON")}))
+
+    with pytest.raises(
+        TagError, match='"odd" already exists, and --overwrite is false; it cannot be read; add --overwrite'
+    ):
+        set_tag(memory, Tag("odd", (("1-24", 1),)))
+    set_tag(memory, Tag("odd", (("1-24", 1),)), overwrite=True)
+    remove_tag(memory, "odd")
+
+    assert memory.written == [Tag("odd", (("1-24", 1),)), "odd"]
+
+
+def test_a_tag_in_use_is_removed_by_force_alone() -> None:
+    memory = Memory(STATE, prod=("bank", "shop"))
+
+    with pytest.raises(TagError) as caught:
+        remove_tag(memory, "prod")
+    assert str(caught.value) == (
+        'cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
+        "move or label them otherwise first, or add --force: they get no sidecars then"
+    )
+    assert memory.written == []
+
+    remove_tag(memory, "prod", force=True)
+    assert memory.written == ["prod"]
+
+
+def test_a_revision_is_used_by_its_tags_and_by_what_names_it() -> None:
+    tags = parse_tags("prod: a\nmix: {b: 1, a: 0}\ntry: {revision: b, shadow: {revision: a}}\nother: b\n")
+    memory = Memory(TagState(tags, ("a", "b", "c"), {"bad": ConfigError("x")}), a=("bank",), bad=("shop",))
+
+    for name, says in (("a", "by tag prod, tag mix, tag try, namespace bank;"), ("bad", "by namespace shop;")):
+        with pytest.raises(TagError, match=f'cannot remove revision "{name}": it is in use {says}'):
+            check_removable(memory, name)
+        check_removable(memory, name, force=True)
+    check_removable(memory, "c")
+    with pytest.raises(
+        TagError, match=r'cannot remove revision "d": cannot find .* with revision "d"; known revisions are'
+    ):
+        check_removable(memory, "d", force=True)
+
+
+def test_a_tag_that_cannot_be_read_may_lead_to_any_revision() -> None:
+    faults = {"odd": ConfigError("no JSON"), "stale": ConfigError("its weights do not count")}
+    memory = Memory(TagState(parse_tags("stale: b"), ("a", "b"), faults=faults))
+
+    with pytest.raises(TagError, match="it is in use by tag odd;"):
+        check_removable(memory, "a")
+
+
+def test_who_names_a_revision_and_a_tag_alike_follows_the_tag() -> None:
+    memory = Memory(TagState(parse_tags("default: a"), ("a", "default")), default=("bank",))
+
+    check_removable(memory, "default")
+
+
 def test_what_is_looked_for_is_found_or_the_rest_is_named() -> None:
     assert find_tag(STATE, "prod") == PROD
     find_revision(STATE, "1-24")
@@ -138,7 +208,17 @@ def test_a_directory_says_what_is_in_it(directory: Path) -> None:
     assert state.tags == {"prod": PROD}
     assert state.revisions == ("1-24", "1-30")
     assert list(state.broken) == ["bad"]
-    assert state.namespaces == {"prod": ("bank", "shop")}
+    assert DirectoryTags(directory).namespaces() == {"prod": ("bank", "shop")}
+    assert DirectoryTags(directory).users("prod") == users("namespace", ("bank", "shop"))
+    assert DirectoryTags(directory).users("1-24").total == 0
+
+
+def test_a_revision_is_removed_with_its_folder(directory: Path) -> None:
+    DirectoryTags(directory).remove_revision("1-30")
+
+    assert sorted(path.name for path in directory.iterdir()) == ["1-24", "bad", "tags.yaml"]
+    with pytest.raises(ConfigError, match="nope: cannot be written: No such file or directory"):
+        DirectoryTags(directory).remove_revision("nope")
 
 
 def test_a_directory_whose_tags_cannot_be_read_says_so_and_is_left_alone(directory: Path) -> None:
@@ -270,6 +350,20 @@ def test_a_tag_that_moves_keeps_its_salt_and_its_shadow(directory: Path) -> None
     set_tag(store, Tag("prod", (("1-24", 90), ("1-30", 10))), overwrite=True)
 
     assert store.list().tags["prod"] == Tag("prod", (("1-24", 90), ("1-30", 10)), "spring", Shadow("1-30", 25))
+
+
+def test_a_shadow_ends_where_that_is_said(directory: Path) -> None:
+    store = DirectoryTags(directory)
+    (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
+
+    set_tag(store, Tag("prod", (("1-24", 1),)), overwrite=True, keep_shadow=False)
+
+    assert (directory / "tags.yaml").read_text() == "prod: 1-24\n"
+
+
+def test_a_shadow_has_to_be_a_revision() -> None:
+    with pytest.raises(TagError, match='with revision "nope"'):
+        set_tag(Memory(STATE), Tag("new", (("1-24", 1),), "", Shadow("nope")))
 
 
 def test_a_shadow_ends_where_its_candidate_gets_everything(directory: Path) -> None:

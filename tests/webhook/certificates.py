@@ -61,6 +61,7 @@ class Order:
     until: float = 24
     key: Callable[[], Any] = ec_key
     common_name: str = "tls"
+    usage: x509.ExtendedKeyUsage | None = None
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
 
@@ -80,6 +81,8 @@ def issue(order: Order | None = None, issuer: Issued | None = None) -> Issued:
     )
     if order.names:
         builder = builder.add_extension(x509.SubjectAlternativeName([_name(each) for each in order.names]), False)
+    if order.usage is not None:
+        builder = builder.add_extension(order.usage, critical=False)
     return Issued(builder.sign(key if issuer is None else issuer.key, hashes.SHA256()), key)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -72,6 +72,34 @@ def collector() -> CollectorRegistry:
 def metrics(collector: CollectorRegistry) -> Metrics:
     """The metrics of the injector."""
     return Metrics(collector)
+
+
+@pytest.fixture(autouse=True)
+def balanced(collector: CollectorRegistry) -> Iterator[None]:
+    """Holds every test to the books: each request has one outcome, and was timed."""
+    yield
+    assert {asked: sums for asked, sums in books(collector).items() if len(set(sums)) != 1} == {}
+
+
+def books(collector: CollectorRegistry) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Requests, outcomes and timings, by revision and tag."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for metric in collector.collect():
+        for sample in metric.samples:
+            column = _COLUMNS.get(sample.name)
+            if column is not None and sample.labels.get("stage", "total") == "total":
+                asked = sample.labels["revision"], sample.labels["tag"]
+                found.setdefault(asked, [0.0, 0.0, 0.0])[column] += sample.value
+    return {asked: (sums[0], sums[1], sums[2]) for asked, sums in found.items()}
+
+
+_COLUMNS = {
+    REQUESTS: 0,
+    "sidecar_injection_success_total": 1,
+    "sidecar_injection_failure_total": 1,
+    "sidecar_injection_skip_total": 1,
+    "sidecar_injection_time_seconds_count": 2,
+}
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def test_the_webhooks_port_has_one_route(handler: InjectHandler) -> None:
 def test_beside_it_is_that_for_names_that_nobody_serves(
     handler: InjectHandler, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
 ) -> None:
-    app = webhook_app(handler, UnservedHandler(handler, registry, metrics, lifecycle))
+    app = webhook_app(handler, UnservedHandler(handler.reader, registry, metrics, lifecycle))
 
     assert [str(route.resource and route.resource.canonical) for route in app.router.routes()] == [
         "/inject{rest}", "/unserved/{action}/{kind}",

@@ -14,13 +14,17 @@ from injector.kube.admission import MAX_WARNING, V1, Response
 from injector.kube.selectors import Selector
 from injector.revisions.registry import Resolved
 from injector.settings import EXPLAIN
+from injector.webhook.app import webhook_app
 from injector.webhook.explained import EXPLAINED, MAX_VALUE, REMEDIES, Explained
+from injector.webhook.inject import Desk, InjectHandler
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
-    from injector.webhook.inject import InjectHandler
-    from tests.webhook.conftest import Client, Core
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
+    from injector.webhook.lifecycle import Lifecycle
+    from tests.webhook.conftest import Client, ClientFactory, Core
 
 BOTH, TAGGED, PLAIN = Explained(True, True), Resolved(fake_revision("1-24"), "prod"), Resolved(fake_revision("1-24"))
 ANSWER = Response(UID, V1, allowed=True, warnings=("policy: odd",))
@@ -116,19 +120,27 @@ def test_every_reason_to_skip_has_a_remedy(policy: str, pod: dict[str, Any]) -> 
     assert (found.inject, found.reason in REMEDIES) == (False, True)
 
 
-async def test_answers_say_nothing_of_it_unless_that_is_wanted(client: Client, handler: InjectHandler) -> None:
-    assert handler.explained is None
+async def test_answers_say_nothing_of_it_unless_that_is_wanted(client: Client) -> None:
     answer = await (await client.post("/inject/prod", json=make_review())).json()
 
     assert sorted(answer["response"]) == ["allowed", "patch", "patchType", "uid"]
 
 
-async def test_the_answer_to_a_review_has_the_decision(client: Client, handler: InjectHandler, core: Core) -> None:
-    handler.explained = BOTH
+@pytest.fixture
+async def told(
+    aiohttp_client: ClientFactory, core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
+) -> Client:
+    """A client whose answers say what was decided."""
+    del core
+    handler = InjectHandler(registry, metrics, lifecycle, desk=Desk(explained=BOTH))
+    return await aiohttp_client(webhook_app(handler))
+
+
+async def test_the_answer_to_a_review_has_the_decision(told: Client, core: Core) -> None:
 
     async def answered(result: Injected | Skipped | Exception) -> dict[str, Any]:
         core.answer = result
-        found = (await (await client.post("/inject/prod", json=make_review())).json())["response"]
+        found = (await (await told.post("/inject/prod", json=make_review())).json())["response"]
         return {key: found.get(key) for key in ("allowed", "warnings", "auditAnnotations")}
 
     by = {"revision": "1-24", "tag": "prod"}
@@ -154,10 +166,9 @@ async def test_the_answer_to_a_review_has_the_decision(client: Client, handler: 
     [("/inject/nope", make_review(), "unknown_revision"), ("/inject/prod", make_review(object=None), "review")],
 )
 async def test_what_no_revision_was_asked_about_is_refused_without_one(
-    client: Client, handler: InjectHandler, path: str, review: dict[str, Any], reason: str
+    told: Client, path: str, review: dict[str, Any], reason: str
 ) -> None:
-    handler.explained = BOTH
 
-    response = (await (await client.post(path, json=review)).json())["response"]
+    response = (await (await told.post(path, json=review)).json())["response"]
 
     assert response["auditAnnotations"] == {"decision": "refused", "reason": reason}

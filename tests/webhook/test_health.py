@@ -80,11 +80,26 @@ async def test_a_server_that_serves_answers_every_path(operations: Client, path:
     assert response.status == 200
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize("path", PATHS)
-async def test_nothing_can_be_changed(operations: Client, path: str) -> None:
-    response = await operations.post(path)
+async def test_nothing_can_be_changed(operations: Client, path: str, method: str) -> None:
+    response = await operations.request(method, path)
 
-    assert response.status == 405
+    assert (response.status, response.headers["Allow"]) == (405, "GET,HEAD")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_no_answer_depends_on_the_host_that_a_caller_names_or_lets_other_origins_read_it(
+    operations: Client, path: str
+) -> None:
+    hostile = {"Host": "evil.example", "Origin": "http://evil.example", "X-Forwarded-Host": "evil.example"}
+
+    response = await operations.get(path, headers=hostile)
+
+    assert response.status == 200
+    assert "evil" not in str(response.headers) + await response.text()
+    assert [name for name in response.headers if name.startswith("Access-Control-")] == []
+    assert "Set-Cookie" not in response.headers
 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DRAINING, Phase.CLOSING])
@@ -144,7 +159,7 @@ class TestWithWatch:
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:
-    metrics.answered(Answered(Outcome.SUCCESS, {}, revision="1-24"))
+    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, revision="1-24"))
 
     response = await operations.get("/metrics")
 
@@ -158,7 +173,15 @@ async def test_the_status_is_a_page_that_nobody_keeps_or_frames(operations: Clie
 
     assert (response.status, response.content_type) == (200, "text/html")
     assert response.headers["Cache-Control"] == "no-store"
-    assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+    policy = dict(part.split(" ", 1) for part in response.headers["Content-Security-Policy"].split("; "))
+    assert policy.pop("style-src").startswith("'sha256-")
+    assert policy == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert response.headers["Referrer-Policy"] == "no-referrer"
     assert "<h1>injector 1.2.3: " in await response.text()
 
 

@@ -71,8 +71,8 @@ def test_a_step_has_the_workloads_of_each_revision_and_what_became_of_them(
     for name in ("web", "web", "api", "db"):
         history.seen("prod", "1-24", "shop", pod(name))
     history.seen("prod", "1-30", "shop", pod("cart"))
-    metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
-    metrics.answered(Answered(Outcome.FAILURE, {}, "template", "1-30", "prod"))
+    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", "prod"))
+    metrics.answered(Answered(Outcome.FAILURE, {"total": 0.001}, "template", "1-30", "prod"))
     metrics.shadowed("prod", "1-30", "different", ["image"])
     metrics.shadowed("prod", "1-30", "same", [])
 
@@ -91,10 +91,10 @@ def test_a_step_has_the_workloads_of_each_revision_and_what_became_of_them(
 
 
 def test_a_step_counts_only_what_came_in_it(history: History, clock: Clock, metrics: Metrics) -> None:
-    metrics.answered(Answered(Outcome.FAILURE, {}, "template", "1-24", "prod"))
+    metrics.answered(Answered(Outcome.FAILURE, {"total": 0.001}, "template", "1-24", "prod"))
     history.seen("prod", "1-24", "shop", pod("web"))
     samples(history, clock, metrics)
-    metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
+    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", "prod"))
     samples(history, clock, metrics)
     samples(history, clock, metrics)
 
@@ -108,7 +108,7 @@ def test_a_step_counts_only_what_came_in_it(history: History, clock: Clock, metr
 def test_a_longer_step_counts_a_workload_once(history: History, clock: Clock, metrics: Metrics) -> None:
     for _ in range(WINDOWS["2h"]):
         history.seen("prod", "1-24", "shop", pod("web"))
-        metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
+        metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", "prod"))
         samples(history, clock, metrics)
 
     assert [step["revisions"]["1-24"] for step in steps_of(history, "prod", "2h")] == [
@@ -207,7 +207,7 @@ def test_what_it_holds_does_not_grow_with_the_cluster(metrics: Metrics, load: in
     history = History(clock=clock)
     for number in range(load):
         history.seen("prod", "1-24", f"ns-{number % 100}", pod(f"web-{number}"))
-        metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
+        metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", "prod"))
     seen = held(history)
     samples(history, clock, metrics)
 
@@ -222,7 +222,7 @@ def test_what_it_holds_does_not_grow_with_time(history: History, clock: Clock, m
     def passes(steps: int) -> int:
         for _ in range(steps * WINDOWS["2h"]):
             history.seen("prod", "1-24", "shop", pod("web"))
-            metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "prod"))
+            metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", "prod"))
             samples(history, clock, metrics)
         return held(history)
 
@@ -237,8 +237,8 @@ def test_more_revisions_and_tags_than_it_has_room_for_are_left_out(
 ) -> None:
     for number in range(3 * MAX_PAIRS):
         history.seen(f"tag-{number:03}", "1-24", "shop", pod("web"))
-        metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", f"other-{number:03}"))
-    metrics.answered(Answered(Outcome.SUCCESS, {}, "", "1-24", "other-190"))
+        metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", f"other-{number:03}"))
+    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, "", "1-24", "other-190"))
     samples(history, clock, metrics)
 
     shown = history.shown("10m")["tags"]

@@ -26,14 +26,16 @@ from injector.revisions.recent import RecentPods
 from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
+from injector.webhook.admittance import Admittance
 from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.decisions import FIELDS
 from injector.webhook.history import History
-from injector.webhook.inject import InjectHandler, reason_of
+from injector.webhook.inject import Desk, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
-from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core
+from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -52,6 +54,11 @@ async def answer_of(client: Client, path: str = "/inject", review: dict[str, Any
     assert (response.status, response.content_type) == (200, "application/json"), await response.text()
     found: dict[str, Any] = await response.json()
     return found
+
+
+def decisions_of(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of the decisions that were logged."""
+    return [getattr(record, FIELDS) for record in caplog.records if hasattr(record, FIELDS)]
 
 
 def failures(collector: CollectorRegistry, reason: str, revision: str = "unknown", tag: str = "") -> float | None:
@@ -173,12 +180,11 @@ async def test_a_value_that_breaks_out_is_counted_by_revision(
     assert f"guard: uid='{UID}' revision=1-24 'found'" in caplog.text
 
 
-async def test_the_guard_of_the_handler_is_that_of_each_request(
-    client: Client, handler: InjectHandler, core: Core
+async def test_the_guard_of_the_desk_is_that_of_each_request(
+    aiohttp_client: ClientFactory, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, core: Core
 ) -> None:
-    await answer_of(client)
-    handler.guard = "warn"
-    await answer_of(client)
+    for desk in (Desk(), Desk(guard="warn")):
+        await answer_of(await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=desk))))
 
     assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
 
@@ -193,9 +199,11 @@ async def test_a_fault_of_the_injector_is_denied_with_the_uid_and_no_traceback(
     assert (response["uid"], response["allowed"]) == (UID, False)
     assert response["status"]["message"] == f"internal error (KeyError); the injector's log has the uid {UID}"
     assert failures(collector, "internal", "default") == 1
-    assert f"uid='{UID}' revision=default KeyError at " in caplog.text
-    assert "conftest.py:" in caplog.text
-    assert CANARY not in caplog.text
+    (told,) = decisions_of(caplog)
+    assert (told["uid"], told["revision"], told["reason"]) == (UID, "default", "internal")
+    assert told["at"].startswith("KeyError at ")
+    assert "conftest.py:" in told["at"]
+    assert CANARY not in str(told)
 
 
 async def test_a_patch_that_cannot_be_written_is_denied_too(client: Client, core: Core) -> None:
@@ -329,21 +337,34 @@ async def test_a_denial_is_logged_by_names_and_reason_and_never_by_value(
     core.answer = AnnotationError(f"invalid value '{CANARY}'", where="metadata.annotations[a]")
     pod = make_pod(annotations={"a": CANARY}, containers=[{"name": "x", "env": [{"name": "A", "value": CANARY}]}])
 
-    with caplog.at_level(logging.DEBUG, "injector"):
+    with caplog.at_level(logging.DEBUG):
         await answer_of(client, "/inject/prod", make_review(pod))
 
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("injector")] == [
-        f"denied: uid='{UID}' revision=1-24 reason=annotation at='metadata.annotations[a]'"
-    ]
-    assert CANARY not in caplog.text
+    (told,) = decisions_of(caplog)
+    assert {**told, "ms": 0} == {
+        "outcome": "failure",
+        "reason": "annotation",
+        "revision": "1-24",
+        "tag": "prod",
+        "namespace": "default",
+        "owner": "Pod/hello",
+        "uid": UID,
+        "ms": 0,
+        "at": "metadata.annotations[a]",
+    }
+    assert [record for record in caplog.records if CANARY in f"{record.getMessage()}{vars(record)}"] == []
 
 
-async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    await answer_of(client, "/inject/nope", make_review(uid="a\nINFO forged " + "x" * 500))
+async def test_a_skip_is_logged_with_its_reason_and_an_injection_is_not(
+    client: Client, core: Core, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
 
-    (record,) = [record for record in caplog.records if record.name.startswith("injector")]
-    assert "\n" not in record.getMessage()
-    assert len(record.getMessage()) < 300
+    await answer_of(client)
+    core.answer = Skipped("host_network", "no")
+    await answer_of(client)
+
+    assert [(told["outcome"], told["reason"]) for told in decisions_of(caplog)] == [("skip", "host_network")]
 
 
 @pytest.mark.parametrize(
@@ -357,6 +378,107 @@ async def test_what_a_caller_sends_cannot_break_a_log_line(client: Client, caplo
 )
 def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> None:
     assert reason_of(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "again"),
+    [("overload", 429, "1"), ("deadline", 503, "1")],
+)
+async def test_who_should_not_wait_is_told_at_once_to_come_back(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
+    aiohttp_client: ClientFactory,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    collector: CollectorRegistry,
+    core: Core,
+    refusal: str,
+    status: int,
+    again: str,
+) -> None:
+    class Full(Admittance):
+        def refusal(self, left: float) -> str:
+            assert left == pytest.approx(7.0, abs=5.0)
+            return refusal
+
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(Full()))))
+
+    response = await client.post("/inject/prod?timeout=7s", json=make_review())
+
+    assert (response.status, response.headers["Retry-After"]) == (status, again)
+    assert "Connection" not in response.headers
+    assert failures(collector, refusal) == 1
+    assert core.asked == []
+
+
+async def test_a_body_that_has_no_room_is_told_to_come_back(
+    aiohttp_client: ClientFactory,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    collector: CollectorRegistry,
+) -> None:
+    admittance = Admittance(room=100)
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(admittance))))
+
+    response = await client.post("/inject", json=make_review())
+
+    assert (response.status, response.headers["Retry-After"]) == (429, "1")
+    assert failures(collector, "overload") == 1
+    assert admittance.hold(100)
+
+
+async def test_whose_time_is_up_when_his_turn_comes_is_not_worked_on(
+    aiohttp_client: ClientFactory,
+    registry: Registry,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    collector: CollectorRegistry,
+    core: Core,
+) -> None:
+    now = 0.0
+
+    class Slow(Admittance):
+        async def turn(self) -> None:
+            nonlocal now
+            now += 3.0
+
+    desk = Desk(Slow(), clock=lambda: now)
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=desk)))
+
+    late = await client.post("/inject?timeout=3s", json=make_review())
+    in_time = await client.post("/inject?timeout=3001ms", json=make_review())
+    without = await client.post("/inject", json=make_review())
+
+    assert (late.status, late.headers.get("Retry-After")) == (503, None)
+    assert (in_time.status, without.status, len(core.asked)) == (200, 200, 2)
+    assert failures(collector, "deadline") == 1
+
+
+async def test_the_wait_for_a_turn_is_a_stage_of_its_own(client: Client, collector: CollectorRegistry) -> None:
+    await answer_of(client)
+
+    asked = {"revision": "default", "tag": "", "stage": "wait"}
+    assert collector.get_sample_value("sidecar_injection_time_seconds_count", asked) == 1
+
+
+async def test_every_way_that_a_request_ends_is_in_the_books_once(
+    client: Client, core: Core, lifecycle: Lifecycle, collector: CollectorRegistry
+) -> None:
+    answers: list[Injected | Skipped | Exception] = [
+        core.answer,
+        Skipped("label", "no"),
+        TemplateRenderError("x"),
+        KeyError("x"),
+    ]
+    for core.answer in answers:
+        await answer_of(client, "/inject/prod")
+    await answer_of(client, "/inject/nope")
+    await client.post("/inject", data=b"{", headers=JSON)
+    await client.post("/inject", data=b"{}", headers={"Content-Type": "text/plain"})
+    lifecycle.enter(Phase.CLOSING)
+    await client.post("/inject", json=make_review())
+
+    assert books(collector) == {("1-24", "prod"): (4, 4, 4), ("unknown", ""): (4, 4, 4)}
 
 
 class Taken(list[Admission]):
@@ -483,7 +605,7 @@ async def test_the_workload_of_a_pod_is_counted_for_the_revision_that_it_was_sen
 ) -> None:
     core.answer = answer or core.answer
     history = History(clock=lambda: 10.0)
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, history=history)))
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(history=history))))
 
     for path in ("/inject/prod", "/inject/prod", "/inject/1-24", "/inject/nobody"):
         await answer_of(client, path)

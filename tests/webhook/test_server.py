@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -17,21 +18,27 @@ from injector.errors import InjectorError
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
-from injector.webhook import shadow
+from injector.webhook import drain, shadow
 from injector.webhook.certificate import CertificateFiles
+from injector.webhook.clients import ClientAuthority
 from injector.webhook.explained import EXPLAINED
+from injector.webhook.handshakes import Handshakes
 from injector.webhook.healthfile import HealthFile
 from injector.webhook.history import History
+from injector.webhook.inject import Desk
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls import CertificateSource
 from injector.webhook.upkeep import Upkeep
 from tests.factories import UID, make_pod, make_review
+from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
-from tests.webhook.certificates import issue, write_certificate
+from tests.webhook.certificates import Order, authority, issue, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
+
+    from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
@@ -98,7 +105,7 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
 
 
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
-    told = replace(services, elsewhere=frozenset({"1-18"}), explained=EXPLAINED["warnings"])
+    told = replace(services, elsewhere=frozenset({"1-18"}), desk=Desk(explained=EXPLAINED["warnings"]))
 
     async with running(LISTENERS, told) as server, aiohttp.ClientSession() as session:
 
@@ -125,6 +132,31 @@ async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:
         session.post(server.url("/inject", "https"), json=make_review(), ssl=trusting) as answer,
     ):
         assert answer.status == 200
+
+
+async def test_with_an_authority_of_clients_only_those_are_served(services: Services, tmp_path: Path) -> None:
+    root = authority()
+    (tmp_path / "clients.crt").write_bytes(root.chain_pem)
+    clients = ClientAuthority(tmp_path / "clients.crt", ["kube-apiserver"])
+    certificate, key = write_certificate(tmp_path)
+    source = CertificateSource(CertificateFiles(certificate, key), interval=0.0, handshakes=Handshakes(clients))
+    statuses: dict[str, int] = {}
+
+    async with running(replace(LISTENERS, tls=source.context, clients=clients), services) as server:
+        for name in ("kube-apiserver", "somebody", ""):
+            context = ssl.create_default_context(cafile=str(certificate))
+            context.check_hostname = False
+            if name:
+                context.load_cert_chain(*issue(Order(common_name=name), root).write(tmp_path, "client"))
+            async with aiohttp.ClientSession() as session:
+                with suppress(aiohttp.ClientError, OSError):
+                    async with session.post(server.url("/inject", "https"), json=make_review(), ssl=context) as answer:
+                        statuses[name] = answer.status
+        async with aiohttp.ClientSession() as session, session.get(server.ops("/readyz")) as ready:
+            statuses["operations"] = ready.status
+        await server.end()
+
+    assert statuses == {"kube-apiserver": 200, "operations": 200}
 
 
 async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services: Services, tmp_path: Path) -> None:
@@ -219,6 +251,49 @@ async def test_a_compressed_body_is_refused_and_never_inflated(services: Service
         session.post(server.url("/inject"), data=b"no gzip at all", headers=headers) as answer,
     ):
         assert (answer.status, "without an encoding" in await answer.text()) == (415, True)
+
+
+async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
+    services: Services, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    labels = {"revision": "unknown", "tag": "", "reason": "disconnected"}
+
+    async with running(LISTENERS, services) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(
+            b"POST /inject HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        )
+        await writer.drain()
+        writer.close()
+        async with asyncio.timeout(LIMIT):
+            await until(lambda: collector.get_sample_value("sidecar_injection_failure_total", labels) == 1)
+        await server.end()
+
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
+    async with running(LISTENERS, services) as server:
+        assert collector.get_sample_value("injector_requests_waiting") == 0
+        services.desk.admittance._queue.append(asyncio.get_running_loop().create_future())
+        assert collector.get_sample_value("injector_requests_waiting") == 1
+        services.desk.admittance._queue.clear()
+        await server.end()
+
+
+async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
+    services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(drain, "FINISH", 0.0)
+
+    async with running(LISTENERS, services) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"POST /inject HTTP/1.1\r\nHost: x\r\n")
+        await writer.drain()
+        await server.end()
+        writer.close()
+
+    assert "drained but for 1 connections" in caplog.text
 
 
 async def test_a_port_that_is_taken_is_named(services: Services) -> None:

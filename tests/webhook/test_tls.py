@@ -342,12 +342,13 @@ def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of
     assert source.fault() == ""
 
 
-def test_files_that_change_while_they_are_loaded_are_loaded_again(
-    secret: Secret, monkeypatch: pytest.MonkeyPatch
+async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
+    secret: Secret, port: Callable[[CertificateSource], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = secret.source()
-    secret.put()
+    number = await port(source)
+    checked = secret.put()
     newest: list[Issued] = []
     load = ssl.SSLContext.load_cert_chain
 
@@ -358,6 +359,8 @@ def test_files_that_change_while_they_are_loaded_are_loaded_again(
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", change_and_load)
 
+    assert source.poll() == SUCCESS
+    assert await shown_by(number, secret.client()) == source.certificate.fingerprint == checked.fingerprint
     assert source.poll() == SUCCESS
     assert source.certificate.fingerprint == newest[0].fingerprint
 

@@ -48,7 +48,7 @@ async def net(
 ) -> Client:
     """A client of the webhook's port."""
     names = None if named is None else cast("UnservedNames", SimpleNamespace(named_by=named.get))
-    unserved = UnservedHandler(handler, registry, metrics, lifecycle, names, frozenset({"1-18"}))
+    unserved = UnservedHandler(handler.reader, registry, metrics, lifecycle, names, frozenset({"1-18"}))
     return await aiohttp_client(webhook_app(handler, unserved))
 
 

@@ -52,6 +52,19 @@ async def test_every_part_runs_until_the_block_ends(metrics: Metrics) -> None:
     assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
 
 
+async def test_the_port_is_probed_where_it_is_served_over_tls(metrics: Metrics) -> None:
+    class Probe(Work):
+        async def follow(self, given: Any, port: int = 0) -> None:
+            await super().follow((given, port))
+
+    probe = Probe()
+
+    async with upkeep_of(lag=Work(), probe=probe).running(metrics, 9443):
+        await probe.begun.wait()
+
+    assert (probe.started, probe.runs) == ([(metrics, 9443)], False)
+
+
 async def test_without_tls_and_file_only_the_lag_is_measured_and_the_history_kept(metrics: Metrics) -> None:
     lag = Work()
 

@@ -1,0 +1,78 @@
+"""How the lines of the log look: text for a terminal, JSON for whatever collects them, one line for each either way.
+
+Names in a message come from requests, so control characters are escaped. An exception is shown by its class and its
+places alone: its text, and so a traceback, may quote what a pod or a file holds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import whereabouts
+from injector.webhook.decisions import FIELDS
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+AUTO: Final = "auto"
+TEXT: Final = "text"
+
+# C0 and C1, and what else some reader takes for the end of a line.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_PLAIN: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)
+
+
+class TextFormatter(logging.Formatter):
+    """``2026-01-31T12:00:05.123Z INFO skipped reason=label revision=1-24``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        words = [_time(record), record.levelname, record.getMessage()]
+        words += [f"{name}={_quoted(str(value))}" for name, value in _fields(record).items()]
+        return _CONTROL.sub(_escaped, " ".join(words))
+
+
+class JsonFormatter(logging.Formatter):
+    """An object with ``time``, ``level``, ``logger``, ``message`` and the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        return json.dumps({**line, **_fields(record)})
+
+
+def log_to(stream: TextIO, form: str) -> None:
+    """Log what is worth a line to ``stream``; ``auto`` writes text where that is a terminal, else JSON."""
+    text = form == TEXT or (form == AUTO and stream.isatty())
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter() if text else JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    # It would say how many files changed; what that came to is said by whoever follows them.
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, FIELDS, {})
+    error = record.exc_info[1] if record.exc_info else None
+    return fields if error is None else {**fields, "error": whereabouts(error)}
+
+
+def _time(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"

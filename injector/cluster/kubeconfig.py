@@ -1,0 +1,99 @@
+"""The kubeconfig files that say where the API server is; nothing of them but the names of contexts leaves here.
+
+Several files count as kubectl has it for ``KUBECONFIG``: of what two of them say, the first one's holds
+(https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ConfigError, DataError
+from injector.kube.serial import load_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+DEFAULT_NAMESPACE: Final = "default"
+_SHOWN_NAMES: Final = 20
+_SHOWN_LENGTH: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """How to reach an API server.
+
+    Args:
+        paths: the files; none means the service account of the pod that this runs in.
+        context: the context in them, where it is not the current one.
+    """
+
+    paths: tuple[Path, ...] = ()
+    context: str | None = None
+
+    def __str__(self) -> str:
+        """Name the files, as ``KUBECONFIG`` would."""
+        return os.pathsep.join(map(str, self.paths)) or "the pod's service account"
+
+    def chosen_context(self) -> str | None:
+        """Return the name of the context to use; None where no file has a current one.
+
+        Raises:
+            ConfigError: a file cannot be read, or none has the context that is asked for.
+        """
+        contents = [_content(path) for path in self.paths]
+        if self.context is None:
+            currents = [content.get("current-context") for content in contents]
+            return next((current for current in currents if isinstance(current, str) and current), None)
+        names = sorted({name for content in contents for name in _contexts(content)})
+        if self.context not in names:
+            raise ConfigError(
+                f"there is no context {self.context[:_SHOWN_LENGTH]!r}",
+                where=str(self),
+                hint=f"give --context one of {', '.join(names[:_SHOWN_NAMES])}"
+                if names
+                else "it has no context at all",
+            )
+        return self.context
+
+    def namespace(self) -> str:
+        """Return the namespace of the context to use, ``default`` where it names none.
+
+        Raises:
+            ConfigError: as ``chosen_context``.
+        """
+        chosen = self.chosen_context()
+        for path in self.paths:
+            context = _contexts(_content(path)).get(chosen or "")
+            if context is not None:  # the first file that has the context counts
+                namespace = context.get("namespace")
+                return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
+        return DEFAULT_NAMESPACE
+
+
+def unusable(kubeconfig: object, fault: str) -> ConfigError:
+    """Return the error of a kubeconfig whose content cannot be used; ``fault`` must not quote it."""
+    return ConfigError(
+        f"its credentials cannot be used ({fault})", where=str(kubeconfig), hint="try it with `kubectl --kubeconfig`"
+    )
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    try:
+        read = load_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint="correct --kubeconfig") from error
+    except (DataError, UnicodeDecodeError):
+        # What is wrong is not said, nor chained: it would quote the file.
+        raise unusable(path, "no YAML") from None
+    return read if isinstance(read, dict) else {}
+
+
+def _contexts(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the contexts of a file by name."""
+    contexts = content.get("contexts")
+    named = [each for each in contexts if isinstance(each, dict)] if isinstance(contexts, list) else []
+    return {each["name"]: each.get("context") or {} for each in reversed(named) if isinstance(each.get("name"), str)}

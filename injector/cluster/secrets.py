@@ -1,0 +1,83 @@
+"""One Secret, read and written whole: whoever writes says what it replaces, so nobody's write is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from injector.cluster.resources import SECRETS
+from injector.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.cluster.resources import Resource
+
+MANAGER: Final = "injector-ca"
+"""The field manager that the API server notes for what is written."""
+
+
+class SecretClient(Protocol):
+    """What is needed of the API server's client."""
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        """Return one object."""
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Create an object."""
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Write an object whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A Secret's data, in base64, and the rest of the object."""
+
+    data: Mapping[str, str]
+    rest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretStore:
+    """One Secret of a cluster, whether it is there or not."""
+
+    client: SecretClient
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"Secret {self.namespace}/{self.name}"
+
+    async def read(self) -> Stored | None:
+        """Return what it holds; None where it is not there.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses.
+        """
+        try:
+            return _stored(await self.client.get(SECRETS, self.name, namespace=self.namespace))
+        except ClusterError as error:
+            if error.reason == "missing":
+                return None
+            raise
+
+    async def write(self, data: Mapping[str, str], before: Stored | None) -> None:
+        """Let it hold ``data`` in the place of ``before``, as that was read; labels and annotations stay.
+
+        Raises:
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it holds another thing
+                by now.
+        """
+        if before is not None:
+            await self.client.replace(SECRETS, {**before.rest, "data": dict(data)}, manager=MANAGER)
+            return
+        metadata = {"name": self.name, "namespace": self.namespace}
+        await self.client.create(SECRETS, {"metadata": metadata, "type": "Opaque", "data": dict(data)}, manager=MANAGER)
+
+
+def _stored(found: Mapping[str, Any]) -> Stored:
+    data = found.get("data") or {}
+    return Stored(
+        {str(key): str(value) for key, value in data.items()}, {k: v for k, v in found.items() if k != "data"}
+    )

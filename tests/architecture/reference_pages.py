@@ -1,0 +1,146 @@
+"""Writes docs/reference: every command with its flags, from the commands themselves, and every series, from ``injector.metrics``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from prometheus_client import CollectorRegistry
+
+from injector import metrics
+from injector.cli import main
+from injector.cli.failures import EXIT_CODES
+from tests.architecture.documents import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER: Final = ROOT / "docs" / "reference"
+NOTE: Final = "Written by `scripts/reference`; do not edit.\n"
+_SPELLINGS: Final = (
+    "A flag has two spellings where it has two words, Istio's `--meshConfig` and kubectl's `--mesh-config`. Every command takes `-h` and\n"
+    "`--help`, and `-v` and `--verbose` for tracebacks with errors, also before the command's name.\n"
+)
+_LAID_OUT: Final = "\b\n"
+_COMMON: Final = frozenset({"--help", "--verbose"})
+
+
+def commands(command: click.Command, path: str = "injector") -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands that do something, with their names, in the order of ``--help``."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command, info_name=path)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None, name
+        yield from commands(found, f"{path} {name}")
+
+
+def cli_page() -> str:
+    """Return docs/reference/cli.md."""
+    codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in EXIT_CODES)
+    ends = f"## Exit status\n\n| status | meaning |\n|---|---|\n{codes}"
+    parts = [_command(path, command) for path, command in commands(main)]
+    return "\n".join(["# Commands and flags\n", NOTE, _SPELLINGS, ends, *parts])
+
+
+def _command(path: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=path)
+    usage = " ".join([path, *command.collect_usage_pieces(context)])
+    options = [each for each in command.params if isinstance(each, click.Option) and not _COMMON & set(each.opts)]
+    shown = "".join(_row(each, context) for each in options if not each.hidden)
+    table = f"\n| flag | meaning |\n|---|---|\n{shown}" if shown else ""
+    idle = [each for each in options if each.hidden]
+    without = f"\nTaken for the scripts of older releases: {', '.join(_idle(each) for each in idle)}.\n" if idle else ""
+    return f"## {path}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}{table}{without}"
+
+
+def _paragraphs(text: str) -> str:
+    """Return a docstring as Markdown; what it has marked as laid out stays so."""
+    found = []
+    for part in inspect.cleandoc(text).split("\n\n"):
+        laid_out = part.startswith(_LAID_OUT)
+        found.append(f"```text\n{part.removeprefix(_LAID_OUT)}\n```" if laid_out else _literal(" ".join(part.split())))
+    return "\n\n".join(found) + "\n"
+
+
+def _row(option: click.Option, context: click.Context) -> str:
+    spellings = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
+    metavar = "" if option.is_flag else f" {_escaped(option.make_metavar(context))}"
+    extra = option.get_help_extra(context)
+    notes = [
+        f"Default: `{extra['default']}`." if "default" in extra else "",
+        "Required." if "required" in extra else "",
+        "Repeatable." if option.multiple and "Repeatable" not in (option.help or "") else "",
+        f"Variable `{extra['envvars'][0]}`." if extra.get("envvars") else "",
+    ]
+    meaning = " ".join(part for part in (_literal(option.help or ""), *notes) if part)
+    return f"| {spellings}{metavar} | {_escaped(meaning)} |\n"
+
+
+def _idle(option: click.Option) -> str:
+    return " ".join(f"`{flag}`" for flag in option.opts)
+
+
+def _literal(text: str) -> str:
+    """Return a sentence whose angle brackets and stars are no Markdown."""
+    return re.sub(r"(?<!`)<([^>`]+)>(?!`)", r"`<\1>`", text)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def series() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return what each series tells and its labels, by name, from the tables of ``injector.metrics``."""
+    rows: list[Any] = []
+    for value in vars(metrics).values():
+        if isinstance(value, tuple) and value and all(_is_series(each) for each in value):
+            rows += value
+        elif _is_series(value):
+            rows.append(value)
+    return {name: (told, labels) for name, told, labels in rows}
+
+
+def _is_series(value: Any) -> bool:
+    return (
+        isinstance(value, tuple)
+        and [type(part) for part in value] == [str, str, tuple]
+        and re.fullmatch(r"[a-z_]+", value[0]) is not None
+    )
+
+
+def exposed() -> dict[str, str]:
+    """Return the type of each series that a server exposes, by the name that it has there."""
+    registry = CollectorRegistry()
+    metrics.Metrics(registry)
+    return {f"{each.name}_total" if each.type == "counter" else each.name: each.type for each in registry.collect()}
+
+
+def metrics_page() -> str:
+    """Return docs/reference/metrics.md."""
+    told = series()
+    rows = "".join(
+        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in told[name][1]) or '-'} | {_escaped(told[name][0])} |\n"
+        for name, kind in sorted(exposed().items())
+    )
+    buckets = ", ".join(f"{bound:g}" for bound in metrics.BUCKETS)
+    return (
+        f"# Metrics\n\n{NOTE}\nThey are on `/metrics` of `--ops-port`. For each pair of `revision` and `tag`, requests are successes and "
+        f"failures and skips, always. `tag` is\nempty where the path names a revision itself, `revision` is `{metrics.UNKNOWN}` where "
+        "nobody serves the name. What to alert on:\n[operations](../operations.md#metrics-and-alerts).\n\n"
+        f"| series | type | labels | tells |\n|---|---|---|---|\n{rows}\n"
+        f"Buckets of the histogram, in seconds: {buckets}.\n"
+    )
+
+
+PAGES: Final = {FOLDER / "cli.md": cli_page, FOLDER / "metrics.md": metrics_page}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for path, written in PAGES.items():
+        path.write_text(written())

@@ -1,0 +1,54 @@
+"""docs/reference tells of the commands and the series as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from injector.cli import main
+from injector.cli.commands import COMMANDS
+from injector.settings import FIELDS
+from tests.architecture.reference_pages import NOTE, PAGES, cli_page, commands, exposed, metrics_page, series
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_is_as_it_would_be_written_now(page: Path) -> None:
+    assert NOTE in page.read_text()
+    assert page.read_text() == PAGES[page](), "run scripts/reference"
+
+
+def test_every_command_has_its_flags_on_the_page() -> None:
+    parts = dict(part.split("\n", 1) for part in cli_page().split("\n## ")[1:])
+    listed = {path.split()[1] for path in parts if path.startswith("injector ")}
+
+    flags = [
+        (path, flag)
+        for path, command in commands(main)
+        for option in command.params
+        for flag in option.opts
+        if flag[0] == "-"
+    ]
+
+    assert listed == set(COMMANDS)
+    assert [
+        (path, flag)
+        for path, flag in flags
+        if f"`{flag}`" not in parts[path] and flag not in ("-h", "--help", "-v", "--verbose")
+    ] == []
+
+
+def test_every_setting_of_the_server_has_its_variable_on_the_page() -> None:
+    (serve,) = [part for part in cli_page().split("\n## ") if part.startswith("injector serve\n")]
+
+    assert [field.variable for field in FIELDS if f"Variable `{field.variable}`." not in serve] == []
+
+
+def test_every_series_that_is_exposed_has_a_row_and_no_other_has() -> None:
+    rows = [line.split("`")[1] for line in metrics_page().splitlines() if line.startswith("| `")]
+
+    assert rows == sorted(exposed())
+    assert set(rows) == set(series())

@@ -1,0 +1,120 @@
+"""Small clusters of made-up objects, read from memory or through a client's stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from injector.cli.objects import FileReader
+from injector.cluster.client import Page
+from injector.errors import ClusterError, ManifestError
+from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.cluster.fakes import failure
+from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    import pytest
+
+    from injector.cluster.client import KubeClient
+    from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.resources import Resource, Scope
+
+HOME = "istio-system"
+REV = "istio.io/rev"
+
+
+def cluster(*objects: dict[str, Any]) -> FileReader:
+    return FileReader(objects, where="memory")
+
+
+def revision(name: str, version: str, *, config: str = CONFIG) -> tuple[dict[str, Any], ...]:
+    """The two ConfigMaps and the webhooks of a revision."""
+    values = VALUES.replace("1.24.6", version)
+    return (
+        _config_map(f"istio-sidecar-injector-{name}", name, config=config, values=values),
+        _config_map(f"istio-{name}", name, mesh="{}"),
+        revision_webhook(name, WebhookOptions(ca_bundle="QQ==")),
+    )
+
+
+def tag(name: str, target: str) -> dict[str, Any]:
+    return tag_webhook(name, target, WebhookOptions(ca_bundle="QQ=="))
+
+
+def namespace(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def labelled(name: str, rev: str) -> dict[str, Any]:
+    return namespace(name, **{REV: rev})
+
+
+def owned(name: str, place: str, *, kind: str = "ReplicaSet", **meta: Any) -> dict[str, Any]:
+    """A pod of a Deployment, or of another kind of controller; further keywords are of its metadata."""
+    made = f"{name}-abc" if kind == "ReplicaSet" else name
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": made, "controller": True, "uid": "1"}
+    labels = {"app": name, "pod-template-hash": "abc", **meta.pop("labels", {})}
+    named = {"name": f"{made}-1", "generateName": f"{made}-", "namespace": place, "ownerReferences": [owner]}
+    return {**make_pod(), "metadata": {**named, "labels": labels, **meta}}
+
+
+def deployment(name: str, place: str, **fields: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": make_pod()["spec"]}
+    metadata = {"name": name, "namespace": place, **fields.pop("metadata", {})}
+    kind = fields.pop("kind", "Deployment")
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"template": template}, **fields}
+
+
+def _config_map(name: str, rev: str, **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": HOME, "labels": {REV: rev}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+class FakeKube:
+    """A client of a cluster of made-up objects; ``forbidden`` are the resources that may not be listed."""
+
+    def __init__(self, *objects: dict[str, Any], forbidden: tuple[str, ...] = ()) -> None:
+        self._reader = cluster(*objects)
+        self._forbidden = forbidden
+        self.asked: list[str] = []
+
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        self.asked.append(f"list {scope}{f' by {scope.fields}' if scope.fields else ''}")
+        assert (token, limit) == ("", 500)
+        if scope.resource.plural in self._forbidden:
+            what = f'the API server forbids it (HTTP 403): cannot list resource "{scope.resource.plural}"'
+            raise ClusterError(what, hint="x", reason="forbidden", status=403)
+        found = await self._reader.all(scope, lambda item: item)
+        return Page(tuple({key: item[key] for key in item if key not in ("kind", "apiVersion")} for item in found), "1")
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        self.asked.append(f"get {resource.plural} {namespace}/{name}")
+        try:
+            return await self._reader.one(resource, name, namespace=namespace)
+        except ManifestError as error:
+            raise ClusterError("has no such object", hint="x", reason="missing", status=404) from error
+
+
+class Refusing:
+    """A cluster that says the same to everything."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    async def all(self, *_: Any) -> list[Any]:
+        raise failure(self.reason)
+
+    async def one(self, *_: Any, **__: Any) -> dict[str, Any]:
+        raise failure(self.reason)
+
+
+def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
+    """Let commands reach this cluster, whatever their flags."""
+
+    def in_cluster(_: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, Any]]) -> Any:
+        return asyncio.run(work(client))  # type: ignore[arg-type]  # a stand-in of what is used of it
+
+    monkeypatch.setattr("injector.cli.objects.in_cluster", in_cluster)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from injector.cli.certificates import own_namespace, tls_of
+from injector.cluster.client import KubeClient
+from injector.cluster.webhooks import Target
+from injector.errors import ConfigError, UsageError
+from injector.metrics import Metrics
+from injector.settings import Settings
+from injector.webhook.cabundle import CaBundles
+from injector.webhook.casecret import CaSecret
+from injector.webhook.selfsigned import SelfSigned
+from injector.webhook.spread import Elsewhere, Spread
+from injector.webhook.tls import CertificateSource
+from tests.webhook.certificates import authority, issue
+
+if TYPE_CHECKING:
+    from injector.cli.certificates import Tls
+
+SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Any]:
+    """The flags of files that go together."""
+    root = authority()
+    (tmp_path / "ca.crt").write_bytes(root.chain_pem)
+    chain, key = issue(issuer=root).write(tmp_path)
+    return {"tls_cert_file": chain, "tls_key_file": key, "ca_cert_file": tmp_path / "ca.crt"}
+
+
+def made(**given: Any) -> Tls:
+    settings = Settings(**given).checked()
+    client = KubeClient() if settings.asks_cluster else None
+    return tls_of(settings, client, Metrics(CollectorRegistry()))
+
+
+def patching(tls: Tls) -> CaBundles:
+    """The loop that keeps caBundle up to date."""
+    bundles: Any = tls.works[-1]
+    return next(each for each in bundles.args if isinstance(each, CaBundles))
+
+
+def secret(tls: Tls) -> CaSecret:
+    """What keeps the Secret."""
+    work: Any = tls.works[0]
+    assert isinstance(work.__self__, CaSecret)
+    return work.__self__
+
+
+def test_plain_http_has_no_certificate_and_no_probe() -> None:
+    tls = made(insecure_http=True)
+
+    assert (tls.certificates, tls.clients, tls.works, tls.probe("")) == (None, None, (), None)
+
+
+def test_files_need_no_api_server(files: dict[str, Any]) -> None:
+    tls = made(**files)
+
+    assert isinstance(tls.certificates, CertificateSource)
+    assert tls.works == ()
+    assert tls.certificates.bundle == files["ca_cert_file"].read_bytes()
+    assert tls.probe("127.0.0.1") is not None
+
+
+def test_files_are_patched_into_webhooks_where_that_is_asked(files: dict[str, Any]) -> None:
+    tls = made(**files, patch_webhooks=True, service="s", namespace="n")
+
+    assert len(tls.works) == 1
+    assert patching(tls)._target == Target("s", "n")
+    assert patching(tls)._bundle() == files["ca_cert_file"].read_bytes()
+
+
+def test_the_old_flags_name_what_is_patched(files: dict[str, Any]) -> None:
+    tls = made(**files, webhook_config_name="istio-sidecar-injector", webhook_name="sidecar-injector.istio.io")
+
+    assert patching(tls)._target == Target("injector", "", "istio-sidecar-injector", "sidecar-injector.istio.io")
+
+
+def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
+    tls = made(**SELF_SIGNED, ca_secret="c", service="s")  # noqa: S106 -- a name
+
+    assert isinstance(tls.certificates, SelfSigned)
+    assert (len(tls.works), str(secret(tls).store)) == (2, "Secret mesh/c")
+    assert secret(tls).certificates is tls.certificates
+    assert tls.certificates._names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
+    assert patching(tls)._target == Target("s", "mesh")
+    assert isinstance(secret(tls).reach, Spread)
+    assert secret(tls).reach is patching(tls)._spread is tls.certificates._reach
+
+
+def test_self_signed_without_patches_waits_for_who_distributes_the_bundle() -> None:
+    tls = made(**SELF_SIGNED, patch_webhooks=False)
+
+    assert len(tls.works) == 1
+    assert isinstance(secret(tls).reach, Elsewhere)
+
+
+@pytest.mark.parametrize("mode", ["files", "self-signed"])
+def test_clients_are_demanded_in_both_modes(files: dict[str, Any], mode: str) -> None:
+    given = files if mode == "files" else SELF_SIGNED
+
+    tls = made(**given, client_ca_file=files["ca_cert_file"], client_name=("kube-apiserver",))
+
+    assert tls.clients is not None
+    assert tls.certificates is not None
+    assert tls.certificates.context.verify_mode.name == "CERT_REQUIRED"
+
+
+def test_the_namespace_is_the_one_that_is_said_else_the_pods_own(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("own\n")
+
+    assert own_namespace(Settings(namespace="said"), path=tmp_path / "namespace") == "said"
+    assert own_namespace(Settings(), path=tmp_path / "namespace") == "own"
+    with pytest.raises(UsageError, match="the namespace of the injector is not known; give --namespace"):
+        own_namespace(Settings(), path=tmp_path / "nope")
+
+
+def test_credentials_that_are_missing_end_the_start(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for given in ({**files, "patch_webhooks": True, "namespace": "n"}, SELF_SIGNED):
+        tls = made(**given)
+        for work in tls.works:
+            with pytest.raises(ConfigError, match="this is no pod with a service account's token"):
+                asyncio.run(_followed(work))
+
+
+async def _followed(work: Any) -> None:
+    await work(asyncio.Event())
+
+
+def test_an_authority_of_clients_that_is_not_there_ends_the_start(files: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="correct --client-ca-file"):
+        made(**files, client_ca_file=Path("/nope"))

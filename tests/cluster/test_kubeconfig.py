@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from injector.cluster.kubeconfig import Kubeconfig, unusable
+from injector.errors import ConfigError
+
+CANARY = "canary-of-a-token"
+
+
+def written(path: Path, *contexts: str, current: str = "") -> Path:
+    """A kubeconfig with contexts."""
+    users = [{"name": "u", "user": {"token": CANARY}}]
+    named = [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in contexts]
+    path.write_text(json.dumps({"users": users, "contexts": named, "current-context": current}))
+    return path
+
+
+def test_the_first_file_with_a_current_context_decides(tmp_path: Path) -> None:
+    first = written(tmp_path / "a", "one")
+    second = written(tmp_path / "b", "two", current="two")
+    third = written(tmp_path / "c", "three", current="three")
+
+    assert Kubeconfig((first, second, third)).chosen_context() == "two"
+    assert Kubeconfig((third, second)).chosen_context() == "three"
+    assert Kubeconfig((first,)).chosen_context() is None
+
+
+def test_a_context_that_is_asked_for_is_looked_for_in_every_file(tmp_path: Path) -> None:
+    files = (written(tmp_path / "a", "one", current="one"), written(tmp_path / "b", "two"))
+
+    assert Kubeconfig(files, "two").chosen_context() == "two"
+    with pytest.raises(ConfigError) as caught:
+        Kubeconfig(files, "three").chosen_context()
+    assert str(caught.value) == f"{files[0]}:{files[1]}: there is no context 'three'; give --context one of one, two"
+
+
+@pytest.mark.parametrize("text", ["[]", "", '{"contexts": {"name": "x"}}', '{"contexts": ["x", {"name": 1}]}'])
+def test_what_has_no_contexts_says_so(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a").write_text(text)
+
+    with pytest.raises(ConfigError, match="there is no context 'one'; it has no context at all"):
+        Kubeconfig((tmp_path / "a",), "one").chosen_context()
+
+
+def test_a_file_that_is_no_yaml_is_named_and_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(f"token: {CANARY}: [")
+    (tmp_path / "b").write_bytes(b"\xff\xfe")
+
+    for name in ("a", "b"):
+        with pytest.raises(ConfigError) as caught:
+            Kubeconfig((tmp_path / name,)).chosen_context()
+        assert str(caught.value) == str(unusable(tmp_path / name, "no YAML"))
+        assert CANARY not in str(caught.value)
+        assert caught.value.__suppress_context__
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
+        Kubeconfig((tmp_path / "nope",)).chosen_context()
+
+
+def test_it_names_its_files_or_the_pod() -> None:
+    assert str(Kubeconfig((Path("a"), Path("b")))) == "a:b"
+    assert str(Kubeconfig()) == "the pod's service account"
+
+
+def with_namespace(path: Path, namespace: object, context: str = "c") -> Path:
+    """A kubeconfig whose context, the current one, names a namespace."""
+    contexts = [{"name": context, "context": {"namespace": namespace}}]
+    path.write_text(json.dumps({"contexts": contexts, "current-context": context}))
+    return path
+
+
+@pytest.mark.parametrize(("given", "found"), [("shop", "shop"), ("", "default"), (None, "default"), (1, "default")])
+def test_the_namespace_is_the_contexts(tmp_path: Path, given: object, found: str) -> None:
+    assert Kubeconfig((with_namespace(tmp_path / "a", given),)).namespace() == found
+
+
+def test_of_two_files_with_the_context_the_first_tells_the_namespace(tmp_path: Path) -> None:
+    files = (with_namespace(tmp_path / "a", "one"), with_namespace(tmp_path / "b", "two"))
+
+    assert Kubeconfig(files).namespace() == "one"
+    assert Kubeconfig(files[::-1], "c").namespace() == "two"
+
+
+def test_without_a_context_it_is_default(tmp_path: Path) -> None:
+    assert Kubeconfig((written(tmp_path / "a", "one"),)).namespace() == "default"
+    assert Kubeconfig().namespace() == "default"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.cluster.reader import PAGE, TRIES, ClusterReader
+from injector.cluster.resources import PODS, Scope
+from injector.errors import ClusterError
+from tests.cluster.fakes import failure, page
+
+if TYPE_CHECKING:
+    from injector.cluster.client import Page
+    from injector.cluster.resources import Resource
+
+SCOPE = Scope(PODS, "shop")
+
+
+@dataclass
+class Client:
+    """Answers with pages in their order."""
+
+    pages: list[Page | Exception]
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        assert scope == SCOPE
+        self.asked.append((token, limit))
+        answer = self.pages.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        return {"kind": resource.kind, "at": f"{namespace}/{name}"}
+
+
+def item(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}
+
+
+def name(obj: dict[str, Any]) -> str | None:
+    """The name of an object, but for one that is left out."""
+    found: str = obj["metadata"]["name"]
+    return None if found == "out" else found
+
+
+async def test_every_page_is_read_and_only_what_is_kept_stays() -> None:
+    client = Client([page(item("a"), item("out"), more="next"), page(item("b"))])
+
+    assert await ClusterReader(client).all(SCOPE, name) == ["a", "b"]
+    assert client.asked == [("", PAGE), ("next", PAGE)]
+
+
+async def test_an_item_is_told_of_what_kind_it_is() -> None:
+    client = Client([page(item("a"))])
+
+    assert await ClusterReader(client).all(SCOPE, lambda obj: (obj["apiVersion"], obj["kind"])) == [("v1", "Pod")]
+
+
+async def test_a_list_that_the_api_server_forgot_is_begun_anew() -> None:
+    client = Client([page(item("a"), more="next"), failure("gone"), page(item("a"), item("b"))])
+
+    assert await ClusterReader(client).all(SCOPE, name) == ["a", "b"]
+    assert [token for token, _ in client.asked] == ["", "next", ""]
+
+
+async def test_it_is_begun_so_often_and_no_more() -> None:
+    client = Client([failure("gone") for _ in range(TRIES + 1)])
+
+    with pytest.raises(ClusterError):
+        await ClusterReader(client).all(SCOPE, name)
+
+    assert len(client.pages) == 1
+
+
+async def test_any_other_fault_ends_it() -> None:
+    client = Client([failure("forbidden"), page(item("a"))])
+
+    with pytest.raises(ClusterError):
+        await ClusterReader(client).all(SCOPE, name)
+
+    assert len(client.pages) == 1
+
+
+async def test_one_object_is_the_clients() -> None:
+    assert await ClusterReader(Client([])).one(PODS, "a", namespace="shop") == {"kind": "Pod", "at": "shop/a"}

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from injector.cluster.webhookapply import emptied, over
+from injector.istio.webhooks import Endpoint, WebhookOptions, tag_webhook
+
+ME = "injector-tag"
+NEVER = {"matchLabels": {"istio.io/deactivated": "never-match"}}
+
+
+def manifest(**options: Any) -> dict[str, Any]:
+    return tag_webhook("default", "1-24", WebhookOptions(**options))
+
+
+def entry(manager: str, *names: str, operation: str = "Apply", annotations: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Whose fields are whose: the caBundles, or the existence, of webhooks, and annotations."""
+    fields: dict[str, Any] = {"f:clientConfig": {"f:caBundle": {}}}
+    webhooks = {f"k:{json.dumps({'name': f'{name}.sidecar-injector.istio.io'})}": fields for name in names}
+    owned: dict[str, Any] = {f"f:{key}": {} for key in annotations}
+    values = {"f:webhooks": webhooks, "f:metadata": {"f:annotations": owned}}
+    return {"manager": manager, "operation": operation, "fieldsV1": values}
+
+
+def there(*entries: dict[str, Any], bundle: str = "Q0E=", auto: bool = False) -> dict[str, Any]:
+    """An object of a cluster."""
+    found = copy.deepcopy(manifest(ca_bundle=bundle, auto_inject=auto))
+    found["metadata"] |= {"resourceVersion": "7", "managedFields": list(entries)}
+    return found
+
+
+def bundles(applied: dict[str, Any]) -> list[str | None]:
+    return [webhook["clientConfig"].get("caBundle") for webhook in applied["webhooks"]]
+
+
+NAMES = ("rev.namespace", "rev.object", "namespace", "object")
+
+
+def test_what_is_not_there_is_applied_as_it_is() -> None:
+    assert over(manifest(), None, manager=ME) == manifest()
+
+
+def test_what_is_there_is_changed_only_if_it_is_still_that() -> None:
+    assert over(manifest(), there(), manager=ME)["metadata"]["resourceVersion"] == "7"
+
+
+def test_a_bundle_of_ones_own_is_said_again_and_one_of_another_is_not() -> None:
+    assert bundles(over(manifest(), there(entry(ME, *NAMES)), manager=ME)) == ["Q0E="] * 4
+    assert bundles(over(manifest(), there(entry("rotator", *NAMES)), manager=ME)) == [None] * 4
+    assert bundles(over(manifest(), there(entry(ME, *NAMES, operation="Update")), manager=ME)) == [None] * 4
+    assert bundles(over(manifest(), there(entry(ME, "object")), manager=ME)) == [None, None, None, "Q0E="]
+
+
+def test_a_bundle_that_is_given_is_given() -> None:
+    assert bundles(over(manifest(ca_bundle="TmV3"), there(entry(ME, *NAMES)), manager=ME)) == ["TmV3"] * 4
+
+
+def test_a_webhook_that_is_given_up_goes_unless_another_has_a_part_in_it() -> None:
+    def left(*entries: dict[str, Any]) -> list[str]:
+        applied = over(manifest(), there(*entries, auto=True), manager=ME)
+        return [webhook["name"].partition(".sidecar")[0] for webhook in applied["webhooks"]]
+
+    assert left(entry(ME, *NAMES, "auto")) == [*NAMES]
+    assert left(entry(ME, *NAMES, "auto"), entry("rotator", "auto")) == [*NAMES, "auto"]
+
+
+def test_one_that_stays_so_takes_no_pod_and_leaves_its_bundle_to_the_other() -> None:
+    applied = over(manifest(), there(entry("rotator", "auto"), auto=True), manager=ME)
+
+    auto = applied["webhooks"][-1]
+    assert (auto["namespaceSelector"], auto["objectSelector"]) == (NEVER, NEVER)
+    assert "caBundle" not in auto["clientConfig"]
+    assert auto["sideEffects"] == "None"
+
+
+def test_a_webhook_has_a_service_or_a_url_and_never_both() -> None:
+    by_url = manifest(endpoint=Endpoint(url="https://here"))
+    for wanted, current, gone in ((manifest(), by_url, "url"), (by_url, manifest(), "service")):
+        found = {**current, "metadata": {**current["metadata"], "resourceVersion": "7"}}
+        clients = [webhook["clientConfig"] for webhook in over(wanted, found, manager=ME)["webhooks"]]
+        assert all(client[gone] is None for client in clients)
+        assert all(len(client) == 2 for client in clients)
+
+
+def test_an_annotation_that_another_set_is_emptied_and_ones_own_is_left_out() -> None:
+    current = there(entry(ME, annotations=("own/weights",)), entry("kubectl", annotations=("own/salt", "other/x")))
+
+    assert emptied({"own/shadow": "{}"}, current, manager=ME, prefix="own/") == {"own/salt": "", "own/shadow": "{}"}
+    assert emptied({"own/salt": "new"}, current, manager=ME, prefix="own/") == {"own/salt": "new"}
+    assert emptied({}, None, manager=ME, prefix="own/") == {}
+
+
+def test_fields_that_are_told_otherwise_are_passed_over() -> None:
+    current = there(
+        {"manager": "x"}, {"manager": "y", "fieldsV1": {"f:metadata": {"f:annotations": None}, "f:webhooks": {".": {}}}}
+    )
+
+    assert emptied({}, current, manager=ME, prefix="own/") == {}
+    assert bundles(over(manifest(), current, manager=ME)) == [None] * 4

@@ -1,0 +1,151 @@
+"""The commands of the documentation that need a cluster, against a real API server: its pods are created, and an injector answers."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from click import Context
+
+from injector.cli import main
+from tests.architecture.documents import GUIDES, ROOT, Block, blocks
+from tests.architecture.running import OPERATIONS, Reader
+from tests.architecture.serving import wait_until_ready
+from tests.e2e.kubelab import Lab
+from tests.e2e.manifests import control_plane, namespace_of
+from tests.istio.goldens import golden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAME, NAMESPACE = "injector", "injector-system"
+DEPLOYED = "kubectl apply -k deploy/kustomize/"
+"""What deploys an injector; where a page does not, there is one before."""
+GIVEN = {
+    "canary-upgrade.md": "revision-1-24",
+    "moving.md": "tag-prod",
+    "troubleshooting.md": "revision-1-24",
+}
+"""The webhooks that Istio left in the cluster before the page begins, beside two control planes."""
+
+
+def pages() -> list[Path]:
+    """The pages with commands that need a cluster."""
+    return [page for page in GUIDES if any(block.runs_on_a_cluster for block in blocks(page))]
+
+
+@dataclass
+class Kubelet:
+    """Runs the Deployment of the injector, as one process at the address of its Service: in the cluster no pod ever runs."""
+
+    lab: Lab
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    arguments: tuple[str, ...] = ()
+    address: str = ""
+
+    def look(self) -> None:
+        """Start what is deployed, anew where that has changed."""
+        wanted = self._deployed()
+        if wanted == self.arguments:
+            return
+        self.end()
+        self.address = self.lab.get("service", NAME, NAMESPACE)["spec"]["clusterIP"]
+        account = self.lab.kubeconfig_of(NAME, NAMESPACE)
+        here = [
+            f"--bind={self.address}",
+            "--port=443",
+            "--ops-port=8080",
+            "--shutdown-delay=0",
+            f"--kubeconfig={account}",
+        ]
+        log = self.folder / "log"
+        with log.open("w") as written:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "injector", *wanted, *here], cwd=ROOT, stdout=written, stderr=written
+            )
+        self.arguments = wanted
+        assert wait_until_ready(f"http://{self.address}:8080/readyz", self.process), log.read_text()
+
+    def end(self) -> None:
+        """End what runs."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            assert self.process.wait(60) == 0, (self.folder / "log").read_text()
+        finally:
+            self.process.kill()
+            self.process = None
+
+    def _deployed(self) -> tuple[str, ...]:
+        """The arguments of the Deployment, less flags that serve does not have yet; nothing where there is none."""
+        deployment = self.lab.get("deployment", NAME, NAMESPACE)
+        if not deployment:
+            return ()
+        serve = main.get_command(Context(main), "serve")
+        assert serve is not None
+        known = {flag for option in serve.params for flag in option.opts}
+        given: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        return tuple(each for each in given if each == "serve" or each.partition("=")[0] in known)
+
+
+@pytest.fixture
+def lab(built: None, tmp_path: Path) -> Iterator[Lab]:
+    """A cluster with two control planes, where Deployments make pods."""
+    del built
+    made = Lab(tmp_path / "lab", controllers=True)
+    try:
+        made.start()
+        made.apply(namespace_of("istio-system"))
+        made.apply(
+            *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
+        )
+        yield made
+    finally:
+        made.end()
+
+
+@contextmanager
+def kubelet(lab: Lab, folder: Path) -> Iterator[Kubelet]:
+    folder.mkdir()
+    made = Kubelet(lab, folder)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def may_listen() -> bool:
+    """Whether the port of Services is ours to listen on."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.96.255.254", 443))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.skipif(not may_listen(), reason="port 443 cannot be listened on")
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_a_page_can_be_followed_on_a_cluster(lab: Lab, tmp_path: Path, page: Path) -> None:
+    found = [block for block in blocks(page) if block.runs_on_a_cluster]
+    if page.name in GIVEN:
+        lab.apply(golden(GIVEN[page.name]))
+    home = tmp_path / "reader"
+    reader = Reader(home, [lab.home / "bin"], {"KUBECONFIG": str(lab.kubeconfig)})
+
+    with kubelet(lab, tmp_path / "kubelet") as cluster:
+        if not any(DEPLOYED in block.text for block in found):
+            reader.does(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
+        for block in found:
+            cluster.look()
+            reader.addresses[OPERATIONS] = f"{cluster.address}:8080"
+            reader.does(block)

@@ -1,0 +1,251 @@
+"""The tools of an upgrade on a real API server: its pods went through the webhook, with all that the API server adds to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from tests.architecture.serving import free_ports, wait_until_ready
+from tests.e2e.kubelab import Lab
+from tests.factories import make_container
+from tests.webhook.certificates import Order, issue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = "istio-system"
+REV = "istio.io/rev"
+LIMIT = 120.0
+"""Seconds until the webhook must serve what the API server holds; it does so within one or two."""
+
+
+@dataclass
+class Live:
+    """An API server whose pods are injected by this very code, with the revisions that the project ships."""
+
+    lab: Lab
+    webhooks: WebhookOptions
+
+    def injector(self, *arguments: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command on the cluster."""
+        command = [sys.executable, "-m", "injector", *arguments, "--kubeconfig", str(kubeconfig or self.lab.kubeconfig)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT)
+
+    def stands(self, place: str) -> tuple[int, list[dict[str, Any]]]:
+        """The exit code of `revision status` on a namespace, and its rows."""
+        done = self.injector("revision", "status", "-n", place, "-o", "json")
+        assert done.stderr == ""
+        return done.returncode, json.loads(done.stdout)["workloads"]
+
+    def states(self, place: str) -> dict[str, str]:
+        """How the workloads of a namespace stand, by name."""
+        return {row["name"]: row["state"] for row in self.stands(place)[1]}
+
+    def tagged(self, revision: str) -> None:
+        """Let the tag prod mean a revision."""
+        self.lab.apply(tag_webhook("prod", revision, self.webhooks))
+
+    def calls(self, place: str) -> bool:
+        """Whether the API server calls the webhook for pods of a namespace already."""
+        return "istio-proxy" in json.dumps(self.lab.tried(pod("trial", place)))
+
+
+@pytest.fixture(scope="module")
+def live(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A cluster with two revisions and the tag prod of the first, in which namespace shop is labelled with the tag."""
+    del built
+    folder, lab = tmp_path_factory.mktemp("live"), Lab(tmp_path_factory.mktemp("kubelab"))
+    port, ops_port = free_ports(2)
+    issued = issue(Order(names=("127.0.0.1",)))
+    options = WebhookOptions(
+        Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=base64.b64encode(issued.chain_pem).decode()
+    )
+    made = Live(lab, options)
+    certificate, key = map(str, issued.write(folder))
+    flags = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
+    flags += ["--tlsCertFile", certificate, "--tlsKeyFile", key, "--from-cluster"]
+    try:
+        lab.start()
+        lab.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
+        lab.apply(namespace("shop", **{REV: "prod"}), account("shop"))
+        made.tagged("stable")
+        with serving([*flags, "--kubeconfig", str(lab.kubeconfig)], folder / "log", ops_port):
+            lab.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
+            until(lambda: made.calls("shop"))
+            yield made
+    finally:
+        lab.end()
+
+
+@contextmanager
+def serving(flags: list[str], log: Path, ops_port: int) -> Iterator[None]:
+    """The webhook, as a process."""
+    with log.open("w") as written:
+        command = [sys.executable, "-m", "injector", "serve", *flags]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
+        try:
+            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+
+
+def until(seen: Callable[[], bool]) -> None:
+    """Wait until it is seen."""
+    deadline = time.monotonic() + LIMIT
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def config_maps(revision: str, **changed: str) -> tuple[dict[str, Any], ...]:
+    """A revision that the project ships, as an installation of Istio leaves one."""
+    texts = {path.name: path.read_text() for path in (ROOT / "revisions" / revision).iterdir()} | changed
+    mesh = {"mesh": texts.pop("mesh")}
+    named = ((f"istio-sidecar-injector-{revision}", texts), (f"istio-{revision}", mesh))
+    return tuple(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": HOME, "labels": {"istio.io/rev": revision}},
+            "data": data,
+        }
+        for name, data in named
+    )
+
+
+def namespace(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def account(place: str, name: str = "default") -> dict[str, Any]:
+    """A service account: no controller is there to make the one that pods run as."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": place}}
+
+
+def template(name: str, **labels: str) -> dict[str, Any]:
+    probe = {"httpGet": {"port": "http"}}
+    container = make_container(ports=[{"containerPort": 8080, "name": "http"}], readinessProbe=probe)
+    return {"metadata": {"labels": {"app": name, **labels}}, "spec": {"containers": [container]}}
+
+
+def pod(name: str, place: str, **labels: str) -> dict[str, Any]:
+    """A pod as a Deployment's ReplicaSet makes it."""
+    made = template(name, **labels, **{"pod-template-hash": "abc"})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": "1", "controller": True}
+    named = {"name": f"{name}-x", "generateName": f"{name}-abc-", "namespace": place, "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**made["metadata"], **named}, "spec": made["spec"]}
+
+
+def deployment(name: str, place: str) -> dict[str, Any]:
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template(name)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": place},
+        "spec": spec,
+    }
+
+
+def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live) -> None:
+    live.lab.apply(pod("web", "shop"), pod("quiet", "shop", **{"sidecar.istio.io/inject": "false"}))
+
+    code, rows = live.stands("shop")
+    assert code == 0
+    assert rows == [
+        {
+            "namespace": "shop",
+            "kind": "Deployment",
+            "name": "web",
+            "pods": 1,
+            "has": "stable",
+            "wouldGet": "stable",
+            "state": "current",
+        }
+    ]
+
+    live.tagged("canary")
+    assert live.states("shop") == {"web": "older revision"}
+
+    live.tagged("stable")
+    values = (ROOT / "revisions" / "stable" / "values").read_text().replace("1.24.6", "1.24.7")
+    live.lab.apply(*config_maps("stable", values=values))
+    code, (row,) = live.stands("shop")
+    assert (code, row["state"], row["changes"]) == (1, "older template", ["image"])
+
+    live.lab.apply(*config_maps("stable"), namespace("shop", **{REV: "gone"}))
+    assert live.states("shop") == {"web": "unknown revision"}
+
+    live.lab.apply(namespace("shop"))
+    assert live.states("shop") == {"web": "unexpected sidecar"}
+
+    live.lab.apply(namespace("shop", **{REV: "prod"}))
+    assert live.states("shop") == {"web": "current"}
+
+
+def test_a_pod_that_came_before_its_namespaces_label_misses_its_sidecar(live: Live) -> None:
+    live.lab.apply(namespace("early"), account("early"), pod("web", "early"))
+    assert live.states("early") == {}
+
+    live.lab.apply(namespace("early", **{REV: "canary"}))
+
+    assert live.states("early") == {"web": "missing sidecar"}
+
+
+def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(live: Live) -> None:
+    live.lab.apply(namespace("fleet", **{REV: "prod"}), account("fleet"), namespace("dark"), account("dark"))
+    live.lab.apply(deployment("web", "fleet"), deployment("idle", "fleet"), deployment("web", "dark"))
+    until(lambda: live.calls("fleet"))
+    live.lab.apply(pod("web", "fleet"), pod("lone", "fleet"))
+
+    done = live.injector("diff", "stable", "canary", "--live", "-n", "fleet", "-o", "json")
+    everywhere = live.injector("diff", "stable", "canary", "--live", "--exit-code=false", "-o", "json")
+    summary = live.injector("diff", "stable", "canary", "--live", "-n", "fleet")
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert [each["name"] for each in json.loads(done.stdout)["workloads"]] == ["idle", "lone", "web"]
+    assert everywhere.returncode == 0
+    places = {each["namespace"] for each in json.loads(everywhere.stdout)["workloads"]}
+    assert ("fleet" in places, "dark" in places) == (True, False)
+    assert "image, env, volumes, metadata: Deployment fleet/idle, Deployment fleet/lone, Deployment fleet/web\n" in (
+        summary.stdout
+    )
+
+
+def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
+    live.lab.apply(namespace("why", **{REV: "prod"}), account("why"))
+    until(lambda: live.calls("why"))
+    live.lab.apply(pod("web", "why"))
+
+    done = live.injector("explain", "web-x.why")
+    of_deployment = live.injector("explain", "deploy/nope", "-n", "why")
+
+    assert done.stdout.startswith("Pod why/web-x: injected by stable (policy_enabled)\n")
+    assert "  [MutatingWebhookConfiguration istio-revision-tag-prod]\n" in done.stdout
+    assert "the webhook is called by URL, which is not tried here" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert of_deployment.returncode == 1
+    assert "has no such object" in of_deployment.stderr
+
+
+def test_without_a_permission_one_line_says_which(live: Live) -> None:
+    live.lab.apply(namespace("poor"), account("poor", "reader"))
+
+    done = live.injector("revision", "status", kubeconfig=live.lab.kubeconfig_of("reader", "poor"))
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert 'cannot list resource "configmaps"' in done.stderr
+    assert "ask for that permission" in done.stderr

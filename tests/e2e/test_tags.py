@@ -1,0 +1,401 @@
+"""Tags, webhooks and revisions of a real API server, by the commands."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from injector.cli import main
+from injector.cli.clusterflags import in_cluster
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.resources import WEBHOOKS
+from tests.architecture.serving import free_ports
+from tests.e2e.kubelab import Lab
+from tests.e2e.manifests import control_plane, namespace_of
+from tests.e2e.served import injector, of_cluster
+from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from injector.cluster.client import KubeClient
+
+KIND = "mutatingwebhookconfiguration"
+PREFIX = f"{KIND}.admissionregistration.k8s.io"
+BUNDLE = "LS0tLS1CRUdJTi4uLg=="
+NEVER = {"matchLabels": {"istio.io/deactivated": "never-match"}}
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "injector", "namespace": "injector-system"},
+    "spec": {"ports": [{"port": 443}]},
+}
+
+
+@pytest.fixture(scope="module")
+def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """An API server with two revisions and the injector's Service."""
+    del built
+    made = Lab(tmp_path_factory.mktemp("kubelab"))
+    try:
+        made.start()
+        made.apply(namespace_of("istio-system"), namespace_of("injector-system"), SERVICE)
+        made.apply(*control_plane("istio-system", "1-24", tag="1.24.6"))
+        made.apply(*control_plane("istio-system", "1-30", tag="1.30.3"))
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture(autouse=True)
+def empty(lab: Lab) -> Iterator[None]:
+    """Each test begins with the webhooks that it makes itself."""
+    yield
+    for each in lab.names(KIND):
+        lab.delete(KIND, each.partition("/")[2])
+
+
+def command(lab: Lab, *arguments: str, kubeconfig: Path | None = None) -> Result:
+    where = ["--kubeconfig", str(kubeconfig or lab.kubeconfig)]
+    return CliRunner().invoke(main, [*arguments, *where])
+
+
+def done(lab: Lab, *arguments: str) -> str:
+    """What a command says that works."""
+    result = command(lab, *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return str(result.stdout)
+
+
+def offline(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return str(result.stdout)
+
+
+def webhooks(lab: Lab, name: str) -> dict[str, dict[str, Any]]:
+    """The webhooks of an object by the first part of their name."""
+    found = lab.get(KIND, name)["webhooks"]
+    return {each["name"].removesuffix(".sidecar-injector.istio.io"): each for each in found}
+
+
+def trusted(lab: Lab, name: str) -> None:
+    """Let another manager set the caBundle of each webhook of an object, and nothing else."""
+    bundles = [{"name": each["name"], "clientConfig": {"caBundle": BUNDLE}} for each in lab.get(KIND, name)["webhooks"]]
+
+    async def work(client: KubeClient) -> None:
+        await client.apply(WEBHOOKS, {"metadata": {"name": name}, "webhooks": bundles}, manager="rotator")
+
+    in_cluster(Kubeconfig((lab.kubeconfig,)), work)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_api_server_takes_what_webhook_generate_prints_and_it_is_istios(lab: Lab, revision: str) -> None:
+    service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
+    printed = offline("webhook", "generate", "-r", revision, *service)
+
+    expected = golden(f"revision-{revision}")
+    assert lab.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
+    assert on_istios_path(yaml.safe_load(printed), revision) == expected
+
+
+@pytest.mark.parametrize("file", TAGS)
+def test_the_api_server_takes_what_tag_generate_prints_and_it_is_istios(lab: Lab, file: str) -> None:
+    tag, revision, options, arguments = TAGS[file]
+    flags = [*(["--auto-inject-namespaces"] if options else []), *(["--webhook-name", "my-hook"] if arguments else [])]
+    service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
+    printed = offline("tag", "generate", tag, "-r", revision, "--offline", *flags, *service)
+
+    expected = golden(file)
+    del expected["metadata"]["annotations"]  # copied from a revision's object, and here is none
+    assert lab.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
+    assert on_istios_path(yaml.safe_load(printed), tag) == expected
+
+
+def test_a_tag_is_set_listed_moved_by_one_write_and_removed(lab: Lab) -> None:
+    lab.apply(namespace_of("shop"), *pod_of("web", "shop", "prod"))
+    said = done(lab, "tag", "set", "prod", "-r", "1-24")
+    assert said.startswith('Revision tag "prod" created, referencing control plane revision "1-24".')
+    before = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+    assert [entry["manager"] for entry in before["managedFields"]] == ["injector-tag"]
+
+    refused = command(lab, "tag", "set", "prod", "-r", "1-30")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'revision tag "prod" already exists, and --overwrite is false; it leads to 1-24' in refused.stderr
+
+    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+    after = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+    assert (after["uid"], after["labels"]["istio.io/rev"]) == (before["uid"], "1-30")
+    assert after["generation"] == before["generation"]  # the label alone moved: one write, no webhook changed
+
+    labelled = {**namespace_of("shop"), "metadata": {"name": "shop", "labels": {"istio.io/rev": "prod"}}}
+    lab.apply(labelled)
+    row = {"tag": "prod", "revision": "1-30", "namespaces": ["shop"]}
+    assert json.loads(done(lab, "tag", "list", "-o", "json")) == [row]
+    assert yaml.safe_load(done(lab, "tag", "list", "-o", "yaml")) == [row]
+    assert done(lab, "tag", "list") == "TAG    REVISION   NAMESPACES\nprod   1-30       shop\n"
+
+    refused = command(lab, "tag", "remove", "prod", "-y")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'cannot remove tag "prod": it is in use by namespace shop, pod shop/web; ' in refused.stderr
+    assert done(lab, "tag", "remove", "prod", "--force") == "Revision tag prod removed\n"
+    assert done(lab, "tag", "list") == "No Istio revision tags found.\n"
+    lab.delete("pod", "web", "shop")
+    lab.apply(namespace_of("shop"))
+
+
+def pod_of(name: str, namespace: str, revision: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
+    metadata = {"name": name, "namespace": namespace, "labels": {"istio.io/rev": revision}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    spec = {"containers": [{"name": "a", "image": "a"}], "automountServiceAccountToken": False}
+    return account, {**pod, "spec": spec}
+
+
+def test_a_bundle_that_another_manager_set_stays_where_the_tag_moves(lab: Lab) -> None:
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+    trusted(lab, "istio-revision-tag-prod")
+
+    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite", "--failure-policy", "Ignore")
+    done(lab, "webhook", "apply", "--tag", "prod")
+
+    found = webhooks(lab, "istio-revision-tag-prod")
+    assert [each["clientConfig"]["caBundle"] for each in found.values()] == [BUNDLE, BUNDLE]
+    assert [each["failurePolicy"] for each in found.values()] == ["Fail", "Fail"]
+
+
+def test_a_bundle_that_was_given_once_stays_until_another_is_given(lab: Lab, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n")
+    bundles = set()
+    for flags in (["--ca-bundle", str(tmp_path / "one")], [], ["--ca-bundle", str(tmp_path / "two")]):
+        done(lab, "webhook", "apply", "-r", "1-24", *flags)
+        found = webhooks(lab, "istio-sidecar-injector-1-24").values()
+        bundles.add(tuple(each["clientConfig"]["caBundle"] for each in found))
+
+    assert len(bundles) == 2
+
+
+def test_the_default_tag_takes_the_place_of_the_default_revision(lab: Lab) -> None:
+    lab.apply(*control_plane("istio-system", "default", tag="1.24.6"))
+    done(lab, "webhook", "apply", "-r", "default")
+    assert [
+        each for each in webhooks(lab, "istio-sidecar-injector").values() if each["namespaceSelector"] == NEVER
+    ] == []
+
+    done(lab, "tag", "set", "default", "-r", "1-30", "--auto-inject-namespaces")
+    assert {str(each["namespaceSelector"]) for each in webhooks(lab, "istio-sidecar-injector").values()} == {str(NEVER)}
+    assert list(webhooks(lab, "istio-revision-tag-default"))[-1] == "auto"
+
+    # Another manager has a part in `auto`, so the API server would keep the rest of it: it stays, and takes no pod.
+    trusted(lab, "istio-revision-tag-default")
+    done(lab, "tag", "set", "default", "-r", "1-24", "--overwrite")
+    found = webhooks(lab, "istio-revision-tag-default")
+    assert [name for name, each in found.items() if each["objectSelector"] == NEVER] == ["auto"]
+    assert "rev" not in [name for name in found if found[name]["namespaceSelector"] == NEVER]
+
+    refused = command(lab, "webhook", "apply", "-r", "default", "--service", "other")
+    assert refused.exit_code == 0  # its own fields, and it stays deactivated
+    assert {str(each["namespaceSelector"]) for each in webhooks(lab, "istio-sidecar-injector").values()} == {str(NEVER)}
+    for name in ("istio-sidecar-injector", "istio"):
+        lab.delete("configmap", name, "istio-system")
+
+
+def test_what_istioctl_made_moves_over_to_the_injector(lab: Lab) -> None:
+    theirs = golden("tag-prod")
+    for each in theirs["webhooks"]:
+        each["clientConfig"] = {"url": "https://istiod.example/inject", "caBundle": BUNDLE}
+    theirs["metadata"]["annotations"] = {"revision-injector/weights": '{"1-24": 1, "1-30": 1}'}
+    lab.apply(theirs)
+
+    done(lab, "tag", "set", "prod", "-r", "1-24", "--overwrite")
+
+    moved = lab.get(KIND, "istio-revision-tag-prod")
+    assert [each["clientConfig"] for each in moved["webhooks"]] == [
+        {
+            "service": {"name": "injector", "namespace": "injector-system", "path": "/inject/prod", "port": 443},
+            "caBundle": BUNDLE,
+        }
+    ] * 2
+    assert json.loads(done(lab, "tag", "list", "-o", "json")) == [{"tag": "prod", "revision": "1-24", "namespaces": []}]
+
+
+def test_webhook_apply_says_what_it_did_and_a_dry_run_does_nothing(lab: Lab) -> None:
+    name = "istio-sidecar-injector-1-24"
+    for flags, said in (
+        (["--dry-run=client"], "serverside-applied (dry run)"),
+        (["--dry-run=server"], "serverside-applied (server dry run)"),
+    ):
+        assert done(lab, "webhook", "apply", "-r", "1-24", *flags) == f"{PREFIX}/{name} {said}\n"
+        assert lab.names(KIND) == []
+
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+    assert done(lab, "webhook", "apply") == "".join(
+        f"{PREFIX}/{each} serverside-applied\n"
+        for each in ("istio-revision-tag-prod", "istio-sidecar-injector-1-24", "istio-sidecar-injector-1-30")
+    )
+    refused = command(lab, "webhook", "apply", "-r", "1-99")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+
+
+def test_what_another_manages_is_a_conflict_unless_it_is_forced(lab: Lab) -> None:
+    lab.apply(golden("revision-1-24"))
+
+    refused = command(lab, "webhook", "apply", "-r", "1-24")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "(HTTP 409): Apply failed with" in refused.stderr
+    assert "--force-conflicts" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+    done(lab, "webhook", "apply", "-r", "1-24", "--force-conflicts")
+    found = webhooks(lab, "istio-sidecar-injector-1-24").values()
+    assert {each["clientConfig"]["service"]["path"] for each in found} == {"/inject/1-24"}
+
+
+def test_a_revision_in_use_is_not_removed_and_its_users_are_named(lab: Lab) -> None:
+    done(lab, "webhook", "apply", "-r", "1-24")
+    done(lab, "tag", "set", "prod", "-r", "1-30", "--weight", "1-24=10")
+
+    refused = command(lab, "revision", "remove", "1-24", "-y")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'cannot remove revision "1-24": it is in use by tag prod; ' in refused.stderr
+    assert done(lab, "revision", "remove", "1-24", "--force") == "Revision 1-24 removed\n"
+    assert lab.names(KIND) == [f"{PREFIX}/istio-revision-tag-prod"]
+
+
+def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, tmp_path: Path) -> None:
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+
+    with injector(tmp_path, "--insecure-http", *of_cluster(lab, "istio-system")) as served:
+
+        def tag() -> Any:
+            rows = served.get("/status.json", json.load)["tags"]
+            return next((row for row in rows if row["name"] == "prod"), None)
+
+        assert served.image("prod") == "proxy:1.24.6"
+        done(lab, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=5", "--overwrite")
+        served.until(lambda: served.image("prod") == "proxy:1.30.3")
+
+        done(lab, "tag", "set", "prod", "--weight", "1-24=90", "--weight", "1-30=10", "--salt", "s", "--overwrite")
+        served.until(lambda: "90" in json.dumps(tag()))
+
+        broken = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+        annotated = {"name": broken["name"], "annotations": {"revision-injector/weights": "{"}}
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+        lab.apply({**kind, "metadata": annotated})
+        done(lab, "tag", "set", "blue", "-r", "1-30")
+        served.until(lambda: served.image("blue") == "proxy:1.30.3")
+        assert "90" in json.dumps(tag())
+        assert "revision-injector/weights: it is no JSON object" in served.log.read_text()
+
+        done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+        served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(tag()))
+
+
+def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: Path) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": "default"}}
+    lab.apply(account)
+    admin = yaml.safe_load(lab.kubeconfig.read_text())
+    away = tmp_path / "away"
+    (cluster,) = admin["clusters"]
+    address = {**cluster["cluster"], "server": f"https://127.0.0.1:{free_ports(1)[0]}"}
+    away.write_text(json.dumps({**admin, "clusters": [{**cluster, "cluster": address}]}))
+    unknown = tmp_path / "unknown"
+    unknown.write_text(json.dumps({**admin, "users": [{"name": "admin", "user": {"token": "nonsense"}}]}))
+
+    for kubeconfig, says in (
+        (
+            lab.kubeconfig_of("nobody", "default"),
+            "(HTTP 403): mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        ),
+        (unknown, "does not know the credentials (HTTP 401); log in again"),
+        (away, "cannot be reached"),
+    ):
+        for arguments in (
+            ["tag", "list"],
+            ["tag", "remove", "prod"],
+            ["webhook", "apply"],
+            ["tag", "set", "a", "-r", "b"],
+        ):
+            result = command(lab, *arguments, kubeconfig=kubeconfig)
+            assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
+            assert says in result.stderr
+    chosen = command(lab, "tag", "list", "--context", "nope")
+    assert (chosen.exit_code, chosen.stdout) == (65, "")
+    assert "there is no context 'nope'; give --context one of " in chosen.stderr
+
+
+def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n")
+    done(lab, "webhook", "apply", "-r", "1-24", "--url", "https://here:9443", "--ca-bundle", str(tmp_path / "ca"))
+
+    printed = done(lab, "tag", "generate", "prod", "-r", "1-24", "--weight", "1-30=10")
+
+    assert lab.dry_run(printed) == f"{PREFIX}/istio-revision-tag-prod created (server dry run)\n"
+    client = yaml.safe_load(printed)["webhooks"][0]["clientConfig"]
+    assert client["url"] == "https://here:9443/inject/prod"
+    assert client["caBundle"].startswith("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t")
+    assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-24"]
+
+
+def test_the_api_server_takes_every_configuration_of_a_folder(lab: Lab) -> None:
+    printed = offline(
+        "webhook", "generate", "--timeout", "5s", "--failure-policy", "Ignore", "--auto-inject-namespaces"
+    )
+
+    names = ("istio-sidecar-injector-canary", "istio-sidecar-injector-stable", "istio-revision-tag-default")
+    assert lab.dry_run(printed) == "".join(f"{PREFIX}/{name} created (server dry run)\n" for name in names)
+
+
+def rule(group: str, resource: str, *verbs: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """A role of that kind with these rules, and its binding to the account `operator`."""
+    api, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    role = {"apiVersion": api, "kind": kind, "metadata": metadata, "rules": list(rules)}
+    subjects = [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}]
+    reference = {"apiGroup": group, "kind": kind, "name": name}
+    binding = {
+        "apiVersion": api,
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": reference,
+        "subjects": subjects,
+    }
+    return role, binding
+
+
+def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator", "namespace": "default"}}
+    configurations = rule("admissionregistration.k8s.io", f"{KIND}s", "list", "patch", "create", "delete")
+    lab.apply(
+        account,
+        *granted(
+            "ClusterRole", "operator", "", configurations, rule("", "namespaces", "list"), rule("", "pods", "list")
+        ),
+        *granted("ClusterRole", "services", "", rule("", "services", "get")),
+        *granted("Role", "operator", "istio-system", rule("", "configmaps", "list")),
+    )
+    kubeconfig = lab.kubeconfig_of("operator", "default")
+
+    for arguments in (
+        ["webhook", "apply", "--dry-run=server"],
+        ["webhook", "apply"],
+        ["tag", "set", "prod", "-r", "1-24"],
+        ["tag", "set", "prod", "-r", "1-30", "--overwrite"],
+        ["tag", "generate", "other", "-r", "1-30"],
+        ["tag", "list"],
+        ["tag", "remove", "prod"],
+        ["revision", "remove", "1-24", "-y"],
+    ):
+        result = command(lab, *arguments, kubeconfig=kubeconfig)
+        assert (result.exit_code, result.stderr) == (0, ""), arguments
+    assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]

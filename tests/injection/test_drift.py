@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import AnnotationError, ManifestError
+from injector.injection.drift import (
+    CURRENT,
+    MISSING,
+    OLDER_REVISION,
+    OLDER_TEMPLATE,
+    REFUSED,
+    STATES,
+    UNEXPECTED,
+    Drift,
+    Sidecar,
+    as_created,
+    drift_of,
+    sidecar_of,
+    template_changes,
+)
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from tests.factories import make_container, make_pod
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+STATUS = "sidecar.istio.io/status"
+REV = "istio.io/rev"
+FACTS = RequestFacts("shop")
+EMBEDDED = {raw.name: build(raw) for raw in embedded_source().read().revisions}
+STABLE, CANARY = EMBEDDED["stable"], EMBEDDED["canary"]
+SKIPPED = Skipped("policy_disabled", "the policy is disabled")
+
+
+def created(**meta: Any) -> dict[str, Any]:
+    """A pod of a Deployment as its webhook gets it."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "controller": True, "uid": "1"}
+    probe = {"httpGet": {"port": "http", "path": "/"}}
+    app = make_container(ports=[{"containerPort": 80, "name": "http"}], readinessProbe=probe)
+    labels = {"app": "web", "pod-template-hash": "abc"}
+    named = {"generateName": "web-abc-", "namespace": "shop", "labels": labels, "ownerReferences": [owner]}
+    return {**make_pod(containers=[app]), "metadata": {**named, **meta}}
+
+
+def running(revision: Revision = STABLE, **meta: Any) -> dict[str, Any]:
+    """The pod as the API server keeps it after the injection."""
+    answer = inject_pod(revision, created(**meta), FACTS)
+    assert isinstance(answer, Injected)
+    made = deepcopy(answer.pod)  # what a revision rendered is remembered, and not to be changed
+    spec = made["spec"]
+    for key in ("containers", "initContainers"):
+        spec[key] = [defaulted_container(item) for item in spec.get(key) or ()]
+    spec["volumes"] = [defaulted_volume(item) for item in spec["volumes"]]
+    uid = {"name": "web-abc-1", "uid": "1", "resourceVersion": "7"}
+    return {"metadata": {**made["metadata"], **uid}, "spec": {**spec, "nodeName": "a"}, "status": {}}
+
+
+def drift(pod: dict[str, Any], revision: Revision = STABLE) -> Drift:
+    return drift_of(pod, inject_pod(revision, as_created(pod), FACTS))
+
+
+def changed_proxy(pod: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """The pod with fields of its proxy replaced; None takes one out."""
+    proxy = {**next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"), **fields}
+    kept = {key: value for key, value in proxy.items() if value is not None}
+    others = [each for each in pod["spec"]["containers"] if each["name"] != "istio-proxy"]
+    return {**pod, "spec": {**pod["spec"], "containers": [*others, kept]}}
+
+
+def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
+    return found
+
+
+@pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda revision: revision.name)
+def test_a_pod_that_the_revision_would_make_again_is_current(revision: Revision) -> None:
+    assert drift(running(revision), revision) == Drift(CURRENT)
+
+
+def test_a_pod_of_another_revision_is_older() -> None:
+    assert drift(running(STABLE), CANARY) == Drift(OLDER_REVISION)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kinds"),
+    [
+        ({"image": "docker.io/istio/proxyv2:1.0"}, ("image",)),
+        ({"args": ["proxy"]}, ("args",)),
+        ({"readinessProbe": None}, ("probes",)),
+        ({"securityContext": {"privileged": True}, "image": "x:1"}, ("image", "security")),
+        ({"env": []}, ("env",)),
+    ],
+)
+def test_a_proxy_that_the_revision_would_make_otherwise_has_an_older_template(
+    fields: dict[str, Any], kinds: tuple[str, ...]
+) -> None:
+    assert drift(changed_proxy(running(), **fields)) == Drift(OLDER_TEMPLATE, kinds)
+
+
+def test_a_volume_of_the_injection_that_changed_is_an_older_template() -> None:
+    pod = running()
+    volumes = [{**each, "emptyDir": {"medium": "Memory"}} for each in pod["spec"]["volumes"] if "emptyDir" in each]
+
+    assert drift({**pod, "spec": {**pod["spec"], "volumes": volumes}}).kinds == ("volumes",)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"env": [{"name": "DD_AGENT_HOST", "value": "x"}]},
+        {"volumeMounts": [{"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "kube-api-access-x"}]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_others_add_to_a_proxy_is_no_drift(fields: dict[str, Any]) -> None:
+    pod = running()
+    added = {key: [*value, *proxy_of(pod)[key]] for key, value in fields.items()}
+
+    assert drift(changed_proxy(pod, **added)) == Drift(CURRENT)
+
+
+def test_what_admission_plugins_set_is_no_drift() -> None:
+    pod = changed_proxy(running(), imagePullPolicy="Always")
+    assert drift(pod) == Drift(CURRENT)
+
+    limits = {"limits": {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "1Gi"}}
+    ranged = changed_proxy(running(), resources={**proxy_of(running())["resources"], **limits})
+    noted = {**ranged["metadata"]["annotations"], "kubernetes.io/limit-ranger": "LimitRanger plugin set: ..."}
+    assert drift(ranged) == Drift(OLDER_TEMPLATE, ("resources",))
+    assert drift({**ranged, "metadata": {**ranged["metadata"], "annotations": noted}}) == Drift(CURRENT)
+
+
+def test_a_container_that_another_webhook_added_is_no_drift() -> None:
+    pod = running()
+    listed = [*pod["spec"]["containers"], make_container("vault-agent", ports=[{"containerPort": 8200}])]
+
+    assert drift({**pod, "spec": {**pod["spec"], "containers": listed}}) == Drift(CURRENT)
+
+
+def test_a_proxy_that_moved_among_the_init_containers_has_an_older_template() -> None:
+    pod, proxy = running(), proxy_of(running())
+    moved = {"containers": [pod["spec"]["containers"][0]], "initContainers": [{**proxy, "restartPolicy": "Always"}]}
+
+    assert "containers" in drift({**pod, "spec": {**pod["spec"], **moved}}).kinds
+
+
+@pytest.mark.parametrize(
+    ("pod", "answer", "state"),
+    [
+        (created(), None, CURRENT),
+        (running(), None, UNEXPECTED),
+        (created(), SKIPPED, CURRENT),
+        (running(), SKIPPED, UNEXPECTED),
+        (created(), Injected(running(), [], ()), MISSING),
+        (created(), AnnotationError("x"), REFUSED),
+        (running(), AnnotationError("x"), REFUSED),
+    ],
+)
+def test_a_pod_stands_by_what_it_has_and_would_get(pod: dict[str, Any], answer: Any, state: str) -> None:
+    assert drift_of(pod, answer) == Drift(state)
+    assert state in STATES
+
+
+@pytest.mark.parametrize(
+    ("status", "annotations", "labels", "has"),
+    [
+        ({"revision": "1-30"}, {REV: "x"}, {REV: "prod"}, "1-30"),
+        ({"revision": ""}, {REV: "1-24"}, {REV: "prod"}, "1-24"),
+        ({"containers": ["istio-proxy"]}, {}, {REV: "1-8"}, "1-8"),
+        ({"containers": ["istio-proxy"]}, {}, {}, ""),
+        ("nonsense", {}, {}, ""),
+        (["a"], {}, {}, ""),
+        ({"revision": 1}, {}, {}, ""),
+    ],
+)
+def test_what_a_pod_has_stands_in_its_annotations(
+    status: Any, annotations: dict[str, str], labels: dict[str, str], has: str
+) -> None:
+    text = status if isinstance(status, str) else json.dumps(status)
+    pod = make_pod(annotations={STATUS: text, **annotations}, labels=labels)
+
+    assert sidecar_of(pod) == Sidecar(has)
+    assert str(Sidecar(has)) == (has or "(no name)")
+
+
+def test_a_proxy_without_a_status_is_no_injections() -> None:
+    waypoint = make_pod(containers=[make_container("istio-proxy")], labels={REV: "1-30"})
+
+    assert sidecar_of(waypoint) is None
+
+
+def test_a_pod_without_a_name_is_older_only_where_the_revision_would_write_one() -> None:
+    pod = running()
+    status = {**json.loads(pod["metadata"]["annotations"][STATUS]), "revision": ""}
+    annotations = {key: value for key, value in pod["metadata"]["annotations"].items() if key != REV}
+    nameless = {**pod, "metadata": {**pod["metadata"], "annotations": {**annotations, STATUS: json.dumps(status)}}}
+
+    assert drift(nameless) == Drift(OLDER_REVISION)
+    assert drift_of(nameless, Injected(nameless, [], ())) == Drift(CURRENT)
+
+
+def test_a_pod_as_created_is_what_its_webhook_saw() -> None:
+    again = as_created(running())
+
+    assert again["metadata"] == created()["metadata"]
+    assert [each["name"] for each in again["spec"]["containers"]] == ["app"]
+    assert "nodeName" not in again["spec"]
+    assert as_created(make_pod("own", namespace="shop"))["metadata"] == {"name": "own", "namespace": "shop"}
+
+
+@pytest.mark.parametrize(("named", "kept"), [(True, {REV: "prod"}), (False, {})])
+def test_the_label_of_the_revision_is_the_users_where_the_status_has_the_name(
+    named: bool, kept: dict[str, str]
+) -> None:
+    pod = running(labels={REV: "prod", "app": "web"})
+    if not named:
+        pod["metadata"]["annotations"][STATUS] = json.dumps({"containers": ["istio-proxy"]})
+
+    assert as_created(pod)["metadata"]["labels"] == {"app": "web", **kept}
+
+
+def test_a_pod_whose_proxy_was_changed_by_hand_cannot_be_told_as_created() -> None:
+    broken = [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}]
+
+    with pytest.raises(ManifestError, match="ISTIO_KUBE_APP_PROBERS is no JSON"):
+        as_created(changed_proxy(running(), env=broken))
+
+
+def test_the_changes_are_of_the_injection_alone() -> None:
+    pod, fresh = running(), running()
+    pod["spec"]["containers"][0]["image"] = "other:1"
+    pod["metadata"]["labels"]["a"] = "b"
+
+    assert template_changes(pod, fresh) == ()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from injector.kube.yamlblock import BlockWriter, NotPlainError
+
+WIDE = 2**31 - 1
+
+
+def written(value: Any, width: int = WIDE) -> str:
+    """YAML by a writer that quotes ``yes`` alone."""
+    return BlockWriter(lambda text: text in ("", "yes"), str, sorted).text(value, width)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"b": 1, "a": "x"}, "a: x\nb: 1\n"),
+        ({"a": {"b": ["x", {"c": "y", "d": "z"}]}}, "a:\n  b:\n  - x\n  - c: y\n    d: z\n"),
+        ([["a", "b"], []], "- - a\n  - b\n- []\n"),
+        ({"a": {}, "b": []}, "a: {}\nb: []\n"),
+        ({"a": "yes", "yes": ""}, 'a: "yes"\n"yes": ""\n'),
+        ({"a": "it's: so"}, "a: 'it''s: so'\n"),
+        ({"a": '{"b":1}', "c": "- d", "e": "-d", "f": "...g"}, "a: '{\"b\":1}'\nc: '- d'\ne: -d\nf: '...g'\n"),
+        ({"a": "one\n\n two\n"}, "a: |\n  one\n\n   two\n"),
+        (["one\ntwo"], "- |-\n  one\n  two\n"),
+    ],
+)
+def test_values_stand_as_libyaml_writes_them(value: Any, expected: str) -> None:
+    assert written(value) == expected
+
+
+def test_texts_are_wrapped_at_the_space_after_the_width() -> None:
+    assert written({"a": {"b": "one two three"}}, 10) == "a:\n  b: one two\n    three\n"
+    assert written({"b": "# one two  three "}, 5) == "b: '# one\n  two  three '\n"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        None,
+        {},
+        {"a": "\t"},
+        {"a": "ä"},
+        {"a": " x\ny"},
+        {"a": "x \ny"},
+        {"a": "x\n\n"},
+        {"a\n": 1},
+        {"a" * 129: 1},
+    ],
+)
+def test_what_is_unusual_is_for_libyaml_to_write(value: Any) -> None:
+    with pytest.raises(NotPlainError):
+        written(value)
+
+
+def test_a_text_in_double_quotes_is_neither_escaped_nor_wrapped_here() -> None:
+    writer = BlockWriter(lambda _: True, str, sorted)
+    for text in ('say "yes"', "back\\slash", "one two three"):
+        with pytest.raises(NotPlainError):
+            writer.text([text], 5)

@@ -1,0 +1,139 @@
+"""Replicas of the injector as processes, and the Service before them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.architecture.serving import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LIMIT: Final = 60.0
+LOOK: Final = 0.05
+
+
+@dataclass
+class Replica:
+    """One injector; it keeps its ports when it is started anew.
+
+    ``flags`` are further flags of ``serve``; what it logs is appended to ``log``.
+    """
+
+    log: Path
+    flags: Sequence[str] = ("--insecure-http",)
+    port: int = 0
+    ops_port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.port, self.ops_port = free_ports(2)
+
+    def start(self) -> None:
+        """Start it, and do not wait."""
+        ports = ["--port", str(self.port), "--ops-port", str(self.ops_port), "--bind", "127.0.0.1"]
+        command = [sys.executable, "-m", "injector", "serve", *ports, *self.flags]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stderr=log)
+
+    async def ready(self) -> bool:
+        """Whether it says that it is."""
+        try:
+            return b"200 OK" in await asyncio.wait_for(self._probed(), 2.0)
+        except OSError:
+            return False
+
+    async def _probed(self) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.ops_port)
+        try:
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            return await reader.read()
+        finally:
+            writer.close()
+
+    async def until_ready(self) -> float:
+        """Wait until it is ready; return how long that took."""
+        begun = time.monotonic()
+        async with asyncio.timeout(LIMIT):
+            while not await self.ready():
+                assert self._running().poll() is None, self.log.read_text()
+                await asyncio.sleep(LOOK)
+        return time.monotonic() - begun
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._running().send_signal(number)
+
+    async def ended(self) -> int:
+        """Wait until it has ended; return the exit status."""
+        async with asyncio.timeout(LIMIT):
+            while (status := self._running().poll()) is None:  # noqa: ASYNC110 -- a process has no event
+                await asyncio.sleep(LOOK)
+        return status
+
+    def kill(self) -> None:
+        """End it, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None
+        return self.process
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+@dataclass
+class Service:
+    """Knows which replicas are ready, a moment later than they say so, as a cluster does."""
+
+    replicas: Sequence[Replica]
+    known: list[int] = field(default_factory=list)
+
+    async def follow(self, every: float = 0.1) -> None:
+        """Look, again and again."""
+        while True:
+            self.known = [each.port for each in self.replicas if await each.ready()]
+            await asyncio.sleep(every)
+
+    def ready(self) -> Sequence[int]:
+        """The ports of those that are ready, as far as is known."""
+        if not self.known:
+            raise ConnectionRefusedError("no replica is ready")
+        return self.known
+
+
+async def restarted(replica: Replica, service: Service) -> None:
+    """Roll one replica: ended by SIGTERM, started anew, ready.
+
+    The shutdown delay ends, by a second signal, once the Service has learned of it: so no time has to be guessed.
+    """
+    replica.signal(signal.SIGTERM)
+    async with asyncio.timeout(LIMIT):
+        while replica.port in service.known:  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(LOOK)
+    # Whoever chose it before that has connected by now.
+    await asyncio.sleep(LOOK)
+    replica.signal(signal.SIGTERM)
+    assert await replica.ended() == 0, replica.log.read_text()
+    replica.start()
+    await replica.until_ready()
+
+
+def trusting(certificate: Path) -> ssl.SSLContext:
+    """A client's context that trusts the certificate alone."""
+    return ssl.create_default_context(cafile=str(certificate))

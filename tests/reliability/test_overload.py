@@ -1,0 +1,50 @@
+"""A mass start: more pods at once than can wait are told to come back, and all get their sidecar in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.factories import make_pod, make_review
+from tests.reliability.apiserver import ApiServer, Load
+
+if TYPE_CHECKING:
+    from tests.reliability.conftest import ReplicaFactory
+
+PODS, WAITING = 1_000, 100
+TOLD_TO_COME_BACK = {429, 503}
+
+
+def review_of(uid: str) -> bytes:
+    """A pod of one ReplicaSet; all are alike but for the uid of the question."""
+    pod = make_pod(labels={"pod-template-hash": "5d9f", "app": "web"})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "controller": True}
+    pod["metadata"] |= {"generateName": "web-5d9f-", "ownerReferences": [owner]}
+    return json.dumps(make_review(pod, uid=uid)).encode()
+
+
+async def test_a_thousand_pods_at_once_are_injected_or_told_to_come_back_and_then_injected(
+    start_replica: ReplicaFactory,
+) -> None:
+    replica = start_replica("--insecure-http", "--max-waiting", str(WAITING), "--log-decisions", "none")
+    await replica.until_ready()
+    load = Load(ApiServer(lambda: [replica.port]), review_of)
+    told: Counter[int] = Counter()
+
+    async def admitted(uid: str) -> None:
+        while True:
+            reply = await load.client.post(load.path, review_of(uid), timeout=60.0)
+            if reply.status not in TOLD_TO_COME_BACK:
+                load.check(uid, reply)
+                return
+            told[reply.status] += 1
+            await asyncio.sleep(int(reply.headers["retry-after"]))
+
+    async with asyncio.timeout(60.0):
+        await asyncio.gather(*(admitted(f"pod-{number}") for number in range(PODS)))
+    await load.client.close()
+
+    assert (load.failures, load.answered.total()) == ([], PODS)
+    assert told[429] > 0

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.cluster.resources import WEBHOOKS
+from injector.cluster.webhooks import Target
+from injector.webhook.cabundle import PACE, WAITS, CaBundles
+from injector.webhook.spread import Spread
+from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
+from tests.cluster.fakes import Observed, in_fake_time, no_chance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass
+class Loop:
+    """The loop of one injector against an API server of this process; its clock is the event loop's."""
+
+    api: FakeApi = field(default_factory=FakeApi)
+    target: Target = field(default_factory=lambda: Target("injector", "injector-system"))
+    bundle: bytes | None = b"new"
+    attempts: list[bool] = field(default_factory=list)
+    outdated: list[int] = field(default_factory=list)
+    observed: Observed = field(default_factory=Observed)
+
+    def __post_init__(self) -> None:
+        clock = asyncio.get_running_loop().time
+        self.spread = Spread(settled=5.0, clock=clock)
+        self.bundles = CaBundles(
+            self.api,
+            self.target,
+            lambda: self.bundle,
+            spread=self.spread,
+            observer=self,
+            clock=clock,
+            chance=no_chance(),
+        )
+
+    def cabundle_attempt(self, *, patched: bool) -> None:
+        self.attempts.append(patched)
+
+    def cabundle_outdated(self, count: int) -> None:
+        self.outdated.append(count)
+
+    async def run(self, seconds: float) -> None:
+        """Follow the webhooks for so long."""
+        task = asyncio.create_task(self.bundles.follow(self.api, self.observed))
+        await asyncio.sleep(seconds)
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait([task])
+
+    def patches(self) -> list[float]:
+        return [moment for moment, call in self.api.calls if call == "patch"]
+
+    def put(self, item: dict[str, Any]) -> None:
+        self.api.put(WEBHOOKS, item)
+
+    def bundles_of(self, name: str = "injector") -> list[bytes]:
+        hooks = self.api.objects[WEBHOOKS.plural, "", name]["webhooks"]
+        return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
+
+
+def test_each_webhook_that_calls_its_service_gets_the_bundle_once() -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration("injector", "a.test.io", "b.test.io"))
+        loop.put(webhook_configuration("tag"))
+        loop.put(webhook_configuration("certs", **{"cert-manager.io/inject-ca-from": "a/b"}))
+
+        await loop.run(60.0)
+
+        assert loop.bundles_of() == [b"new", b"new"]
+        assert (loop.bundles_of("tag"), loop.bundles_of("certs")) == ([b"new"], [b""])
+        assert (loop.attempts, loop.outdated[0], set(loop.outdated[1:])) == ([True, True], 0, {0})
+        assert loop.spread.reached(b"new")
+
+    in_fake_time(test())
+
+
+def test_what_drifts_is_brought_back_within_a_second() -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration())
+        task = asyncio.create_task(loop.run(60.0))
+        await asyncio.sleep(30.0)
+
+        loop.put(webhook_configuration())
+        await asyncio.sleep(1.0)
+
+        assert loop.bundles_of() == [b"new"]
+        assert not loop.spread.reached(b"new")
+        await asyncio.sleep(5.0)
+        assert loop.spread.reached(b"new")
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
+
+
+def test_a_bundle_that_changes_is_written_within_two_seconds() -> None:
+    async def test() -> None:
+        loop = Loop(bundle=None)
+        loop.put(webhook_configuration())
+        task = asyncio.create_task(loop.run(60.0))
+        await asyncio.sleep(10.0)
+        before = loop.bundles_of()
+
+        loop.bundle = b"newer"
+        await asyncio.sleep(2.0)
+
+        assert (before, loop.bundles_of(), loop.attempts) == ([b""], [b"newer"], [True])
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
+
+
+def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.api.fault_of["patch"] = refusal("forbidden", 403)
+        loop.put(webhook_configuration())
+
+        await loop.run(200.0)
+
+        moments = loop.patches()
+        waits = [after - before for before, after in itertools.pairwise(moments)]
+        assert waits == [*WAITS, *[WAITS[-1]] * (len(waits) - len(WAITS))]
+        assert len(waits) > len(WAITS)
+        assert (set(loop.attempts), loop.outdated[-1], loop.spread.reached(b"new")) == ({False}, 1, False)
+
+    in_fake_time(test())
+
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [
+        "caBundle of MutatingWebhookConfiguration injector: api: told forbidden; wait"
+    ]
+
+
+def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration())
+        loop.api.fault_of["patch"] = RuntimeError("SECRET")
+        task = asyncio.create_task(loop.run(60.0))
+        await asyncio.sleep(1.0)
+
+        del loop.api.fault_of["patch"]
+        await asyncio.sleep(5.0)
+
+        assert loop.bundles_of() == [b"new"]
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
+
+    assert "RuntimeError at " in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def test_a_list_that_has_moved_is_not_patched_in_the_wrong_place() -> None:
+    async def test() -> None:
+        loop = Loop()
+        item = webhook_configuration("injector", "a.test.io", "b.test.io")
+        item["webhooks"][1]["clientConfig"] = {"url": "https://example.com"}
+        moved = {**item, "webhooks": item["webhooks"][::-1]}
+        loop.put(item)
+        loop.api.objects[WEBHOOKS.plural, "", "injector"] = {
+            **moved,
+            "metadata": loop.api.objects[WEBHOOKS.plural, "", "injector"]["metadata"],
+        }
+        loop.bundles.saw({"injector": loop.target.keep(item)})  # type: ignore[dict-item]
+
+        await loop.bundles.step()
+
+        assert (loop.attempts, loop.bundles_of()) == ([False], [b"", b""])
+
+    in_fake_time(test())
+
+
+def test_webhooks_that_are_deleted_are_forgotten() -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration())
+        task = asyncio.create_task(loop.run(20.0))
+        await asyncio.sleep(5.0)
+
+        loop.api.delete(WEBHOOKS, "injector")
+        await asyncio.sleep(5.0)
+
+        assert loop.bundles._known == {}
+        assert loop.bundles._turns == {}
+        assert loop.attempts == [True]
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
+
+
+def test_before_the_webhooks_are_known_nothing_has_spread() -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.api.fault = refusal("forbidden", 403)
+
+        await loop.run(60.0)
+
+        assert not loop.spread.reached(b"new")
+        assert ("cabundle", "forbidden") in loop.observed.faults
+        assert loop.observed.synced == {"cabundle": False}
+        assert loop.patches() == []
+
+    in_fake_time(test())
+
+
+@pytest.mark.parametrize("objects", [1, 3])
+@pytest.mark.parametrize("every", [0.1, 0.9])
+def test_against_somebody_else_each_object_is_patched_once_a_second_and_converges_after(
+    objects: int, every: float
+) -> None:
+    async def test() -> None:
+        loop = Loop()
+        names = [f"w{number}" for number in range(objects)]
+        task = asyncio.create_task(loop.run(120.0))
+
+        async def fight(seconds: float, write: Callable[[str], None]) -> None:
+            for _ in range(int(seconds / every)):
+                for name in names:
+                    write(name)
+                await asyncio.sleep(every)
+
+        await fight(60.0, lambda name: loop.put(webhook_configuration(name)))
+        stopped = asyncio.get_running_loop().time()
+        during = len(loop.patches())
+        await asyncio.sleep(2.0)
+
+        assert 60.0 / PACE * objects * 0.5 <= during <= (60.0 / PACE + 1) * objects
+        assert [loop.bundles_of(name) for name in names] == [[b"new"]] * objects
+        assert max(loop.patches()) - stopped < 2.0
+        # Nor does it turn in vain: what the watch tells is told at most five times a second.
+        assert len(loop.outdated) < 60 * 7
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())

@@ -1,0 +1,286 @@
+"""A port under load while its certificate changes: no handshake fails, and each new certificate is served.
+
+``CHAOS_SECONDS=60`` gives the scenarios the length of their targets: thirty rotations, one each two seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from injector.webhook.authority import new_authority
+from injector.webhook.certificate import CertificateFiles
+from injector.webhook.selfsigned import SelfSigned
+from injector.webhook.spread import Elsewhere
+from injector.webhook.succession import Lifetimes, Succession, founded
+from injector.webhook.tls import CertificateSource
+from tests.webhook.certificates import Issued, Order, authority, issue
+from tests.webhook.chaos import EVENTS, EVERY, SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
+    from injector.webhook.handshakes import Certificates
+
+ROOT = Path(__file__).resolve().parents[2]
+RATE = 500.0
+"""Requests a second that are asked for; half of them on new connections."""
+CLIENTS = 4
+RELOADS = "injector_certificate_reloads_total"
+
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@dataclass
+class Load:
+    """Clients that ask in a loop, and what came of it."""
+
+    port: int
+    trusting: Callable[[], ssl.SSLContext]
+    answered: int = 0
+    failed: list[str] = field(default_factory=list)
+    serials: set[int] = field(default_factory=set)
+
+    async def ask(self, *, anew: bool) -> None:
+        """Ask until cancelled; each time on a new connection, or on one that is kept."""
+        kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        while True:
+            began = time.monotonic()
+            try:
+                reader, writer = kept or await self._connected()
+                writer.write(REQUEST)
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.answered += head.startswith(b"HTTP/1.1 200 ") and await reader.readexactly(2) == b"ok"
+                kept = (reader, writer)
+                if anew:
+                    kept = None
+                    writer.close()
+                    await writer.wait_closed()
+            except (OSError, EOFError) as error:
+                self.failed.append(repr(error))
+            await asyncio.sleep(max(0.0, began + CLIENTS / RATE - time.monotonic()))
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.trusting(), server_hostname="localhost"
+        )
+        self.serials.add(int(writer.get_extra_info("peercert")["serialNumber"], 16))
+        return reader, writer
+
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Wait until it is seen; a slow machine may take its time."""
+        async with asyncio.timeout(30.0):
+            while not seen():  # noqa: ASYNC110 -- what is waited for has no event
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def loaded(
+    certificates: Certificates, metrics: Metrics, trusting: Callable[[], ssl.SSLContext]
+) -> AsyncIterator[Load]:
+    """A port that serves with ``certificates``, and four clients of it."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.context).start()
+    load = Load(int(runner.addresses[0][1]), trusting)
+    tasks = [asyncio.create_task(certificates.follow(metrics))]
+    tasks += [asyncio.create_task(load.ask(anew=bool(number % 2))) for number in range(CLIENTS)]
+    try:
+        yield load
+        assert [task for task in tasks if task.done()] == []
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await runner.cleanup()
+
+
+@dataclass
+class Mounted:
+    """A mounted Secret; what it holds changes by one rename."""
+
+    folder: Path
+    root: Issued = field(default_factory=authority)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def put(self, chain: bytes | None, key: bytes | None) -> None:
+        data = self.folder / f"..{next(self.numbers)}"
+        data.mkdir()
+        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
+            if content is not None:
+                (data / name).write_bytes(content)
+            if not (self.folder / name).is_symlink():
+                (self.folder / name).symlink_to(Path("..data") / name)
+        (self.folder / "..tmp").symlink_to(data.name)
+        (self.folder / "..tmp").rename(self.folder / "..data")
+
+    def rotate(self, order: Order | None = None) -> Issued:
+        issued = issue(order, self.root)
+        self.put(issued.chain_pem, issued.key_pem)
+        return issued
+
+    def source(self) -> CertificateSource:
+        files = CertificateFiles(*(self.folder / name for name in ("tls.crt", "tls.key", "ca.crt")))
+        return CertificateSource(files, interval=min(1.0, EVERY / 4))
+
+    def client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.root.chain_pem.decode())
+
+
+async def test_under_rotations_no_handshake_fails_and_every_certificate_is_served(
+    tmp_path: Path, metrics: Metrics
+) -> None:
+    secret = Mounted(tmp_path)
+    issued = [secret.rotate()]
+    source, client = secret.source(), secret.client()
+
+    async with loaded(source, metrics, lambda: client) as load:
+        for _ in range(EVENTS - 1):
+            await asyncio.sleep(EVERY)
+            issued.append(secret.rotate())
+            await load.until(lambda: issued[-1].certificate.serial_number in load.serials)
+
+    assert load.failed == []
+    assert load.serials == {each.certificate.serial_number for each in issued}
+    assert load.answered > EVENTS
+
+
+def mismatched(secret: Mounted) -> None:
+    secret.put(issue(issuer=secret.root).chain_pem, issue(issuer=secret.root).key_pem)
+
+
+def truncated(secret: Mounted) -> None:
+    one = issue(issuer=secret.root)
+    secret.put(one.chain_pem[: len(one.chain_pem) // 2], one.key_pem)
+
+
+def half_written(secret: Mounted) -> None:
+    one = issue(issuer=secret.root)
+    secret.put(one.chain_pem, one.key_pem[: len(one.key_pem) // 2])
+
+
+BAD: dict[str, Callable[[Mounted], object]] = {
+    "a key of another": mismatched,
+    "a chain that is cut": truncated,
+    "expired": lambda secret: secret.rotate(Order(until=-0.5)),
+    "another name": lambda secret: secret.rotate(Order(names=("other.example",))),
+    "empty": lambda secret: secret.put(b"", b""),
+    "a file that is missing": lambda secret: secret.put(issue(issuer=secret.root).chain_pem, None),
+    "half written": half_written,
+}
+
+
+async def test_bad_rotations_fail_no_handshake_and_each_is_counted(
+    tmp_path: Path, metrics: Metrics, collector: CollectorRegistry
+) -> None:
+    secret = Mounted(tmp_path)
+    good = [secret.rotate()]
+    source, client = secret.source(), secret.client()
+
+    def counted(outcome: str) -> float:
+        return collector.get_sample_value(RELOADS, {"outcome": outcome}) or 0.0
+
+    async with loaded(source, metrics, lambda: client) as load:
+        for number, bad in enumerate(BAD.values(), 1):
+            bad(secret)
+            await load.until(lambda: counted("failure") == number)  # noqa: B023 -- called at once
+            await asyncio.sleep(SECONDS / len(BAD) / 2)
+            assert source.certificate.fingerprint == good[-1].fingerprint
+            expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
+            assert expiry == good[-1].certificate.not_valid_after_utc.timestamp()
+            good.append(secret.rotate())
+            await load.until(lambda: counted("success") == number)  # noqa: B023 -- called at once
+
+    assert load.failed == []
+    assert counted("failure") == len(BAD)
+    assert load.serials <= {each.certificate.serial_number for each in good}
+    assert load.answered > len(BAD)
+
+
+GENERATIONS = 3
+
+
+async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_follow_the_bundle(
+    metrics: Metrics,
+) -> None:
+    times = Lifetimes()
+    reach = Elsewhere(settled=EVERY)
+    certificates = SelfSigned(("localhost",), reach, times=times)
+    held = founded(time.time(), times)
+    certificates.hold(held)
+    certificates.look()
+    trusted = [ssl.create_default_context(cadata=held.bundle.decode())]
+
+    async with loaded(certificates, metrics, lambda: trusted[0]) as load:
+        for _ in range(GENERATIONS):
+            # Phase one: the bundle has both, and whoever trusts the old one alone is still served.
+            following = new_authority(time.time(), times.authority)
+            certificates.hold(both := replace(held, next=following))
+            certificates.look()
+            await asyncio.sleep(EVERY)
+            trusted[0] = ssl.create_default_context(cadata=both.bundle.decode())
+            # Phase two: the new one signs, and whoever trusts both is served all along.
+            held = Succession(following, time.time(), retired=(held.signing.certificate,))
+            certificates.hold(held)
+            await load.until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
+            await asyncio.sleep(EVERY)
+
+    assert load.failed == []
+    assert len(load.serials) >= GENERATIONS
+
+
+RENEWING = """
+import asyncio, time
+from prometheus_client import CollectorRegistry
+from injector.metrics import Metrics
+from injector.webhook.selfsigned import SelfSigned
+from injector.webhook.spread import Elsewhere
+from injector.webhook.succession import Lifetimes, founded
+times = Lifetimes(leaf=4.0)
+certificates = SelfSigned(("localhost",), Elsewhere(), times=times)
+certificates.hold(founded(time.time(), times))
+
+async def told(seconds):
+    print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
+    await asyncio.sleep(seconds)
+
+asyncio.run(certificates.follow(Metrics(CollectorRegistry()), pause=told))
+"""
+
+
+def test_a_process_that_is_stopped_over_the_moment_of_renewal_renews_once_it_goes_on() -> None:
+    with subprocess.Popen([sys.executable, "-c", RENEWING], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            first = float(process.stdout.readline().split()[0])
+            process.send_signal(signal.SIGSTOP)
+            while time.time() < first + 1.0:  # its certificate has expired, not only come to its renewal
+                time.sleep(0.05)
+            resumed = time.time()
+            process.send_signal(signal.SIGCONT)
+            while (told := process.stdout.readline().split(maxsplit=1)) and float(told[0]) <= resumed:
+                assert time.time() - resumed < 60.0
+            assert told[1].strip() == "''"
+        finally:
+            process.kill()

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.webhook.authority import read_certificates
+from injector.webhook.handshakes import Handshakes
+from injector.webhook.selfsigned import SelfSigned, service_names
+from injector.webhook.succession import Lifetimes, Succession, founded, succeeded
+from injector.webhook.tls import FAILURE, SUCCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
+
+START = 1e9
+DAY = 86400.0
+TIMES = Lifetimes()
+EXPIRY = "injector_certificate_expiry_timestamp_seconds"
+
+
+class Clock:
+    now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Reached:
+    """Whether the bundle is everywhere, as a test says."""
+
+    def __init__(self) -> None:
+        self.everywhere = False
+
+    def reached(self, bundle: bytes) -> bool:
+        assert bundle
+        return self.everywhere
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def reach() -> Reached:
+    return Reached()
+
+
+@pytest.fixture
+def certificates(clock: Clock, reach: Reached) -> SelfSigned:
+    return SelfSigned(service_names("injector", "mesh"), reach, clock=clock)
+
+
+def issued_by(certificates: SelfSigned, held: Succession) -> bool:
+    """Whether what is served is signed by the authority that signs."""
+    assert certificates._loaded is not None
+    (leaf,) = read_certificates(certificates._loaded.pair.chain)
+    return leaf.issuer == held.signing.certificate.subject
+
+
+def test_a_service_has_the_two_names_that_it_is_called_by() -> None:
+    assert service_names("injector", "mesh") == ("injector.mesh.svc", "injector.mesh.svc.cluster.local")
+
+
+def test_before_there_is_an_authority_there_is_no_certificate(certificates: SelfSigned) -> None:
+    assert (certificates.look(), certificates.certificate, certificates.bundle, certificates.served) == (
+        None,
+        None,
+        None,
+        (),
+    )
+    assert certificates.fault() == "there is no certificate yet: the Secret of the CA is not known"
+    assert certificates.shown() == {"valid": False, "error": certificates.fault()}
+
+
+def test_with_an_authority_there_is_one_for_a_week(certificates: SelfSigned) -> None:
+    held = founded(START, TIMES)
+    certificates.hold(held)
+
+    outcome = certificates.look()
+
+    assert (outcome, certificates.fault(), certificates.bundle) == (SUCCESS, "", held.bundle)
+    assert certificates.certificate is not None
+    assert certificates.certificate.names == ("injector.mesh.svc", "injector.mesh.svc.cluster.local")
+    assert certificates.certificate.not_after == START + 7 * DAY
+    assert certificates.shown()["authorityNotAfter"] == START + 365 * DAY
+    assert (certificates.shown()["valid"], certificates.shown()["error"]) == (True, None)
+
+
+def test_it_is_renewed_at_two_thirds_of_its_life_and_not_before(certificates: SelfSigned, clock: Clock) -> None:
+    certificates.hold(founded(START, TIMES))
+    certificates.look()
+    found = []
+
+    for days in (1.0, 4.66, 4.67, 4.68):
+        clock.now = START + days * DAY
+        found.append(certificates.look())
+
+    assert found == [None, None, SUCCESS, None]
+
+
+@pytest.mark.parametrize("jump", [30 * DAY, 8 * DAY, -1 * DAY, -30 * DAY])
+def test_a_clock_that_jumps_is_followed_at_the_next_look(certificates: SelfSigned, clock: Clock, jump: float) -> None:
+    certificates.hold(founded(START - 100 * DAY, TIMES))
+    certificates.look()
+
+    clock.now += jump
+    before = certificates.fault()
+    outcome = certificates.look()
+
+    assert "cannot be used" in before
+    assert (outcome, certificates.fault()) == (SUCCESS, "")
+    clock.now = START
+    certificates.look()
+    assert certificates.fault() == ""
+
+
+def test_a_new_authority_signs_once_the_bundle_is_everywhere(
+    certificates: SelfSigned, clock: Clock, reach: Reached
+) -> None:
+    first = founded(START, TIMES)
+    certificates.hold(first)
+    certificates.look()
+    second = founded(START + 1, TIMES, [first.signing.certificate])
+    certificates.hold(second)
+
+    waits = certificates.look()
+    served_meanwhile = certificates.served
+    reach.everywhere = True
+
+    assert (waits, issued_by(certificates, first)) == (None, True)
+    assert served_meanwhile == (first.signing.certificate, second.signing.certificate)
+    assert (certificates.look(), issued_by(certificates, second)) == (SUCCESS, True)
+    assert certificates.served == (second.signing.certificate, first.signing.certificate)
+    clock.now += 1
+    assert certificates.look() is None
+
+
+def test_what_is_due_meanwhile_is_still_signed_by_the_former_authority(certificates: SelfSigned, clock: Clock) -> None:
+    first = founded(START, TIMES)
+    certificates.hold(first)
+    certificates.look()
+    certificates.hold(founded(START, TIMES, [first.signing.certificate]))
+
+    clock.now += 5 * DAY
+
+    assert (certificates.look(), issued_by(certificates, first)) == (SUCCESS, True)
+
+
+def test_a_former_authority_that_has_expired_signs_nothing(certificates: SelfSigned, clock: Clock) -> None:
+    first = founded(START, TIMES)
+    certificates.hold(first)
+    certificates.look()
+    clock.now = START + 365 * DAY
+    second = succeeded(first, TIMES, now=clock.now, spread=False)
+
+    certificates.hold(second)
+
+    assert (certificates.look(), issued_by(certificates, second), certificates.fault()) == (SUCCESS, True, "")
+
+
+def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: SelfSigned, clock: Clock) -> None:
+    certificates.hold(founded(START, TIMES))
+    certificates.look()
+
+    clock.now = START + 400 * DAY
+
+    assert certificates.look() is None
+    assert "it expired at" in certificates.fault()
+    assert certificates.shown()["valid"] is False
+
+
+async def test_it_is_looked_at_each_second_and_counted(
+    certificates: SelfSigned,
+    clock: Clock,
+    metrics: Metrics,
+    collector: CollectorRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    def move() -> None:
+        clock.now += 5 * DAY
+
+    def broken() -> str | None:
+        raise RuntimeError("PRIVATE")
+
+    steps: list[Callable[[], object]] = [
+        lambda: certificates.hold(founded(START, TIMES)),
+        move,
+        lambda: None,
+        lambda: monkeypatch.setattr(certificates, "look", broken),
+    ]
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > len(steps):
+            raise asyncio.CancelledError
+        steps[len(pauses) - 1]()
+
+    with suppress(asyncio.CancelledError):
+        await certificates.follow(metrics, pause=pause)
+
+    reloads = "injector_certificate_reloads_total"
+    assert set(pauses) == {1.0}
+    assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
+    assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
+    assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
+
+
+def test_nothing_that_is_logged_or_shown_holds_a_key(
+    certificates: SelfSigned, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    held = founded(START, TIMES)
+    certificates.hold(held)
+    certificates.look()
+    assert certificates._loaded is not None
+
+    said = caplog.text + str(certificates.shown()) + repr(held) + repr(certificates._loaded.certificate)
+
+    assert "new certificate: for injector.mesh.svc" in said
+    assert "PRIVATE" not in said
+    for key in (held.signing.key_pem, certificates._loaded.pair.key):
+        assert key.split(b"\n")[1].decode() not in said
+
+
+def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, reach: Reached) -> None:
+    class Clients(Handshakes):
+        answers: list[bool | None] = [False, True, None]  # noqa: RUF012 -- of this test
+
+        def clients_changed(self) -> bool | None:
+            return self.answers.pop(0)
+
+    handshakes = Clients()
+    certificates = SelfSigned(("a",), reach, handshakes=handshakes, clock=clock)
+    certificates.hold(founded(START, TIMES))
+    certificates.look()
+    first: Any = handshakes._handed
+
+    outcomes = [certificates.look(), handshakes._handed is first, certificates.look(), handshakes._handed is first]
+
+    assert outcomes == [None, True, SUCCESS, False]
+    assert certificates.look() == FAILURE

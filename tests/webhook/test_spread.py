@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from injector.webhook.spread import Elsewhere, Spread
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bundle_has_got_there_some_time_after_every_webhook_had_it() -> None:
+    clock = Clock()
+    spread = Spread(settled=5.0, clock=clock)
+    spread.note(b"a")
+
+    before = spread.reached(b"a")
+    clock.now = 5.0
+    spread.note(b"a")
+
+    assert (before, spread.reached(b"a"), spread.reached(b"b")) == (False, True, False)
+
+
+def test_a_webhook_that_loses_it_begins_the_wait_anew() -> None:
+    clock = Clock()
+    spread = Spread(settled=5.0, clock=clock)
+    spread.note(b"a")
+    clock.now = 10.0
+    spread.note(None)
+
+    lost = spread.reached(b"a")
+    spread.note(b"a")
+
+    assert (lost, spread.reached(b"a")) == (False, False)
+    clock.now = 15.0
+    assert spread.reached(b"a")
+
+
+def test_before_anything_is_known_nothing_has_got_anywhere() -> None:
+    assert not Spread(settled=0.0).reached(b"a")
+
+
+def test_what_somebody_else_distributes_gets_there_in_time() -> None:
+    clock = Clock()
+    elsewhere = Elsewhere(settled=600.0, clock=clock)
+
+    first = elsewhere.reached(b"a")
+    clock.now = 600.0
+
+    assert (first, elsewhere.reached(b"a"), elsewhere.reached(b"b")) == (False, True, False)

@@ -1,0 +1,39 @@
+"""A TLS handshake in memory: between a certificate and whoever trusts an authority."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from injector.webhook.handshakes import Handshakes
+
+if TYPE_CHECKING:
+    from injector.webhook.certificate import Pair
+
+
+def handshake(pair: Pair, trusted: bytes, name: str, *, flags: ssl.VerifyFlags = ssl.VERIFY_DEFAULT) -> str:
+    """Why a client that trusts ``trusted`` does not take the pair for ``name``; empty where it does."""
+    handshakes = Handshakes()
+    handshakes.use(handshakes.load(pair, where="pair"))
+    client = ssl.create_default_context(cadata=trusted.decode())
+    client.verify_flags |= flags
+    return joined(client, handshakes.context, name)
+
+
+def joined(client: ssl.SSLContext, server: ssl.SSLContext, name: str | None) -> str:
+    """Why the two do not come together; empty where they do."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(back, there, server_hostname=name),
+        server.wrap_bio(there, back, server_side=True),
+    ]
+    while ends:
+        for end in list(ends):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError as error:
+                return str(error)
+            ends.remove(end)
+    return ""
