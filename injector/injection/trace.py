@@ -31,7 +31,7 @@ REFUSE: Final = "refuse"
 WARNING: Final = "warning"
 UNKNOWN: Final = "unknown"
 """What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, that the pod may not be created, that
-it may fail, or that it cannot be told."""
+it may fail or would be refused by a guard that enforces, or that it cannot be told."""
 
 INJECTED: Final = "injected"
 SKIPPED: Final = "skipped"

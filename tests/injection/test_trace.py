@@ -149,7 +149,7 @@ def test_steps_before_come_before() -> None:
     ("guard", "verdict", "detail"),
     [
         ("enforce", "refuse", "metadata.labels[a]: the value breaks out of the template"),
-        ("warn", "warned", "metadata.labels[a]: the value breaks out of the template"),
+        ("warn", "warning", "metadata.labels[a]: the value breaks out of the template"),
         ("off", "passed", "not looked for"),
     ],
 )
