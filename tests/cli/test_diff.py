@@ -267,6 +267,18 @@ def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pyt
     assert live("-n", "shop", "--exit-code=false").exit_code == 0
 
 
+def test_the_guard_counts_for_a_cluster_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
+    hostile = owned("web", "shop", labels={"a": "x" + "\n  - name: other"})
+    sides = *revision("1-24", "1.24.6", config=pasting), *revision("1-30", "1.30.1", config=pasting)
+    reached(monkeypatch, FakeKube(*sides, tag("prod", "1-24"), labelled("shop", "prod"), hostile))
+
+    refused, warned = live(), live("--guard", "warn")
+
+    assert "refused by both: metadata.labels[a]: the value breaks out of the template" in refused.stderr
+    assert "prod: metadata.labels[a]: the value breaks out of the template" in warned.stderr
+
+
 def test_the_other_formats_are_those_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*LIVE))
 

@@ -7,6 +7,7 @@ import yaml
 
 from injector.cli.explained import Explained, explained_by, rendered
 from injector.cli.route import Routed
+from injector.injection.result import GUARDS
 from injector.injection.trace import Step, Trace
 from injector.kube.created import Created
 from injector.revisions.build import build
@@ -27,6 +28,13 @@ def test_a_workload_that_reaches_a_revision_has_its_steps_after_those_of_the_way
 
     assert (found.revision, found.tag, found.trace.outcome) == ("1-24", "prod", "injected")
     assert [step.step for step in found.trace.steps][:4] == ["webhook", "tag", "revision", "host_network"]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_the_guard_of_the_trace_is_the_one_asked_for(guard: str) -> None:
+    found = explained_by(workload(), Routed(make_raw("1-24"), "prod", STEPS), build, guard)
+
+    assert [step.source for step in found.trace.steps if step.step == "guard"] == [f"--guard {guard}"]
 
 
 def test_one_that_reaches_none_ends_on_the_way() -> None:

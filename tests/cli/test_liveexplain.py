@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,6 +54,13 @@ def test_a_deployment_is_explained_by_its_template() -> None:
     (found,) = explanation(Target(DEPLOYMENTS, "web", "shop")).explained
 
     assert (str(found.workload), found.revision) == ("Deployment shop/web", "1-24")
+
+
+def test_the_guard_is_the_one_asked_for() -> None:
+    warning = replace(SOURCES, guard="warn")
+    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), warning, Target(PODS, "web-abc-1", "shop"))).explained
+
+    assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
 
 
 def test_a_pod_that_no_webhook_is_called_for_ends_there() -> None:
