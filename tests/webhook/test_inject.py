@@ -22,8 +22,10 @@ from injector.errors import (
     UnknownRevisionError,
 )
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.metrics import Metrics
+from injector.revisions.build import build
 from injector.revisions.recent import RecentPods
-from injector.revisions.registry import snapshot_of
+from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
 from injector.webhook.admittance import Admittance
@@ -34,18 +36,17 @@ from injector.webhook.inject import Desk, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission
 from tests.factories import UID, make_pod, make_review
-from tests.revisions.fakes import fake_revision
+from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from injector.metrics import Metrics
-    from injector.revisions.registry import Registry
     from injector.webhook.shadow import Shadows
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
+REPLICAS = 6
 
 
 async def answer_of(client: Client, path: str = "/inject", review: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -187,6 +188,25 @@ async def test_the_guard_of_the_desk_is_that_of_each_request(
         await answer_of(await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=desk))))
 
     assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
+
+
+@pytest.mark.parametrize(("guard", "looked"), [("warn", REPLICAS), ("off", 0)])
+async def test_each_replica_of_a_pod_that_the_guard_warns_of_is_told_and_counted(
+    aiohttp_client: ClientFactory, collector: CollectorRegistry, lifecycle: Lifecycle, guard: str, looked: int
+) -> None:
+    pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
+    served = Registry(snapshot_of([build(make_raw("default", config=pasting))], parse_tags("")))
+    metrics = Metrics(collector)
+    client = await aiohttp_client(webhook_app(InjectHandler(served, metrics, lifecycle, desk=Desk(guard=guard))))
+    review = make_review(make_pod(labels={"a": "x" + "\n  - name: other"}))
+    as_sent = {"kind": review.pop("kind"), **review}
+
+    answers = [(await answer_of(client, review=as_sent))["response"] for _ in range(REPLICAS)]
+
+    assert [each["allowed"] for each in answers] == [True] * REPLICAS
+    assert sum("breaks out of the template" in str(each.get("warnings")) for each in answers) == looked
+    labels = {"revision": "default", "outcome": "warned"}
+    assert (collector.get_sample_value("injector_guard_findings_total", labels) or 0) == looked
 
 
 async def test_a_fault_of_the_injector_is_denied_with_the_uid_and_no_traceback(
