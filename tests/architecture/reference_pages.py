@@ -32,7 +32,7 @@ def commands(command: click.Command, path: str = "injector") -> Iterator[tuple[s
     if not isinstance(command, click.Group):
         yield path, command
         return
-    context = click.Context(command, info_name=path)
+    context = click.Context(command, info_name=path, parent=click.Context(main, **main.context_settings))
     for name in command.list_commands(context):
         found = command.get_command(context, name)
         assert found is not None, name
@@ -48,7 +48,7 @@ def cli_page() -> str:
 
 
 def _command(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=path)
+    context = click.Context(command, info_name=path, parent=click.Context(main, **main.context_settings))
     usage = " ".join([path, *command.collect_usage_pieces(context)])
     options = [each for each in command.params if isinstance(each, click.Option) and not _COMMON & set(each.opts)]
     shown = "".join(_row(each, context) for each in options if not each.hidden)

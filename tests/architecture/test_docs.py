@@ -130,7 +130,7 @@ def test_every_flag_that_a_page_names_is_one() -> None:
     known = {
         flag
         for _, command in commands(main)
-        for option in command.get_params(Context(command))
+        for option in command.get_params(Context(command, parent=Context(main, **main.context_settings)))
         for flag in (*option.opts, *option.secondary_opts)
     }
     named = {

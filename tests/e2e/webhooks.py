@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list[dict[str, Any]]:
     """The configurations that `injector WHAT generate` prints for an injector on the loopback."""
     endpoint = ("--url", f"https://127.0.0.1:{port}", "--ca-bundle", trusted.authority, "--timeout", "30s")
-    return list(yaml.safe_load_all(command(what, "generate", *arguments, *endpoint)))
+    offline = ("--offline",) if what == "tag" else ()
+    return list(yaml.safe_load_all(command(what, "generate", *arguments, *offline, *endpoint)))
 
 
 @contextmanager
