@@ -141,7 +141,7 @@ verbose = click.option(
 def root() -> None:
     """Istio's sidecar injector for many control-plane revisions at once: as a webhook, and offline.
 
-    Without flags that name a revision, every command works on the embedded default, `stable`.
+    Offline, and without flags that name a revision, commands work on the embedded default, `stable`.
     """
 
 
