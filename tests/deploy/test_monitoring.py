@@ -38,6 +38,7 @@ def used_metrics() -> Metrics:
         {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
     )
     metrics.unserved_review("pod", "warned")
+    metrics.guarded("1-24", "refused")
     metrics.watch_fault("configmaps", "gone")
     metrics.watch_synced("configmaps", synced=True)
     metrics.reloaded("revision")
