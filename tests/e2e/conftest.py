@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.kubelab import Lab, missing
+from tests.e2e.kubelab import Lab, missing, running
 from tests.e2e.served import Certificate, certificate
 
 if TYPE_CHECKING:
@@ -56,26 +56,19 @@ def built() -> None:
 def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server without controllers. Each test has namespaces of its own, and takes its webhooks away again."""
     del built
-    yield from running(Lab(tmp_path_factory.mktemp("kubelab")))
+    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def controlled_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server where Deployments make pods."""
     del built
-    yield from running(Lab(tmp_path_factory.mktemp("controlled"), controllers=True))
+    with running(Lab(tmp_path_factory.mktemp("controlled"), controllers=True)) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """The certificate that injectors serve with."""
     return certificate(tmp_path_factory.mktemp("certificate"))
-
-
-def running(made: Lab) -> Iterator[Lab]:
-    """Give it started; end it whatever happens."""
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()

@@ -7,12 +7,16 @@ import os
 import shutil
 import ssl
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from tests.architecture.serving import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "kubelab"
 BUILT = Path(os.environ.get("KUBELAB", "~/.cache/kubelab")).expanduser() / "bin"
@@ -176,6 +180,16 @@ class Lab:
         )
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+
+@contextmanager
+def running(lab: Lab) -> Iterator[Lab]:
+    """Give an API server started; end it whatever happens."""
+    try:
+        lab.start()
+        yield lab
+    finally:
+        lab.end()
 
 
 def _same_file(source: Path, target: Path) -> None:

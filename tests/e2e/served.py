@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.e2e.kubelab import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
+_LAST = 60.0
+"""Seconds that a drain may take on a busy machine; the injector promises ten."""
 LIMIT = 120.0
 """Seconds until something must be seen; it is seen within one or two."""
 
@@ -119,21 +121,36 @@ def injector(folder: Path, *flags: str, ready: bool = True) -> Iterator[Injector
     command = [sys.executable, "-m", "injector", "serve", "--bind", "127.0.0.1"]
     command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0", *flags]
     log = folder / "log"
+    with started(command, log, f"http://127.0.0.1:{ops_port}/readyz" if ready else "") as process:
+        yield Injector(process, port, ops_port, log)
+
+
+@contextmanager
+def started(command: list[str], log: Path, readyz: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server as long as the block runs, from when it is ready, if there is an address to ask; it must end as it should."""
     with log.open("w") as written:
         process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
         try:
-            if ready:
-                assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
-            yield Injector(process, port, ops_port, log)
+            if readyz:
+                assert wait_until_ready(readyz, process), log.read_text()
+            yield process
         finally:
             assert ended(process) == 0, log.read_text()
+
+
+def until(seen: Callable[[], object]) -> None:
+    """Wait until it is seen."""
+    deadline = time.monotonic() + LIMIT
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
     """Tell a process to end; its exit status, once it has. Nothing of it is left, whatever it does."""
     process.send_signal(signal.SIGTERM)
     try:
-        return process.wait(LIMIT)
+        return process.wait(_LAST)
     finally:
         process.kill()
         process.wait()

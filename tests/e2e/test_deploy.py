@@ -11,7 +11,7 @@ import pytest
 
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab
+from tests.e2e.kubelab import Lab, running
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
@@ -38,13 +38,9 @@ KIND = "mutatingwebhookconfiguration"
 def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server with the namespaces that deploy/ speaks of; the injector's own demands the restricted standard."""
     del built
-    made = Lab(tmp_path_factory.mktemp("kubelab"))
-    try:
-        made.start()
+    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as made:
         made.apply(one(base("default"), "Namespace"), namespace_of("istio-system"), account_of(NAMESPACE))
         yield made
-    finally:
-        made.end()
 
 
 def kubectl(lab: Lab, *arguments: str, given: Object | None = None) -> subprocess.CompletedProcess[str]:

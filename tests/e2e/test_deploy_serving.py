@@ -6,21 +6,20 @@ import base64
 import copy
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from click import Context
 
 from injector.cli import main
-from tests.architecture.serving import free_ports, wait_until_ready
+from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab
+from tests.e2e.kubelab import Lab, running
+from tests.e2e.served import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,12 +37,8 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 def lab(built: None, tmp_path: Path) -> Iterator[Lab]:
     """An empty API server."""
     del built
-    made = Lab(tmp_path / "lab")
-    try:
-        made.start()
+    with running(Lab(tmp_path / "lab")) as made:
         yield made
-    finally:
-        made.end()
 
 
 def kustomized(lab: Lab, folder: Path) -> list[Object]:
@@ -95,19 +90,6 @@ def lay_out(objects: list[Object], folder: Path) -> None:
             (folder / "tls" / key).write_bytes(base64.b64decode(value))
 
 
-@contextmanager
-def injector(command: list[str], log: Path, ops_port: int) -> Iterator[None]:
-    """The injector as a process."""
-    with log.open("w") as written:
-        process = subprocess.Popen([sys.executable, "-m", "injector", *command], cwd=ROOT, stderr=written)
-        try:
-            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text()
-
-
 def created(lab: Lab, namespace: str) -> Object:
     """A pod of a namespace, or why there is none: the webhook may not be trusted yet."""
     pod = {
@@ -148,7 +130,7 @@ def test_a_pod_gets_its_sidecar_by_what_is_deployed(lab: Lab, tmp_path: Path, na
         token = lab.kubeconfig_of(pod_spec(objects)["serviceAccountName"], NAMESPACE)
         command.append(f"--kubeconfig={token}")
 
-    with injector(command, log, ops_port):
+    with started([sys.executable, "-m", "injector", *command], log, f"http://127.0.0.1:{ops_port}/readyz"):
         pod = injected(lab, "asks", log)
 
     assert "istio-proxy" in [each["name"] for each in pod["spec"]["containers"]]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import signal
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
-from tests.architecture.serving import free_ports, wait_until_ready
-from tests.e2e.kubelab import Lab
+from tests.architecture.serving import free_ports
+from tests.e2e.kubelab import Lab, running
+from tests.e2e.served import started, until
 from tests.factories import make_container
 from tests.webhook.certificates import Order, issue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "istio-system"
@@ -76,39 +74,15 @@ def live(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live
     certificate, key = map(str, issued.write(folder))
     flags = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
     flags += ["--tlsCertFile", certificate, "--tlsKeyFile", key, "--from-cluster"]
-    try:
-        lab.start()
+    with running(lab):
         lab.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
         lab.apply(namespace("shop", **{REV: "prod"}), account("shop"))
         made.tagged("stable")
-        with serving([*flags, "--kubeconfig", str(lab.kubeconfig)], folder / "log", ops_port):
+        command = [sys.executable, "-m", "injector", "serve", *flags, "--kubeconfig", str(lab.kubeconfig)]
+        with started(command, folder / "log", f"http://127.0.0.1:{ops_port}/readyz"):
             lab.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
             until(lambda: made.calls("shop"))
             yield made
-    finally:
-        lab.end()
-
-
-@contextmanager
-def serving(flags: list[str], log: Path, ops_port: int) -> Iterator[None]:
-    """The webhook, as a process."""
-    with log.open("w") as written:
-        command = [sys.executable, "-m", "injector", "serve", *flags]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=written)
-        try:
-            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), log.read_text()
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text()
-
-
-def until(seen: Callable[[], bool]) -> None:
-    """Wait until it is seen."""
-    deadline = time.monotonic() + LIMIT
-    while not seen():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def config_maps(revision: str, **changed: str) -> tuple[dict[str, Any], ...]:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab
+from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, namespace_of, tag_of
 from tests.e2e.served import Injector, injector, of_cluster
 from tests.factories import make_pod
@@ -38,9 +38,9 @@ def net(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}]}
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
     log = home / AUDIT_LOG
-    made = Lab(home, flags=f"--audit-policy-file={policy} --audit-log-path={log} --audit-log-mode=blocking-strict")
-    try:
-        made.start()
+    with running(
+        Lab(home, flags=f"--audit-policy-file={policy} --audit-log-path={log} --audit-log-mode=blocking-strict")
+    ) as made:
         made.apply(namespace_of("istio-system"), namespace_of("injector-system"))
         for name, labels in (("shop", NAMED), ("plain", {})):
             made.apply({**namespace_of(name), "metadata": {"name": name, "labels": labels}})
@@ -48,8 +48,6 @@ def net(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             made.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
         made.apply(*control_plane("istio-system", "default", tag="1.28.1"))
         yield made
-    finally:
-        made.end()
 
 
 def counted(served: Injector) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import signal
 import subprocess
 import sys
 import time
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.architecture.serving import free_ports, wait_until_ready
+from tests.architecture.serving import free_ports
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab
+from tests.e2e.kubelab import Lab, running
+from tests.e2e.served import started, until
 from tests.webhook.certificates import Order, authority, issue
 from tests.webhook.chaos import SECONDS
 
@@ -69,9 +69,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     del built
-    lab = Lab(tmp_path_factory.mktemp("kubelab"))
-    try:
-        lab.start()
+    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as lab:
         (port,) = free_ports(1)
         lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         lab.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
@@ -86,8 +84,6 @@ def site(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
         # Whoever is called by another Service is left alone, and selects nothing.
         lab.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
         yield Site(lab, port, lab.kubeconfig_of("injector", NAMESPACE))
-    finally:
-        lab.end()
 
 
 def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[str, Any]:
@@ -111,30 +107,15 @@ def injector(site: Site, log: Path, *flags: str) -> Iterator[Callable[[str], str
     (ops_port,) = free_ports(1)
     command = [sys.executable, "-m", "injector", "serve", "--bind", ADDRESS, "--port", str(site.port)]
     command += ["--ops-port", str(ops_port), "--shutdown-delay", "0", "--kubeconfig", str(site.kubeconfig)]
-    with log.open("w") as written:
-        process = subprocess.Popen(
-            [*command, "--namespace", NAMESPACE, *flags], cwd=ROOT, stdout=written, stderr=written
-        )
-        try:
-            assert wait_until_ready(f"http://{ADDRESS}:{ops_port}/readyz", process), log.read_text()
-            yield lambda path: read(f"http://{ADDRESS}:{ops_port}{path}")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0, log.read_text()
+    command += ["--namespace", NAMESPACE, *flags]
+    with started(command, log, f"http://{ADDRESS}:{ops_port}/readyz"):
+        yield lambda path: read(f"http://{ADDRESS}:{ops_port}{path}")
 
 
 def read(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 -- loopback
         found: str = answer.read().decode()
         return found
-
-
-def until(seen: Callable[[], object]) -> None:
-    """Wait until it is seen."""
-    started = time.monotonic()
-    while not seen():
-        assert time.monotonic() - started < LIMIT
-        time.sleep(0.1)
 
 
 def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from injector.cli.clusterflags import in_cluster
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import WEBHOOKS
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab
+from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, namespace_of
 from tests.e2e.served import injector, of_cluster
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
@@ -41,15 +41,11 @@ SERVICE = {
 def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server with two revisions and the injector's Service."""
     del built
-    made = Lab(tmp_path_factory.mktemp("kubelab"))
-    try:
-        made.start()
+    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as made:
         made.apply(namespace_of("istio-system"), namespace_of("injector-system"), SERVICE)
         made.apply(*control_plane("istio-system", "1-24", tag="1.24.6"))
         made.apply(*control_plane("istio-system", "1-30", tag="1.30.3"))
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -45,3 +45,16 @@ class FakeClock:
         for _, future in woken:
             if not future.done():
                 future.set_result(None)
+
+
+def steps_between(*steps: Callable[[], object]) -> tuple[Callable[[float], Awaitable[None]], list[float]]:
+    """A pause that does one step each time and cancels after the last; and the lengths it was asked for."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > len(steps):
+            raise asyncio.CancelledError
+        steps[len(pauses) - 1]()
+
+    return pause, pauses

@@ -12,10 +12,9 @@ from injector.webhook.handshakes import Handshakes
 from injector.webhook.selfsigned import SelfSigned, service_names
 from injector.webhook.succession import Lifetimes, Succession, founded, succeeded
 from injector.webhook.tls import FAILURE, SUCCESS
+from tests.revisions.clock import steps_between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
@@ -185,26 +184,18 @@ async def test_it_is_looked_at_each_second_and_counted(
     collector: CollectorRegistry,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pauses: list[float] = []
-
     def move() -> None:
         clock.now += 5 * DAY
 
     def broken() -> str | None:
         raise RuntimeError("PRIVATE")
 
-    steps: list[Callable[[], object]] = [
+    pause, pauses = steps_between(
         lambda: certificates.hold(founded(START, TIMES)),
         move,
         lambda: None,
         lambda: monkeypatch.setattr(certificates, "look", broken),
-    ]
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) > len(steps):
-            raise asyncio.CancelledError
-        steps[len(pauses) - 1]()
+    )
 
     with suppress(asyncio.CancelledError):
         await certificates.follow(metrics, pause=pause)

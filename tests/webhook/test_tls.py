@@ -14,6 +14,7 @@ import pytest
 from injector.errors import ConfigError
 from injector.webhook.certificate import CertificateFiles
 from injector.webhook.tls import FAILURE, SUCCESS, CertificateSource
+from tests.revisions.clock import steps_between
 from tests.webhook.certificates import Issued, Order, authority, ec_key, encrypted, issue, rsa_key, write_certificate
 
 if TYPE_CHECKING:
@@ -402,19 +403,12 @@ async def test_following_polls_each_interval_and_counts(
 ) -> None:
     secret.put()
     source = CertificateSource(secret.files, interval=7.0, clock=lambda: secret.now)
-    pauses: list[float] = []
-    steps: list[Callable[[], Any]] = [
+    pause, pauses = steps_between(
         lambda: None,
         lambda: secret.put(Order(until=48)),
         lambda: secret.put_bytes(b"garbage", b""),
         lambda: monkeypatch.setattr(source, "poll", Path("/nope").stat),
-    ]
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) > len(steps):
-            raise asyncio.CancelledError
-        steps[len(pauses) - 1]()
+    )
 
     with suppress(asyncio.CancelledError):
         await source.follow(metrics, pause=pause)
