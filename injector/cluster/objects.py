@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from injector.cluster.client import Page
     from injector.cluster.resources import Resource, Scope
@@ -50,9 +50,15 @@ async def every(client: Client, scope: Scope) -> AsyncIterator[dict[str, Any]]:
     Raises:
         ClusterError: the API server cannot be reached, or refuses.
     """
+    async for item in listed(lambda token: client.page(scope, token=token)):
+        yield item
+
+
+async def listed(page_of: Callable[[str], Awaitable[Page]]) -> AsyncIterator[dict[str, Any]]:
+    """Give the items of a list; ``page_of`` asks for the page of a token, the first by an empty one."""
     token = ""
     while True:
-        page = await client.page(scope, token=token)
+        page = await page_of(token)
         for item in page.items:
             yield item
         token = page.token

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from injector.cluster.objects import listed
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -69,14 +70,8 @@ class ClusterReader:
         return await self._client.get(resource, name, namespace=namespace)
 
     async def _listed(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        kept: list[T] = []
-        token = ""
-        while True:
-            page = await self._client.page(scope, token=token, limit=PAGE)
-            # The items of a list do not say of what kind they are.
-            named = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind}
-            found = (keep({**named, **item}) for item in page.items)
-            kept.extend(each for each in found if each is not None)
-            token = page.token
-            if not token:
-                return kept
+        # The items of a list do not say of what kind they are.
+        named = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind}
+        items = listed(lambda token: self._client.page(scope, token=token, limit=PAGE))
+        found = [keep({**named, **item}) async for item in items]
+        return [each for each in found if each is not None]
