@@ -2,12 +2,13 @@
 
 Two flows meet in one frozen object, ``istio/revision.py`` Revision.
 
-A request, ``webhook/inject.py``: bytes -> ``webhook/admittance.py`` turn -> ``kube/admission.py`` decode -> ``webhook/path.py``
-parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag, weights, revision) -> ``injection/pipeline.py`` inject_pod ->
-``kube/admission.py`` patched -> bytes, and the counters of ``metrics.py``. Inside inject_pod: ``injection/policy.py`` ->
-``injection/parameters.py`` -> ``injection/data.py`` -> ``injection/render.py`` (guarded by ``injection/guard.py``) ->
-``injection/overrides.py`` -> ``injection/postprocess.py`` -> ``kube/jsonpatch.py``; templates of Istio up to 1.8 take
-``injection/append.py`` instead. Afterwards ``webhook/shadow.py`` may try a candidate.
+A request, ``webhook/inject.py``: bytes by ``webhook/reading.py`` -> ``webhook/admittance.py`` turn -> ``webhook/repeats.py``, which may
+know the answer -> ``kube/admission.py`` decode -> ``webhook/path.py`` parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag,
+weights, revision) -> ``injection/planner.py``, by a plan (``injection/plans.py``, made in ``injection/planning.py``) or else by
+``injection/pipeline.py`` inject_pod -> ``kube/admission.py`` patched -> bytes, and the counters of ``metrics.py``. Inside inject_pod:
+``injection/policy.py`` -> ``injection/parameters.py`` -> ``injection/data.py`` -> ``injection/render.py`` (guarded by
+``injection/guard.py``) -> ``injection/overrides.py`` -> ``injection/postprocess.py`` -> ``kube/jsonpatch.py``; templates of Istio up to
+1.8 take ``injection/append.py`` instead. Afterwards ``webhook/shadow.py`` may try a candidate.
 
 A reload, ``revisions/reload.py``: ``revisions/following.py`` is woken by ``revisions/watching.py``, by ``revisions/clustersource.py``, by
 the clock or by a signal -> Loader.prepare: ``revisions/source.py`` read -> ``revisions/build.py`` -> ``revisions/verify.py`` ->

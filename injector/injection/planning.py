@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
@@ -100,7 +101,7 @@ def _round(revision: Revision, trace: Trace, wanted: Asked, facts: RequestFacts)
     gather(leaves, document(revision, wanted.pod, wanted.workload), [], slots)
     tokens = {text: trace.token(text) for text in slots}
     secret = secrets.token_hex(8)
-    others = _numbered(secret)
+    others = (f"{secret}-{number}" for number in count())
     spec = _masked(with_texts(leaves.part("spec"), wanted.pod["spec"], tokens), leaves.part("spec"), others)
     meta = wanted.pod["metadata"]
     meta = _masked(
@@ -156,13 +157,6 @@ def _data(params: Parameters, trace: Trace) -> TemplateData:
         ObjectMeta=trace.value("v1.ObjectMeta", params.pod["metadata"], trace.part(leaves, "metadata")),
         Spec=trace.value("v1.PodSpec", params.pod["spec"], trace.part(leaves, "spec")),
     )
-
-
-def _numbered(secret: str) -> Iterator[str]:
-    number = 0
-    while True:
-        number += 1
-        yield f"{secret}-{number}"
 
 
 def _masked(value: Any, leaf: Leaf | None, others: Iterator[str]) -> Any:

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.data import namespaced_name
 from injector.injection.overrides import OVERRIDES
@@ -43,7 +42,6 @@ KINDS: Final = ("containers", "initContainers")
 ANNOTATIONS: Final = "annotations"
 # Any annotation of Istio's, and in whatever spelling (``prometheus``) those of Prometheus.
 _TELLING: Final = ("istio.io", "prometheus")
-
 
 # What the API server sends beside metadata and spec of a pod that is created.
 _USUAL: Final[Mapping[str, tuple[Any, ...]]] = {"apiVersion": ("v1",), "kind": ("Pod",), "status": ({},)}
@@ -117,10 +115,7 @@ class Plans:
 
         A pod that an injection has touched before has none, and neither has one that Go would write otherwise than it came.
         """
-        try:
-            canonical = _canonical(pod, facts.namespace)
-        except DataError:
-            return None
+        canonical = _canonical(pod, facts.namespace)
         return None if canonical is None else asked(self.revision, self.leaves, canonical, facts)
 
     def find(self, wanted: Asked) -> Plan | None:

@@ -33,7 +33,6 @@ _KEPT: Final = "template plans"
 COST: Final = 8
 """Injections that take as long as making a plan: so many come first, so that plans never take more than half of the time."""
 
-
 CONFIGS: Final = 16
 """ProxyConfigs of pods that are remembered at once. Workloads that have one mostly share it."""
 
