@@ -33,13 +33,16 @@ def record(name: str, figures: dict[str, Any]) -> None:
     print(f"appended to {path.relative_to(ROOT)}")
 
 
+def commit() -> str:
+    """Return the commit that is measured, in short."""
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def _circumstances() -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),

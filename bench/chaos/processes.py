@@ -9,14 +9,14 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.chaos.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
-from bench.chaos.table import Row
+from bench.reliability import Row
 from tests.reliability.apiserver import ApiServer, Load
 from tests.reliability.shutdown import REQUEST, callers_of, closed, ended_by_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.table import Stage
+    from bench.chaos.stage import Stage
     from tests.reliability.replicas import Replica
     from tests.reliability.shutdown import Caller
 

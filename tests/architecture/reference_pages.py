@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from prometheus_client import CollectorRegistry
 
+from bench.reliability import page
 from injector import metrics
 from injector.cli import main
 from injector.cli.failures import EXIT_CODES
 from tests.architecture.documents import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 FOLDER: Final = ROOT / "docs" / "reference"
 NOTE: Final = "Written by `scripts/reference`; do not edit.\n"
@@ -137,7 +139,11 @@ def metrics_page() -> str:
     )
 
 
-PAGES: Final = {FOLDER / "cli.md": cli_page, FOLDER / "metrics.md": metrics_page}
+PAGES: Final[dict[Path, Callable[[], str]]] = {
+    FOLDER / "cli.md": cli_page,
+    FOLDER / "metrics.md": metrics_page,
+    ROOT / "docs" / "reliability.md": lambda: page(NOTE),
+}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tests share: the replicas that they start, and the rows that they come to."""
+"""What the tests share: a folder, a certificate, and the replicas that they start."""
 
 from __future__ import annotations
 
@@ -8,22 +8,7 @@ from typing import TYPE_CHECKING
 from tests.reliability.replicas import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-
-
-WIDTH = 110
-"""A figure with many kinds of error is cut."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One target and what came of it."""
-
-    test: str
-    target: str
-    figure: str
-    met: bool
 
 
 @dataclass
@@ -50,16 +35,3 @@ class Stage:
         """End all that still runs."""
         for replica in self.started:
             replica.kill()
-
-
-def show(rows: Iterable[Row]) -> None:
-    """Print the table."""
-    lines = [
-        ("test", "target", "figure", ""),
-        *((r.test, r.target, r.figure, "ok" if r.met else "MISSED") for r in rows),
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    for line in lines:
-        print(
-            "  ".join(f"{text[:WIDTH]:{min(width, WIDTH)}}" for text, width in zip(line, widths, strict=True)).rstrip()
-        )
