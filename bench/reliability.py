@@ -19,9 +19,9 @@ KEPT = RESULTS / "reliability.json"
 HEAD = """# Reliability
 
 {note}
-What the injector must stand, with its target, what the last run came to, and the command of that run. How a run writes
-its rows here is in [the benchmarks](../bench/README.md). The machine has two cores, and the callers run on them too. "P" is 150 admissions a second of mixed pods for four
-revisions, up to 200 at once over 25 kept connections, as an API server sends them. Short versions of the runs are among the tests.
+What the injector must stand, with its target, what the last run came to, and the command of that run; [the benchmarks](../bench/README.md)
+say how a run writes its rows here. The machine has two cores, and the callers run on them too. "P" is 150 admissions a second of mixed
+pods for four revisions, up to 200 at once over 25 kept connections, as an API server sends them. Short versions are among the tests.
 
 | test | target | figure | met | date | commit | command |
 |---|---|---|---|---|---|---|
