@@ -23,7 +23,7 @@ from injector.injection.pipeline import (
 )
 from injector.injection.plans import ANNOTATIONS, KINDS, Asked, Plan, asked, document, is_telling
 from injector.istio.goview import string_struct
-from injector.istio.leaves import EXACT, Leaf, gather, with_texts
+from injector.istio.leaves import EXACT, Leaf, gather, inert, with_texts
 from injector.istio.remembered import Remembered
 from injector.istio.template import GoTextTemplate
 from injector.istio.tracing import Trace, UntraceableError
@@ -84,10 +84,11 @@ def planned(
         UntraceableError: a template does.
         DataError: a round fails where the injection did not.
     """
-    known = leaves
+    known, patch = leaves, dump_json(result.patch)
     for _ in range(_ROUNDS):
-        found = _round(revision, Trace(known.copy()), wanted, facts)
+        found = _round(revision, Trace(known.copy(), patch), wanted, facts)
         _note_overlays(found)
+        _note_quantities(found)
         if not found.trace.changed:
             return known, _plan(found, wanted, result)
         known = found.trace.leaves
@@ -191,6 +192,16 @@ def _note_overlays(found: _Round) -> None:
                 trace.seen(trace.part(trace.part(trace.part(trace.leaves, "metadata"), kind), name))
         for name in spec.keys() - set(_NAMED):
             trace.seen(trace.part(trace.part(trace.leaves, "spec"), name))
+
+
+def _note_quantities(found: _Round) -> None:
+    """Note the quantities that are printed as part of a longer text: ``1`` and ``24Mi`` would be ``1Gi``."""
+    annotations = found.trace.leaves.part("metadata").part(ANNOTATIONS)
+    for token in found.tokens:
+        if not inert(token) and found.patch.count(token.encode()) != found.patch.count(f'"{token}"'.encode()):
+            for leaf in annotations.parts.values():
+                if leaf.unit:
+                    found.trace.seen(leaf)
 
 
 def _is_odd(tokens: tuple[str, ...]) -> Callable[[str], bool]:

@@ -40,6 +40,11 @@ SEEN: Final = 1024
 _PROBED: Final = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 KINDS: Final = ("containers", "initContainers")
 ANNOTATIONS: Final = "annotations"
+# What the proxy asks for, and the unit of what it mostly is: printed, whatever it is, but for the CPUs rounded up (``concurrency``).
+_RESOURCES: Final[Mapping[str, str]] = {
+    f"sidecar.istio.io/proxy{name}": unit
+    for name, unit in (("CPU", "m"), ("CPULimit", "m"), ("Memory", "Mi"), ("MemoryLimit", "Mi"))
+}
 # Any annotation of Istio's, and in whatever spelling (``prometheus``) those of Prometheus.
 _TELLING: Final = ("istio.io", "prometheus")
 
@@ -66,7 +71,7 @@ class Plan:
     warnings: tuple[str, ...]
 
     def patch(self, texts: list[str]) -> bytes:
-        """Return the JSON patch with these texts in its slots, which are inert and so stand in JSON as they are."""
+        """Return the JSON patch with these texts in its slots, which stand in JSON as they are."""
         found = [self.pieces[0]]
         for slot, piece in zip(self.slots, self.pieces[1:], strict=True):
             found += (texts[slot].encode(), piece)
@@ -152,12 +157,15 @@ class Plans:
 
 
 def leaves_of(revision: Revision) -> Leaf:
-    """Return what the pipeline reads of a pod, whatever a template reads: each exactly, but for the names of containers."""
+    """Return what the pipeline reads of a pod, whatever a template reads: each exactly, but for quantities and names of containers."""
     labels = {INJECT, NETWORK_LABEL, *_selected(revision)}
-    annotations = {*known_annotations(revision.minor), *revision.config.injected_annotations}
+    injected = revision.config.injected_annotations
+    annotations = {*known_annotations(revision.minor), *_RESOURCES, *injected}
     container = Leaf(parts={"name": Leaf(), **dict.fromkeys(_PROBED, EXACT)})
     lists = {kind: Leaf(each=container) for kind in KINDS}
-    meta = {"labels": _exactly(labels), ANNOTATIONS: _exactly(annotations)}
+    resources = {name: Leaf(unit=unit) for name, unit in _RESOURCES.items() if name not in injected}
+    entries = Leaf(parts={**_exactly(annotations).parts, **resources})
+    meta = {"labels": _exactly(labels), ANNOTATIONS: entries}
     workload = {"name": Leaf(), "namespace": Leaf(), "kind": EXACT, "apiVersion": EXACT}
     return Leaf(
         parts={
@@ -210,7 +218,7 @@ def asked(
         return None
     order = tuple(sorted(range(len(containers)), key=lambda index: f"{containers[index]}/"))
     ignored = workload.namespace in revision.behaviours.ignored_namespaces
-    telling = tuple(each for each in annotations.items() if is_telling(each[0]))
+    telling = tuple(each for each in annotations.items() if is_telling(each[0]) and each[0] not in _RESOURCES)
     key: list[Any] = [
         ignored,
         len(lists[2]),

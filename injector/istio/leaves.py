@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _INERT: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _WORDS: Final = frozenset({"false", "inf", "n", "nan", "no", "null", "off", "on", "true", "y", "yes"})
 INERT_LENGTH: Final = 63
+# Quantities that Go writes as they are given, and that come to one CPU when they are rounded up.
+_QUANTITIES: Final = {unit: re.compile(rf"[1-9][0-9]{{0,2}}{unit}", re.ASCII) for unit in ("m", "Mi")}
 
 
 def inert(value: Any) -> bool:
@@ -35,13 +37,21 @@ class Leaf:
         exact: what the value is matters, whole.
         parts: of an object, what was read of its keys.
         each: of a list, what was read of every element.
+        unit: of a quantity, ``m`` or ``Mi``.
 
-    With none of the three it is a text of which only sameness matters, if it is inert.
+    With none of the first three it is a text of which only sameness matters, if it is inert, or a quantity of the unit below 1,000.
     """
 
     exact: bool = False
     parts: dict[str, Leaf] = field(default_factory=dict)
     each: Leaf | None = None
+    unit: str = ""
+
+    def is_slot(self, value: Any) -> bool:
+        """Return whether only the sameness of a value matters, as long as nobody looks into it; for a leaf without parts."""
+        if self.exact or type(value) is not str:
+            return False
+        return _QUANTITIES[self.unit].fullmatch(value) is not None if self.unit else inert(value)
 
     def part(self, key: str) -> Leaf:
         """Return the leaf of a key, which is read from now on."""
@@ -56,7 +66,7 @@ class Leaf:
     def copy(self) -> Leaf:
         """Return a tree of its own."""
         parts = {key: leaf.copy() for key, leaf in self.parts.items()}
-        return Leaf(self.exact, parts, None if self.each is None else self.each.copy())
+        return Leaf(self.exact, parts, None if self.each is None else self.each.copy(), self.unit)
 
 
 EXACT: Final = Leaf(exact=True)
@@ -79,7 +89,7 @@ def gather(leaf: Leaf, value: Any, key: list[Any], slots: dict[str, int]) -> Non
         key.append(None if value is None else b"[%d" % len(value))
         for item in value or ():
             gather(leaf.each, item, key, slots)
-    elif inert(value):
+    elif leaf.is_slot(value):
         key.append(slots.setdefault(value, len(slots)))
     else:
         key.append(value if value is None or type(value) is str else orjson.dumps(value))
@@ -94,4 +104,4 @@ def with_texts(leaf: Leaf, value: Any, texts: Mapping[str, str]) -> Any:
         return {**value, **changed}
     if leaf.each is not None:
         return [with_texts(leaf.each, item, texts) for item in value]
-    return texts.get(value, value) if type(value) is str else value
+    return texts.get(value, value) if leaf.is_slot(value) else value

@@ -63,16 +63,34 @@ class Trace:
         tokens: the content of each slot, by the text that it stands for.
         reserved: texts that a slot was compared with, and differed from.
         changed: whether ``leaves`` is not what it was, so that what was rendered is void.
+        patch: what the pod's own injection came to; no token of a quantity is in it.
     """
 
     leaves: Leaf
+    patch: bytes = b""
     tokens: dict[str, str] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     changed: bool = False
 
     def token(self, text: str) -> str:
-        """Return the token of an inert text: inert too, and in no other text."""
-        return self.tokens.setdefault(text, f"slot{secrets.token_hex(8)}")
+        """Return the token of a text in a slot: of the same form, and in no other text.
+
+        Raises:
+            UntraceableError: there is none left.
+        """
+        if text not in self.tokens:
+            self.tokens[text] = (
+                f"slot{secrets.token_hex(8)}" if inert(text) else self._quantity(text.lstrip("0123456789"))
+            )
+        return self.tokens[text]
+
+    def _quantity(self, unit: str) -> str:
+        taken = set(self.tokens.values())
+        free = (f"{number}{unit}" for number in range(999, 99, -1))
+        token = next((each for each in free if each not in taken and each.encode() not in self.patch), None)
+        if token is None:
+            raise UntraceableError("quantities")
+        return token
 
     def part(self, leaf: Leaf, key: str, *, exact: bool = False) -> Leaf:
         """Note that a key is read."""
@@ -97,7 +115,7 @@ class Trace:
 
     def text(self, leaf: Leaf, text: str) -> str:
         """Note that a text is read, and return it: as a slot, if it is one."""
-        if leaf.exact or not inert(text):
+        if not leaf.is_slot(text):
             return text
         return Slot.of(text, (leaf,), bare=True)
 
@@ -278,7 +296,7 @@ def _annotation(trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ..
 
 
 def _default(trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Inert texts are never empty."""
+    """Texts in slots are never empty."""
     match arguments:
         case (default, given):
             return given if isinstance(given, Slot) or trace.plain(given) else default
@@ -291,7 +309,7 @@ def _value_or_default(trace: Trace, call: Callable[..., Any], arguments: tuple[A
 
 
 def _quoted(_trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Nothing in an inert text is escaped."""
+    """Nothing in a text in a slot is escaped."""
     if not _leaves(arguments) or not all(isinstance(value, str) for value in arguments):
         return NotImplemented
     return Slot.of(call(*map(str, arguments)), _leaves(arguments))
@@ -303,14 +321,15 @@ def _truncated(_trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, .
 
 
 def _without_suffix(_trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """An inert text ends with a letter or a digit."""
+    """A text in a slot ends with a letter or a digit."""
     suffix, text = arguments
     return text if _bare(text) and type(suffix) is str and not suffix[-1:].isalnum() else NotImplemented
 
 
 def _unchanged(_trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """An inert text is in lower case, and has no spaces."""
-    return arguments[0] if _bare(arguments[0]) else NotImplemented
+    """A text in a slot has no spaces; one that is in lower case stays as it is, and so do those like it."""
+    (text,) = arguments
+    return text if _bare(text) and text == text.lower() else NotImplemented
 
 
 def _listed(_trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -100,6 +100,65 @@ def test_whatever_a_template_looks_at_pods_get_what_the_pipeline_gives(expressio
     plans_made(revision_of(proxy(expression)), [pod_of(name) for name in names])
 
 
+CPU = "sidecar.istio.io/proxyCPU"
+MEMORY = "sidecar.istio.io/proxyMemory"
+SIZED = f'''spec:
+  containers:
+  - name: istio-proxy
+    args: ["{{{{ EXPRESSION }}}}"]
+    resources:
+      requests:
+        cpu: {{{{ index .ObjectMeta.Annotations `{CPU}` }}}}
+        memory: "{{{{ index .ObjectMeta.Annotations `{MEMORY}` | default `1Gi` }}}}"'''
+
+
+def sized(name: str, cpu: str, memory: str) -> dict[str, Any]:
+    """A pod that says what its proxy asks for."""
+    return make_pod(name, labels={"app": name}, annotations={CPU: cpu, MEMORY: memory})
+
+
+def test_pods_that_differ_in_the_quantities_that_their_proxies_ask_for_share_one_plan() -> None:
+    revision = revision_of(SIZED.replace("EXPRESSION", "`constant`"))
+    pods = [sized("web", f"{number}m", f"{number - 1}Mi") for number in (100, 5, 999, 998, 997)]
+
+    assert plans_made(revision, pods) >= 8
+    assert len(plans_of(revision)) == 1
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"index .ObjectMeta.Annotations `{CPU}`",
+        f"index .ObjectMeta.Annotations `{MEMORY}` | lower",
+        f"index .ObjectMeta.Annotations `{CPU}` | trim | toLower",
+        f"index .ObjectMeta.Annotations `{CPU}` | trimSuffix `m`",
+        f"index .ObjectMeta.Annotations `{CPU}` | trunc 2",
+        f"if eq (index .ObjectMeta.Annotations `{CPU}`) `250m` }}}}one{{{{ else }}}}other{{{{ end",
+        f"if eq (index .ObjectMeta.Annotations `{CPU}`) (index .ObjectMeta.Annotations `{MEMORY}`) }}}}one{{{{ end",
+        f"`1` }}}}1{{{{ index .ObjectMeta.Annotations `{MEMORY}`",
+        "toJSON .ObjectMeta.Annotations | len",
+        ".EstimatedConcurrency",
+    ],
+)
+def test_whatever_a_template_does_with_a_quantity_pods_get_what_the_pipeline_gives(expression: str) -> None:
+    minor = "1.17" if "Concurrency" in expression else "1.30"  # the last that has the field
+    revision = revision_of(SIZED.replace("EXPRESSION", expression), istioVersion=minor)
+    sizes = ("100m", "250m", "999m", "7m", "1000m", "1500m", "1", "64Mi", "24Mi", "999Mi", "1024Mi")
+
+    plans_made(revision, [sized("web", cpu, memory) for cpu in sizes for memory in sizes for _ in range(2)])
+
+
+def test_a_quantity_that_is_part_of_a_longer_text_may_not_be_another_one() -> None:
+    memory = f"1{{{{ index .ObjectMeta.Annotations `{MEMORY}` }}}}"
+    revision = revision_of(
+        f"spec:\n  containers:\n  - name: istio-proxy\n    resources: {{limits: {{memory: {memory}}}}}"
+    )
+    pods = [sized("web", "1m", memory) for memory in ("25Mi", "26Mi", "24Mi")]
+
+    assert plans_made(revision, pods * 2) >= 6
+    assert len(plans_of(revision)) == 3
+
+
 @pytest.mark.parametrize(
     "overlay",
     [

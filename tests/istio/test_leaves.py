@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from injector.istio.leaves import EXACT, Leaf, gather, inert, with_texts
+from injector.kube.quantity import canonical_quantity
 
 
 def tree() -> Leaf:
@@ -87,3 +88,29 @@ def test_a_copy_grows_alone() -> None:
     copy.parts["items"].element().part("image")
 
     assert (copy == leaf, leaf) == (False, tree())
+    assert Leaf(unit="m").copy() == Leaf(unit="m")
+
+
+@pytest.mark.parametrize(("unit", "text"), [("m", "1m"), ("m", "250m"), ("m", "999m"), ("Mi", "64Mi")])
+def test_a_quantity_below_a_thousand_that_go_writes_as_it_is_may_be_another_one(unit: str, text: str) -> None:
+    assert held(text, Leaf(unit=unit)) == ([0], [text])
+    assert canonical_quantity(text) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        *(("m", text) for text in ("1000m", "01m", "0m", "1", "0.5", "64Mi", "web", "100m\n")),
+        *(("Mi", text) for text in ("1024Mi", "1Gi", "100m", "", None)),
+    ],
+)
+def test_every_other_quantity_counts_exactly(unit: str, text: Any) -> None:
+    assert held(text, Leaf(unit=unit)) == ([text], [])
+
+
+def test_a_quantity_where_a_name_is_expected_is_no_slot_and_keeps_its_text() -> None:
+    tree = Leaf(parts={"label": Leaf(), "cpu": Leaf(unit="m")})
+    value = {"label": "100m", "cpu": "100m"}
+
+    assert held(value, tree) == ([b"{", "100m", 0], ["100m"])
+    assert with_texts(tree, value, {"100m": "999m"}) == {"label": "100m", "cpu": "999m"}

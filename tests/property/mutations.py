@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 TEXTS = (
     *("web", "svc-9", "shop", "istio", "http", "app", "v1", "prod", "default", "kube-system", "a" * 63, "a" * 64, "A"),
     *("istio-proxy", "istio-init", "istio-validation", "istio-data", "istio-envoy", "workload-socket"),
-    *("true", "false", "null", "yes", "y", "no", "-", "0", "123", "1e3", "8080", "100m", "1000m"),
+    *("true", "false", "null", "yes", "y", "no", "-", "0", "123", "1e3", "8080", "1000m", "1", "0.5", "1Gi"),
     *("x y", "it's", 'q"q', "a: b", "{}", "[]", "REDIRECT", "TPROXY", "NONE", "sidecar", "gateway", "grpc-agent"),
 )
 KEYS = (
@@ -23,10 +23,13 @@ KEYS = (
     *("inject.istio.io/templates", "proxy.istio.io/config", "prometheus.io/scrape", "prometheus.io/port"),
     *("prometheus.io.port", "sidecar.istio.io/inject", "sidecar.istio.io/interceptionMode"),
     *("sidecar.istio.io/nativeSidecar", "sidecar.istio.io/proxyCPU", "sidecar.istio.io/rewriteAppHTTPProbers"),
+    *("sidecar.istio.io/proxyCPULimit", "sidecar.istio.io/proxyMemory", "sidecar.istio.io/proxyMemoryLimit"),
     *("status.sidecar.istio.io/port", "traffic.sidecar.istio.io/excludeInboundPorts"),
 )
+QUANTITIES = ("100m", "250m", "999m", "7m", "64Mi", "128Mi", "999Mi")
 NUMBERS = (0, 1, -1, 8080, 15020, 15021, 2**31, "http")
 MOST_CHANGES = 3
+MOSTLY = 0.8
 
 
 def mutated(pod: dict[str, Any], random: Random) -> dict[str, Any]:
@@ -57,9 +60,10 @@ def _change(pod: dict[str, Any], parent: Any, key: Any, value: Any, random: Rand
         parent[key] = random.choice((value + 1, *NUMBERS))
     elif isinstance(value, str):
         others = [other for _, other in _values(pod) if isinstance(other, str)]
-        parent[key] = random.choice((random.choice(TEXTS), random.choice(TEXTS), random.choice(others), f"{value}x"))
+        texts = QUANTITIES if value in QUANTITIES and random.random() < MOSTLY else TEXTS
+        parent[key] = random.choice((random.choice(texts), random.choice(texts), random.choice(others), f"{value}x"))
     elif isinstance(value, list) and value:
         change = random.choice((value.pop, value.reverse, lambda: value.append(copy.deepcopy(value[0]))))
         change()
     elif isinstance(value, dict):
-        value[random.choice((*KEYS, "name"))] = random.choice(TEXTS)
+        value[random.choice((*KEYS, "name"))] = random.choice((*TEXTS, *QUANTITIES))

@@ -60,6 +60,14 @@ def replica(name: str) -> dict[str, Any]:
     return pod
 
 
+def sized() -> dict[str, Any]:
+    """A replica whose proxy asks for resources of its own."""
+    pod = replica("web")
+    resources = {"CPU": "100m", "CPULimit": "100m", "Memory": "64Mi", "MemoryLimit": "128Mi"}
+    pod["metadata"]["annotations"] |= {f"sidecar.istio.io/proxy{name}": value for name, value in resources.items()}
+    return pod
+
+
 def two_probed() -> dict[str, Any]:
     """A pod whose containers' names sort otherwise once a slash follows them."""
     pod = replica("web")
@@ -74,7 +82,7 @@ def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
     for case in corpus.cases(minor):
         if case.webhook and case.expected:
             sources.setdefault(case.settings, {})[case.source] = None
-    common = [replica("web"), replica("shop-1"), two_probed()]
+    common = [replica("web"), replica("shop-1"), sized(), two_probed()]
     found = []
     for settings, files in sources.items():
         given = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
