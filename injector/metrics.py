@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -182,6 +183,9 @@ class Metrics:
         self._requests, success, failure, skip = (Counter(*each, registry=registry) for each in COUNTERS)
         self._outcomes = {Outcome.SUCCESS: success, Outcome.FAILURE: failure, Outcome.SKIP: skip}
         self._seconds = Histogram(*STAGES, buckets=BUCKETS, registry=registry)
+        # Of requests no series ever ends, so what ``labels`` finds is remembered: it takes longer than the counting.
+        self._request_of, self._seconds_of = cache(self._requests.labels), cache(self._seconds.labels)
+        self._outcome_of = {outcome: cache(counter.labels) for outcome, counter in self._outcomes.items()}
         self._shadowed, self._differences, self._dropped = (Counter(*each, registry=registry) for each in SHADOWS)
         self._valid, self._loaded, self._info, self._tags_valid, build = (
             Gauge(*each, registry=registry) for each in GAUGES
@@ -211,11 +215,11 @@ class Metrics:
     def answered(self, request: Answered) -> None:
         """Count one request with its outcome."""
         asked = (request.revision, request.tag)
-        self._requests.labels(*asked).inc()
+        self._request_of(*asked).inc()
         reason = () if request.outcome is Outcome.SUCCESS else (request.reason,)
-        self._outcomes[request.outcome].labels(*asked, *reason).inc()
+        self._outcome_of[request.outcome](*asked, *reason).inc()
         for stage, seconds in request.seconds.items():
-            self._seconds.labels(stage, *asked).observe(seconds)
+            self._seconds_of(stage, *asked).observe(seconds)
 
     def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was tried on, and each kind of difference."""
