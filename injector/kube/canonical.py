@@ -51,6 +51,15 @@ def is_canonical(value: Any, type_name: str) -> bool:
     return value is not None and (kind is None or type(value) is kind) and (rest is None or rest(value))
 
 
+def normalised(value: Any, type_name: str, *, coerce: bool = False) -> Any:
+    """Return what ``normalise`` does, sooner where that is ``value`` itself.
+
+    Raises:
+        ManifestError: as ``normalise``.
+    """
+    return value if is_canonical(value, type_name) else normalise(value, type_name, coerce=coerce)
+
+
 @cache
 def _check(type_name: str) -> _Check:
     if type_name in OPAQUE:

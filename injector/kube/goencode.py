@@ -6,7 +6,7 @@ pointers, but no struct, so that ``resources: {}``, ``status: {}`` or ``lastProb
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.kube.gojson import go_json
@@ -25,6 +25,8 @@ _ZEROS: Final[Mapping[str, Any]] = {
     "resource.Quantity": "0",
     "intstr.IntOrString": 0,
 }
+# Sets of keys that are remembered of one struct.
+_KEYS: Final = 256
 
 
 def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -> Any:
@@ -74,15 +76,23 @@ def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Encoder:
     )
     known = frozenset(struct.by_json)
 
+    # Most structs have many more fields than an object of theirs, and few sets of keys repeat.
+    @lru_cache(_KEYS)
+    def plan_of(keys: tuple[str, ...]) -> tuple[tuple[tuple[str, Encoder, bool], ...], tuple[str, ...]]:
+        there = frozenset(keys)
+        fields = tuple(each for each in plan if each[0] in there or not each[2])
+        return fields, tuple(key for key in keys if key not in known)
+
     def encode(value: Any) -> Any:
         value = value or {}
+        fields, unknown = plan_of(tuple(value))
         result: dict[str, Any] = {}
-        for name, encode_field, left_out in plan:
+        for name, encode_field, left_out in fields:
             item = value.get(name)
             if item is not None or not left_out:
                 result[name] = encode_field(item)
-        if not known.issuperset(value):
-            result.update({key: item for key, item in value.items() if key not in known})
+        for key in unknown:
+            result[key] = value[key]
         return result
 
     return encode

@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -23,6 +25,9 @@ _KEY_LENGTH: Final = 128
 _SHORT: Final = 80
 _KEPT: Final = 4096
 """Texts up to that length repeat: names of fields, paths, words. Their forms take half a megabyte."""
+BLOCKS: Final = 2048
+_BLOCK: Final = 1024
+"""Objects up to that many bytes of JSON repeat too: what a template adds is mostly the same for all workloads."""
 
 
 class NotPlainError(Exception):
@@ -46,6 +51,7 @@ class BlockWriter:
     ) -> None:
         self._quotes = quotes
         self._remembered = lru_cache(_KEPT)(self._made)
+        self.blocks: dict[tuple[int, int, bytes], str] = {}
         self.text_of = text_of
         self.ordered = ordered
 
@@ -56,7 +62,7 @@ class BlockWriter:
             NotPlainError: it is neither, or a text in it is for libyaml to write.
         """
         parts: list[str] = []
-        writing = _Writing(self, width, parts.append)
+        writing = _Writing(self, width, parts)
         if type(value) is dict and value:
             writing.object(value, 0, "")
         elif type(value) is list and value:
@@ -105,12 +111,35 @@ def _may_be_plain(text: str) -> bool:
 class _Writing:
     """The writing of one value."""
 
-    __slots__ = ("_form", "_ordered", "_put", "_text_of", "_width")
+    __slots__ = ("_blocks", "_form", "_ordered", "_parts", "_put", "_text_of", "_width")
 
-    def __init__(self, writer: BlockWriter, width: int, put: Callable[[str], None]) -> None:
+    def __init__(self, writer: BlockWriter, width: int, parts: list[str]) -> None:
         self._form, self._ordered, self._text_of = writer.form, writer.ordered, writer.text_of
+        self._blocks = writer.blocks
         self._width = width
-        self._put = put
+        self._parts = parts
+        self._put = parts.append
+
+    def block(self, value: dict[str, Any], indent: int, lead: str) -> None:
+        """Write an object as ``object`` does, from memory if there is one like it."""
+        try:
+            data = orjson.dumps(value)
+        except TypeError:
+            data = b""
+        if not data or len(data) > _BLOCK:
+            self.object(value, indent, lead)
+            return
+        key = (self._width, indent, data)
+        text = self._blocks.get(key)
+        if text is None:
+            begun = len(self._parts)
+            self.object(value, indent, "")
+            text = "".join(self._parts[begun:])
+            del self._parts[begun:]
+            if len(self._blocks) >= BLOCKS:
+                self._blocks.clear()
+            self._blocks[key] = text
+        self._put(lead + text)
 
     def object(self, value: dict[str, Any], indent: int, lead: str) -> None:
         """Write an object whose first key stands behind ``lead``, the others below it at ``indent``."""
@@ -128,7 +157,7 @@ class _Writing:
         for item in items:
             kind = type(item)
             if kind is dict and item:
-                self.object(item, indent + 2, f"{lead}- ")
+                self.block(item, indent + 2, f"{lead}- ")
             elif kind is list and item:
                 self.list(item, indent + 2, f"{lead}- ")
             else:
@@ -147,7 +176,7 @@ class _Writing:
             self._put(f"{start} {form}")
         elif kind is dict and item:
             self._put(start)
-            self.object(item, indent + 2, "\n" + " " * (indent + 2))
+            self.block(item, indent + 2, "\n" + " " * (indent + 2))
         elif kind is list and item:
             self._put(start)
             self.list(item, indent, "\n" + " " * indent)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError
-from injector.kube.canonical import is_canonical
+from injector.kube.canonical import is_canonical, normalised
 from injector.kube.typed import normalise
 from tests.factories import make_container, make_pod
 from tests.property.mutations import mutated
@@ -78,3 +78,13 @@ def test_it_says_what_normalising_says_of_pods_changed_at_any_leaf() -> None:
 
     assert said == [unchanged(each["spec"], "v1.PodSpec") for each in changed if "spec" in each]
     assert set(said) == {True, False}
+
+
+def test_only_what_is_not_canonical_is_made_anew() -> None:
+    spec = {"containers": [make_container(env=[{"name": "A", "value": "1"}])]}
+    odd = {"containers": [make_container(env=[{"name": "A", "value": 1}])]}
+
+    assert normalised(spec, "v1.PodSpec") is spec
+    assert normalised(odd, "v1.PodSpec", coerce=True) == spec
+    with pytest.raises(DataError, match="cannot unmarshal number"):
+        normalised(odd, "v1.PodSpec")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+import yaml
 
-from injector.kube.yamlblock import BlockWriter, NotPlainError
+from injector.kube.yamlblock import BLOCKS, BlockWriter, NotPlainError
 
 WIDE = 2**31 - 1
 
@@ -62,3 +64,35 @@ def test_a_text_in_double_quotes_is_neither_escaped_nor_wrapped_here() -> None:
     for text in ('say "yes"', "back\\slash", "one two three"):
         with pytest.raises(NotPlainError):
             writer.text([text], 5)
+
+
+@pytest.mark.parametrize(
+    "others", [({"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}), ({"a": None}, {"a": "null"}, {"a": []}, {"a": {}})]
+)
+def test_objects_that_are_remembered_are_not_taken_for_each_other(others: tuple[dict[str, Any], ...]) -> None:
+    def writer() -> BlockWriter:
+        return BlockWriter(lambda text: text in ("1", "null"), json.dumps, sorted)
+
+    fresh = [writer().text([other], WIDE) for other in others]
+    remembering = writer()
+
+    assert len(set(fresh)) == len(others)
+    assert [remembering.text([other], WIDE) for other in others * 2] == fresh * 2
+
+
+def test_what_is_remembered_is_written_at_its_place_and_width() -> None:
+    item = {"a": "x " * 30 + "x", "b": {"c": "one\ntwo"}}
+    value = {"list": [item, item], "deep": {"list": [[item]], "item": item}}
+    writer = BlockWriter(lambda _: False, str, sorted)
+
+    for width in (WIDE, 40, WIDE):
+        assert yaml.safe_load(writer.text(value, width)) == value
+    assert writer.text(value, 40) == written(value, 40) != written(value)
+
+
+def test_not_more_is_remembered_than_agreed() -> None:
+    writer = BlockWriter(lambda _: False, str, sorted)
+    for number in range(3 * BLOCKS):
+        writer.text([{"a": f"x{number}"}], WIDE)
+
+    assert len(writer.blocks) <= BLOCKS
