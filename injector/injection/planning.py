@@ -23,6 +23,8 @@ from injector.injection.pipeline import (
 )
 from injector.injection.plans import ANNOTATIONS, KINDS, Asked, Plan, asked, document, is_telling
 from injector.istio.goview import string_struct
+from injector.istio.jinja import JinjaTemplate
+from injector.istio.jinjatracing import traced_jinja
 from injector.istio.leaves import EXACT, Leaf, gather, inert, with_texts
 from injector.istio.remembered import Remembered
 from injector.istio.template import GoTextTemplate
@@ -138,6 +140,8 @@ def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, facts: R
 
 
 def _traced(template: Template, trace: Trace) -> Template:
+    if isinstance(template, JinjaTemplate):
+        return traced_jinja(template, trace)
     if not isinstance(template, GoTextTemplate):
         raise UnplannableError("its template is of another engine")
     return GoTextTemplate(template.compiled.rebound(trace.function, trace.primitives()))

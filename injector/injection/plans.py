@@ -111,9 +111,10 @@ class Plans:
 
     @property
     def possible(self) -> bool:
-        """Whether pods of the revision can have plans: overlays of Istio's templates, where nothing depends on the namespace."""
+        """Whether pods of the revision can have plans: overlays of templates, where nothing depends on the namespace."""
         revision = self.revision
-        return not (revision.config.appends or revision.openshift or revision.engine == "jinja2")
+        followed = revision.engine != "jinja2" or namespaced_name(revision)
+        return followed and not (revision.config.appends or revision.openshift)
 
     def ask(self, pod: Mapping[str, Any], facts: RequestFacts) -> Asked | None:
         """Return what is to be known of a pod to find its plan; None for a pod that has none.

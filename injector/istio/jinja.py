@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
 
@@ -57,6 +57,8 @@ def _environment(templates: Mapping[str, str]) -> Sandbox:
 class JinjaTemplate:
     """A compiled Jinja2 template behind the protocol of ``istio.template``.
 
+    ``seen`` makes the data that the template gets.
+
     ``clock`` tells how long this thread has worked: that the machine does other things meanwhile is no fault of a template.
     """
 
@@ -64,6 +66,7 @@ class JinjaTemplate:
     compiled: jinja2.Template
     minor: Minor
     clock: Callable[[], float] = time.thread_time
+    seen: Callable[[TemplateData, Minor], dict[str, Any]] = jinja_data
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text.
@@ -71,8 +74,9 @@ class JinjaTemplate:
         Raises:
             TemplateRenderError: the template fails or spends its budget; with its line.
         """
-        seen = jinja_data(data, self.minor)
-        values = {name: Function(value) if callable(value) else value for name, value in seen.items()}
+        values = {
+            name: Function(value) if callable(value) else value for name, value in self.seen(data, self.minor).items()
+        }
         parts: list[str] = []
         size = 0
         try:

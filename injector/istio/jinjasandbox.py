@@ -10,7 +10,7 @@ there is no budget then.
 
 from __future__ import annotations
 
-from types import MethodType
+from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
@@ -133,6 +133,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
     def __init__(self, templates: Mapping[str, str]) -> None:
+        self.texts = templates
+        self.codes: dict[str, CodeType] = {}
         super().__init__(
             loader=jinja2.DictLoader(dict(templates)),
             undefined=jinja2.StrictUndefined,
@@ -151,6 +153,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
         for node in tree.find_all(nodes.ScopedEvalContextModifier):
             raise TemplateSyntaxError("the tag autoescape is not available", node.lineno, name, filename)
         return tree
+
+    def compile(self, source: Any, name: str | None = None, *rest: Any, **named: Any) -> Any:
+        """Return the code of a template, which is compiled once for this environment and those that follow it (``jinjatracing``)."""
+        code = self.codes.get(name or "")
+        if code is None:
+            code = super().compile(source, name, *rest, **named)
+            if name:
+                self.codes[name] = code
+        return code
 
     def concat(self, parts: Iterable[Any]) -> str:
         """Return what a macro, a block or ``{% set %}`` wrote, or the operands of ``~``, as one text."""

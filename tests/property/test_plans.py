@@ -19,6 +19,8 @@ from injector.injection.planner import Planner
 from injector.injection.result import Injected, Planned, RequestFacts, Skipped
 from injector.kube.serial import dump_json
 from injector.kube.typed import normalise
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_container, make_pod
 from tests.property.mutations import mutated
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 MUTATIONS = int(os.environ.get("PLAN_MUTATIONS", "100"))
+EMBEDDED = "1.28"
+"""With what minor the embedded revisions are tried."""
 MINORS = ("1.10", "1.12", "1.14", "1.17", "1.20", "1.24", "1.28", "1.30")
 NAMESPACES = ("shop", "shop", "kube-system", "Shop-1")
 ENVS: tuple[dict[str, str], ...] = ({}, {}, {"ISTIO_META_NETWORK": "net-1"})
@@ -75,6 +79,11 @@ def two_probed() -> dict[str, Any]:
     return pod
 
 
+def embedded_revisions() -> list[Revision]:
+    """The revisions that come with the injector, in Jinja2."""
+    return [build(raw) for raw in embedded_source().read().revisions]
+
+
 @cache
 def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
     """The revisions of a minor's corpus, each with the pods that are injected with it, and with replicas."""
@@ -83,7 +92,8 @@ def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
         if case.webhook and case.expected:
             sources.setdefault(case.settings, {})[case.source] = None
     common = [replica("web"), replica("shop-1"), sized(), two_probed()]
-    found = []
+    found: list[tuple[Revision, list[dict[str, Any]]]]
+    found = [(revision, common) for revision in embedded_revisions()] if minor == EMBEDDED else []
     for settings, files in sources.items():
         given = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
         pods = [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in given]
