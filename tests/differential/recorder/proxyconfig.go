@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// proxyConfig is one ProxyConfig in YAML read on top of another, printed as JSON; unknown fields are ignored, as in Istio.
+// proxyConfig is one ProxyConfig in YAML read on top of another, printed as JSON. As in Istio, a text with fields that are not
+// known is read once more, on top of what came of the first time.
 func proxyConfig(asked question) answer {
 	config := &meshconfig.ProxyConfig{}
 	for _, text := range []string{asked.Base, asked.Text} {
@@ -16,8 +17,12 @@ func proxyConfig(asked question) answer {
 		if err != nil {
 			return failed(err)
 		}
-		reader := jsonpb.Unmarshaler{AllowUnknownFields: true}
-		if err := reader.Unmarshal(strings.NewReader(string(data)), config); err != nil {
+		strictly := jsonpb.Unmarshaler{}
+		if strictly.Unmarshal(strings.NewReader(string(data)), config) == nil {
+			continue
+		}
+		leniently := jsonpb.Unmarshaler{AllowUnknownFields: true}
+		if err := leniently.Unmarshal(strings.NewReader(string(data)), config); err != nil {
 			return failed(err)
 		}
 	}
