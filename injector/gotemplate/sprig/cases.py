@@ -169,6 +169,7 @@ def to_pascal_case(text: str) -> str:
     for char in body[1:]:
         if _is_connector(char) and _is_connector(previous):
             out.append(previous)
+            previous = char
             continue
         if _is_connector(previous):
             lowering = char.isupper()

@@ -133,7 +133,8 @@ def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, other
                 result = operation(result, Decimal(repr(to_float64(value))))
             except (DivisionByZero, InvalidOperation):
                 raise FuncError("decimal division by 0") from None
-        return float(result)
+        # Go's decimals have no negative zero.
+        return float(result) or 0.0
 
 
 def addf(*values: Any) -> float:

@@ -263,11 +263,21 @@ def wrap(width: int, text: str) -> str:
 
 
 def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = True) -> str:
-    """Return a text wrapped at a width, lines joined by ``separator``; long words are broken."""
+    """Return a text wrapped at a width of bytes, lines joined by ``separator``; long words are broken, letters too."""
     separator = separator or "\n"
     width = max(width, 1)
+    size = byte_length(text)
+    check_size(size + (size // width + 1) * byte_length(separator), "wrap")
+    if size == len(text):
+        return _wrapped(width, separator, text, breaks_words=breaks_words)
+    # One character for each byte.
+    in_bytes = (each.encode("utf-8", "surrogateescape").decode("latin-1") for each in (separator, text))
+    wrapped = _wrapped(width, *in_bytes, breaks_words=breaks_words)
+    return wrapped.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> str:
     out, offset, size = [], 0, len(text)
-    check_size(byte_length(text) + (size // width + 1) * byte_length(separator), "wrap")
     while size - offset > width:
         if text[offset] == " ":
             offset += 1
@@ -300,7 +310,10 @@ def splitn(separator: str, count: int, text: str) -> Map:
         return _numbered([])
     if count < 0:
         return split(separator, text)
-    return _numbered(text.split(separator, count - 1) if separator else [*text[: count - 1], text[count - 1 :]])
+    if separator:
+        return _numbered(text.split(separator, count - 1))
+    last = min(count, len(text)) - 1
+    return _numbered([*text[:last], text[last:]] if text else [])
 
 
 def _numbered(parts: list[str]) -> Map:
