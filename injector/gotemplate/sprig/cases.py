@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from injector.gotemplate.sprig.strings import SPACE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -131,7 +133,7 @@ def _run_end(text: str, at: int, belongs: Callable[[str], bool]) -> int:
 
 
 def _is_connector(char: str) -> bool:
-    return char in "-_" or char.isspace()
+    return char in "-_" or char in SPACE
 
 
 def _is_punctuation(char: str) -> bool:

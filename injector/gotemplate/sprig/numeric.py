@@ -203,4 +203,4 @@ def round_(value: Any, places: int, *threshold: float) -> float:
         return math.nan if math.isinf(power) else digit
     fraction = math.modf(digit)[0]
     rounded = math.ceil(digit) if fraction >= (threshold[0] if threshold else 0.5) else math.floor(digit)
-    return rounded / power
+    return math.copysign(rounded, digit) / power if rounded == 0 else rounded / power

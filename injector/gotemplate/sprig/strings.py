@@ -17,7 +17,7 @@ from injector.gotemplate.text import quote as go_quote
 from injector.gotemplate.values import Map, Slice
 
 # unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
-_SPACE: Final = (
+SPACE: Final = (
     " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
@@ -91,7 +91,7 @@ def repeat(count: int, text: str) -> str:
 
 def trim(text: str) -> str:
     """Return a text without white space around it (strings.TrimSpace)."""
-    return text.strip(_SPACE)
+    return text.strip(SPACE)
 
 
 def trim_all(cutset: str, text: str) -> str:
@@ -153,14 +153,14 @@ def _valid(char: str) -> str:
 def _separates(char: str) -> bool:
     if char.isascii():
         return not (char.isalnum() or char == "_")
-    return not char.isalpha() and not char.isdecimal() and char in _SPACE
+    return not char.isalpha() and not char.isdecimal() and char in SPACE
 
 
 def _words_changed(text: str, change: Any) -> str:
     out, at_start = [], True
     for char in text:
         out.append(change(char) if at_start else _valid(char))
-        at_start = char in _SPACE
+        at_start = char in SPACE
     return "".join(out)
 
 
@@ -171,9 +171,9 @@ def untitle(text: str) -> str:
 
 def nospace(text: str) -> str:
     """Return a text without white space; as goutils does, byte by byte, which takes other than ASCII apart."""
-    if not any(char in _SPACE for char in _bytes_as_text(text)):
+    if not any(char in SPACE for char in _bytes_as_text(text)):
         return text
-    return "".join(char for char in _bytes_as_text(text) if char not in _SPACE)
+    return "".join(char for char in _bytes_as_text(text) if char not in SPACE)
 
 
 def _bytes_as_text(text: str) -> str:
@@ -184,9 +184,9 @@ def initials(text: str) -> str:
     """Return the first letter of each word."""
     out, at_start = [], True
     for char in _bytes_as_text(text):
-        if at_start and char not in _SPACE:
+        if at_start and char not in SPACE:
             out.append(char)
-        at_start = char in _SPACE
+        at_start = char in SPACE
     return "".join(out)
 
 
@@ -202,7 +202,7 @@ def swapcase(text: str) -> str:
             space_before = False
         else:
             out.append(_valid(char))
-            space_before = char in _SPACE
+            space_before = char in SPACE
     return "".join(out)
 
 
