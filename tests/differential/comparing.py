@@ -57,6 +57,8 @@ def answers(comparison: Comparison, program: Path, questions: list[Question], ru
 
 
 def _excuse(comparison: Comparison, program: Path, question: Question, gos: str) -> str:
-    if gos == VARIES or (comparison.runs and answers(comparison, program, [question], RUNS_OF_A_DIFFERENCE) == [VARIES]):
+    if gos == VARIES or (
+        comparison.runs and answers(comparison, program, [question], RUNS_OF_A_DIFFERENCE) == [VARIES]
+    ):
         return "Go answers otherwise from run to run, since it walks maps in random order"
     return comparison.excused(question)

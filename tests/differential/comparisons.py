@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 REFUSED = "refused"
 # What libyaml, by which PyYAML reads, and go-yaml's port of an older one take differently. No program writes such texts.
-SCANNERS = (
+SHAPES = (
     ("\\/ in double quotes is JSON's, and read", re.compile(r"\\/")),
     ("libyaml takes a ? within a plain scalar between brackets", re.compile(r"[\[{].*\?", re.DOTALL)),
     ("libyaml ends a tag before a comma or a bracket", re.compile(r"![^\s]*[,\[\]{}]")),
@@ -56,7 +56,8 @@ class Excuse:
 class Comparison:
     """One kind of input: Go's name for it, its maker, our answer, and the differences that stay.
 
-    ``words`` says whether the text of an error is compared too, not only that there is one.
+    ``words`` says whether the text of an error is compared too, not only that there is one. ``runs`` is how often Go is asked again, where
+    it walks maps in random order. ``unescaped``: Go writes bytes that are no text as an escape, which is taken for the character.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Comparison:
     excuses: tuple[Excuse, ...] = ()
     words: bool = False
     runs: int = 0
+    unescaped: bool = False
 
     def questions(self, seed: str, count: int) -> list[Question]:
         """The inputs of a seed."""
@@ -82,8 +84,8 @@ class Comparison:
             return VARIES
         if "error" in answer:
             return answer["error"] if self.words else REFUSED
-        # Go writes bytes that are no text as an escape, which a reader of the JSON cannot tell from the character.
-        return str(answer.get("result", "")).replace("\\ufffd", "\ufffd")
+        result = str(answer.get("result", ""))
+        return result.replace("\\ufffd", "\ufffd") if self.unescaped else result
 
     def excused(self, question: Question) -> str:
         """Why our answer may differ; empty where it may not."""
@@ -116,7 +118,9 @@ def functions() -> dict[str, Func]:
 def rendered(question: Question) -> str:
     """What we render of a template, or the error in Go's words."""
     try:
-        text = compile_template("t", question["text"], funcs=functions()).execute(floats(question["data"]), budget=TIMELESS)
+        text = compile_template("t", question["text"], funcs=functions()).execute(
+            floats(question["data"]), budget=TIMELESS
+        )
     except TemplateError as error:
         return str(error)
     # Go's JSON writes each byte that is no text as U+FFFD.
@@ -166,6 +170,7 @@ def reordered(value: Any) -> bool:
     return any(map(reordered, value.values()))
 
 
+SCANNERS = tuple(Excuse(reason, partial(written, shape)) for reason, shape in SHAPES)
 DOUBLED = Excuse(
     "Go reads the order of a list of texts from a list that it has overwritten, where one stands in it twice",
     lambda question: doubled(question["original"]),
@@ -175,16 +180,18 @@ REORDERED = Excuse(
     lambda question: reordered(question["patch"]),
 )
 COPIED_VERSION = Excuse(
-    "sprig's deepCopy of a version forgets it", lambda question: {"semver", "eepCopy"} <= set(re.split(r"\W|[dD](?=eep)", question["text"]))
+    "sprig's deepCopy of a version forgets it",
+    lambda question: {"semver", "eepCopy"} <= set(re.split(r"\W|[dD](?=eep)", question["text"])),
 )
 CAPACITY = Excuse(
-    "Go cuts a list up to what there is room for behind it", lambda question: re.search("[sS]lice ", question["text"]) is not None
+    "Go cuts a list up to what there is room for behind it",
+    lambda question: re.search("[sS]lice ", question["text"]) is not None,
 )
 COMPARISONS = {
     each.name: each
     for each in (
         Comparison("merge", "merge", Pairs, merged, (DOUBLED, REORDERED), runs=5),
-        Comparison("yaml", "yaml", Texts, read, tuple(Excuse(reason, partial(written, shape)) for reason, shape in SCANNERS)),
+        Comparison("yaml", "yaml", Texts, read, SCANNERS, unescaped=True),
         Comparison("sprig", "template", Templates, rendered, (COPIED_VERSION, CAPACITY), words=True),
         Comparison("printf", "template", Printfs, rendered, words=True),
         Comparison("proxyconfig", "proxyconfig", ProxyConfigs, configured),

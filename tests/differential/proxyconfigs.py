@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 DEEPEST = 4
 DROPPED = ("parentShutdownDuration", "connectTimeout")
 """What istio.io/api no longer has: our table keeps it for older minors."""
-DURATIONS = ("10s", "1m", "1.5s", "-1s", "0s", "1h2m3s", "1ms", "100us", "5", "", "s", "1 s", "1d", "9999999999999s", "0.000000001s", ".5s", "+3s")
+DURATIONS = (
+    *("10s", "1m", "1.5s", "-1s", "0s", "1h2m3s", "1ms", "100us", "5", "", "s", "1 s", "1d", "9999999999999s"),
+    *("0.000000001s", ".5s", "+3s"),
+)
 STRINGS = ("", "a", "istiod.istio-system.svc:15012", "10s", "true", "1", "null", "é<&>", "a\nb", "$(HOST_IP):9411")
-INTEGERS = (0, 1, 2, -1, 15020, 65536, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 1.0, 1.5, 1e3, "1", " 2 ", "null", "x", "1.0", "")
+INTEGERS = (
+    *(0, 1, 2, -1, 15020, 65536, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 1.0, 1.5, 1e3, "1", " 2 "),
+    *("null", "x", "1.0", ""),
+)
 FLOATS = (0, 1, 1.5, -0.0, 1e21, 1e-7, 100, "1.5", "NaN", "Infinity", "-Infinity", "x", "", "1e3", " 2 ")
 BOOLS = (True, False, True, False, True, False, "true", 1, "")
 ODD: tuple[Any, ...] = (None, "odd", 7, True, [], {}, [None], {"a": None}, [1, "a"], {"a": {"b": 1}})
@@ -44,7 +50,9 @@ class ProxyConfigs:
         """Some fields of a message, by either name."""
         fields = [field for field in message_type(name).fields if field.json not in DROPPED]
         chosen = [self.dice.one_of(fields) for _ in range(self.dice.below(5))] if fields else []
-        made = {(field.json if self.dice.happens(0.8) else field.proto): self.value(field, depth, odd) for field in chosen}
+        made = {
+            (field.json if self.dice.happens(0.8) else field.proto): self.value(field, depth, odd) for field in chosen
+        }
         if self.dice.happens(0.04):
             made[self.dice.one_of(("unknown", "Concurrency", "status-port"))] = self.dice.one_of(ODD)
         return made
@@ -69,6 +77,10 @@ class ProxyConfigs:
         if field.type == DURATION:
             return self.dice.one_of(DURATIONS if self.dice.happens(0.1 + odd) else DURATIONS[:5])
         if field.kind == "message" and field.type not in WRAPPERS:
-            return self.dice.one_of(ODD) if field.type in FREE_FORM or depth > DEEPEST else self.message(field.type, depth + 1, odd)
+            return (
+                self.dice.one_of(ODD)
+                if field.type in FREE_FORM or depth > DEEPEST
+                else self.message(field.type, depth + 1, odd)
+            )
         scalars = KINDS.get(WRAPPERS.get(field.type, field.kind), INTEGERS)
         return self.dice.one_of(scalars if self.dice.happens(0.1 + odd) else scalars[:5])

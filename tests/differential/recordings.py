@@ -32,7 +32,8 @@ SEED = "recorded"
 COUNTS = {"merge": 10_000, "yaml": 5_000, "sprig": 2_500, "printf": 2_500, "proxyconfig": 2_500}
 WHOLE = 300
 RECORDED_WITH = (
-    "Go 1.26: k8s.io/apimachinery v0.35.3, sigs.k8s.io/yaml v1.6.0, Masterminds/sprig v3.3.0, istio.io/api v1.30.3 by golang/protobuf v1.5.4"
+    "Go 1.26: k8s.io/apimachinery v0.35.3, sigs.k8s.io/yaml v1.6.0, Masterminds/sprig v3.3.0, "
+    "istio.io/api v1.30.3 by golang/protobuf v1.5.4"
 )
 
 

@@ -15,7 +15,7 @@ from tests.differential.comparing import differences
 from tests.differential.comparisons import COMPARISONS
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
-from tests.property.test_plans import subjects
+from tests.property.subjects import subjects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def test_go_and_we_answer_alike(program: Path, name: str) -> None:
 def test_every_patch_applies_and_gives_a_pod(program: Path, minor: str) -> None:
     soundness = Soundness(program)
 
-    soundness.put_to_the_test(subjects(minor), random.Random(minor), PODS)
+    soundness.put_to_the_test(subjects(minor), random.Random(minor), PODS)  # noqa: S311 -- inputs of tests
 
     assert soundness.faults == []
     assert soundness.came["injected"] + soundness.came["by plan"] > PODS / 2

@@ -13,16 +13,31 @@ DEEPEST = 4
 FEW = 4
 PLAIN = (
     *("a", "b", "name", "x y", "it's", "a#b", "a:b", "http://x:80", "-a", "?a", ":a", "~", "null", "Null", "NULL", ""),
-    *("true", "True", "TRUE", "yes", "no", "on", "off", "y", "n", "Y", "N", "0", "-0", "+1", "007", "0o17", "0x1F", "0b11"),
-    *("1_000", "1.0", "1.", ".5", "1e3", "1E-3", "1e400", "-.inf", ".NaN", ".inf", "+.INF", "12e03", "1.5e+2", "08", "0777"),
-    *("9223372036854775807", "9223372036854775808", "18446744073709551616", "-9223372036854775809", "0xFFFFFFFFFFFFFFFFF"),
-    *("2026-01-02", "2026-01-02T03:04:05Z", "12:30", "1:30:00", "190:20:30", "=", "<<", "!", "é", "☃", "\U0001f600", "100m"),
-    *("---", "...", "- a", "[a", "{a", "a]", "*a", "&a", "@a", "`a", "%a", "|", ">", "a: b", "a #b", "\ta", "a\t", "'", '"'),
+    *("true", "True", "TRUE", "yes", "no", "on", "off", "y", "n", "Y", "N", "0", "-0", "+1", "007", "0o17", "0x1F"),
+    *("0b11",),
+    *("1_000", "1.0", "1.", ".5", "1e3", "1E-3", "1e400", "-.inf", ".NaN", ".inf", "+.INF", "12e03", "1.5e+2"),
+    *("08", "0777"),
+    *("9223372036854775807", "9223372036854775808", "18446744073709551616", "-9223372036854775809"),
+    *("0xFFFFFFFFFFFFFFFFF",),
+    *("2026-01-02", "2026-01-02T03:04:05Z", "12:30", "1:30:00", "190:20:30", "=", "<<", "!", "é", "☃"),
+    *("\U0001f600", "100m"),
+    *("---", "...", "- a", "[a", "{a", "a]", "*a", "&a", "@a", "`a", "%a", "|", ">", "a: b", "a #b", "\ta", "a\t"),
+    *("'", '"'),
 )
-RAW = ("\t", " ", "\n", ":", ": ", "#", " #", "-", "- ", "'", '"', "[", "]", "{", "}", ",", "&a ", "*a", "!", "!!str ", "|", ">")
-RAW += ("\\", "\x00", "\x07", "\x85", "\ufeff", "\u2028", "\ud7ff", "\ufffe", "%", "@", "?", "? ", "---\n", "...\n", "\r\n", "\r")
-TAGS = ("!!str", "!!int", "!!float", "!!bool", "!!null", "!!binary", "!!map", "!!seq", "!!timestamp", "!x", "!", "!!set", "!!omap")
-ESCAPES = ("\\n", "\\t", "\\x41", "\\u00e9", "\\U0001F600", "\\ud83d", "\\0", "\\_", "\\N", "\\/", "\\q", "\\\n  ", '\\"', "\\e")
+RAW = (
+    *("\t", " ", "\n", ":", ": ", "#", " #", "-", "- ", "'", '"', "[", "]", "{", "}", ",", "&a ", "*a", "!"),
+    *("!!str ", "|", ">"),
+    *("\\", "\x00", "\x07", "\x85", "\ufeff", "\u2028", "\ud7ff", "\ufffe", "%", "@", "?", "? ", "---\n", "...\n"),
+    *("\r\n", "\r"),
+)
+TAGS = (
+    *("!!str", "!!int", "!!float", "!!bool", "!!null", "!!binary", "!!map", "!!seq", "!!timestamp", "!x", "!"),
+    *("!!set", "!!omap"),
+)
+ESCAPES = (
+    *("\\n", "\\t", "\\x41", "\\u00e9", "\\U0001F600", "\\ud83d", "\\0", "\\_", "\\N", "\\/", "\\q", "\\\n  "),
+    *('\\"', "\\e"),
+)
 HEADERS = ("|", "|-", "|+", ">", ">-", ">+", "|2", ">1-", "|9", "|0", "|-2", "|x")
 BREAKS = ("\n", "\n\n", "\n \n", "\n# c\n", " # c\n", "\n\n\n")
 
@@ -39,7 +54,10 @@ class Texts:
         self.anchors = []
         text = self.block(0, 0)
         if self.dice.happens(0.1):
-            text = self.dice.one_of(("---\n", "--- ", "%YAML 1.1\n---\n", "%YAML 1.2\n---\n", "# c\n", "\ufeff", "\n")) + text
+            text = (
+                self.dice.one_of(("---\n", "--- ", "%YAML 1.1\n---\n", "%YAML 1.2\n---\n", "# c\n", "\ufeff", "\n"))
+                + text
+            )
         if self.dice.happens(0.06):
             text += self.dice.one_of(("---\n", "...\n", "---\nb: 1\n", "...\n---\n", "# c", "\n\n", " "))
         return {"text": self.broken(text) if self.dice.happens(0.25) else text}
@@ -109,7 +127,10 @@ class Texts:
         count = self.dice.below(FEW)
         if self.dice.happens(0.5):
             return f"[{comma.join(self.inline(depth, indent) for _ in range(count))}{',' if self.dice.happens(0.05) else ''}]"
-        pairs = [f"{self.key()}{self.dice.one_of((': ', ': ', ': ', ':', ''))}{self.inline(depth, indent)}" for _ in range(count)]
+        pairs = [
+            f"{self.key()}{self.dice.one_of((': ', ': ', ': ', ':', ''))}{self.inline(depth, indent)}"
+            for _ in range(count)
+        ]
         return f"{{{comma.join(pairs)}}}"
 
     def quoted(self) -> str:
@@ -117,12 +138,16 @@ class Texts:
         text = self.dice.one_of(PLAIN)
         if self.dice.happens(0.5):
             return "'" + text.replace("'", "''") + ("\n\n  b" if self.dice.happens(0.03) else "") + "'"
-        inner: str = json.dumps(text)[1:-1] if self.dice.happens(0.3) else text.replace("\\", "\\\\").replace('"', '\\"')
+        inner: str = (
+            json.dumps(text)[1:-1] if self.dice.happens(0.3) else text.replace("\\", "\\\\").replace('"', '\\"')
+        )
         return '"' + inner + (self.dice.one_of(ESCAPES) if self.dice.happens(0.3) else "") + '"'
 
     def literal(self, indent: int) -> str:
         """A block scalar."""
         space = " " * (indent + 1 + self.dice.below(3))
-        lines: list[Any] = [self.dice.one_of(("", " ", "a", "a: b", " c", "# d", "\tt", "---", "é")) for _ in range(self.dice.below(5))]
+        lines: list[Any] = [
+            self.dice.one_of(("", " ", "a", "a: b", " c", "# d", "\tt", "---", "é")) for _ in range(self.dice.below(5))
+        ]
         head = self.dice.one_of(HEADERS) if self.dice.happens(0.4) else self.dice.one_of(HEADERS[:6])
         return f"{head}{' # c' if self.dice.happens(0.1) else ''}\n" + "".join(f"{space}{line}\n" for line in lines)
