@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.differential.golang import Question
 
 NAMESPACES = ("shop", "shop", "prod")
-KNOWN = 3
+KNOWN = 10
 TIMES = 3
 """Of so many pods one is asked for so often that there may be a plan: the answer that its replicas get."""
 OWN_NAMES = "istio-"
