@@ -68,27 +68,40 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
 
     ``original`` is the pod before injection and ``template`` what the templates add. A container that an earlier injection added is
     not the user's: the new template's wins, but for what that injection noted as the user's. Istio (1.30.3) drops that note for a
-    container its status names, so that a second webhook in the chain would cost users their settings; here they keep them.
+    container its status names, so that a second webhook in the chain would cost users their settings; here they keep them. Neither
+    does it note a container that such a webhook added, and takes it for its own the next time.
     """
     noted = read_overrides(original)
-    status = read_status(original) if behaviours.skip_injected_overrides else None
-    ours = {"containers": status.containers, "initContainers": status.init_containers} if status else {}
+    earlier = read_status(original)
+    added = {"containers": earlier.containers, "initContainers": earlier.init_containers} if earlier else {}
+    skipped = added if behaviours.skip_injected_overrides else {}
     both_lists = behaviours.sidecar_among_init
     applied: dict[str, list[c.Container]] = {kind: [] for kind in _KINDS}
+    late: set[str] = set()
     for kind in _KINDS:
         for injected in c.containers_of(template, kind):
             name = injected.get("name", "")
             user = c.find(name, noted[kind])
-            if user is None and name not in ours.get(kind, ()):
+            if user is None and name not in skipped.get(kind, ()):
                 user = _own(name, kind, original, both_lists=both_lists)
+                if user is not None and added and all(name not in names for names in added.values()):
+                    late.add(name)
             if user is not None:
                 applied[kind].append(_without_auto_image(user))
     for kind in _KINDS:
         for overlay in applied[kind]:
             final = normalise(strategic_merge(final, {"spec": {kind: [overlay]}}, "v1.Pod"), "v1.Pod")
-    if STATUS not in c.annotations_of(original) and any(applied.values()):
-        final = c.with_metadata(final, annotations={**c.annotations_of(final), OVERRIDES: _overrides_json(applied)})
-    return final
+    if STATUS not in c.annotations_of(original):
+        return _noting(final, applied)
+    users = late.union(item.get("name", "") for kind in _KINDS for item in noted[kind])
+    kept = {kind: [item for item in applied[kind] if item.get("name", "") in users] for kind in _KINDS}
+    return _noting(final, kept) if late else final
+
+
+def _noting(final: c.Pod, users: Mapping[str, list[c.Container]]) -> c.Pod:
+    if not any(users.values()):
+        return final
+    return c.with_metadata(final, annotations={**c.annotations_of(final), OVERRIDES: _overrides_json(users)})
 
 
 def _own(name: str, kind: str, original: c.Pod, *, both_lists: bool) -> c.Container | None:

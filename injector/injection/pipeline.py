@@ -80,15 +80,16 @@ def patched_object(pod: dict[str, Any]) -> c.Pod:
 
     Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation.
     """
-    meta = {
-        key: value for key, value in (pod.get("metadata") or {}).items() if value is not None and key != "managedFields"
-    }
-    return {**pod, "metadata": meta}
+    meta = pod.get("metadata")
+    if meta is None:
+        return pod
+    kept = {key: value for key, value in meta.items() if value is not None and key != "managedFields"}
+    return {**pod, "metadata": kept}
 
 
 def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
     """Return the injected pod without the namespace that was only filled in for the templates."""
-    if "namespace" in given["metadata"]:
+    if "namespace" in (given.get("metadata") or {}):
         return final
     return {**final, "metadata": {key: value for key, value in final["metadata"].items() if key != "namespace"}}
 

@@ -184,7 +184,8 @@ def write_fields(kind: MessageType, values: Mapping[str, Any]) -> dict[str, Any]
 def _is_zero(field: Field, value: Any) -> bool:
     if field.map_key or field.repeated:
         return not value
-    return field.kind != "message" and not value
+    # A negative zero is set, as far as protobuf is concerned.
+    return field.kind != "message" and not value and str(value) != "-0.0"
 
 
 def _json_element(field: Field, value: Any) -> Any:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _VERSION: Final = (1, 1)
 _KEY_STARTS: Final = frozenset(string.ascii_letters) - frozenset("yYnNtTfFoO")
 """How keys begin that are texts whatever follows: the letters that no word for a bool or null begins with."""
+_NO_KEY: Final = object()
+"""Stands for a key that JSON cannot have."""
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 # go-yaml allows 10,000 levels. No Kubernetes object comes near, and whatever walks a value here does so by recursion.
 _MAX_DEPTH: Final = 200
@@ -81,7 +83,7 @@ class _Anchor:
 class _Reader:
     """Builds JSON data from the events of one document."""
 
-    __slots__ = ("aliased", "anchors", "decoded", "line", "next_event", "where")
+    __slots__ = ("aliased", "anchors", "decoded", "line", "next_event", "unusable", "where")
 
     def __init__(self, next_event: Callable[[], Any], where: str, line: int) -> None:
         self.line = line
@@ -90,6 +92,7 @@ class _Reader:
         self.anchors: dict[str, _Anchor] = {}
         self.decoded = 1
         self.aliased = 0
+        self.unusable: list[ManifestError] = []
 
     def document(self) -> Any:
         """Return the first document's value."""
@@ -101,6 +104,9 @@ class _Reader:
             raise self.error(start, "found incompatible YAML document", "leave the %YAML directive out")
         value = self.value(self.next_event(), 0)
         self.next_event()  # the document's end: text that does not belong there is an error
+        # What a later pair of the same key replaces does not count, as in Go, which decodes all before it makes JSON.
+        if self.unusable and not _is_json(value):
+            raise self.unusable[0]
         return value
 
     def error(self, event: Any, problem: str, hint: str = "correct the YAML") -> ManifestError:
@@ -122,7 +128,7 @@ class _Reader:
             return self.collection(event, depth)
         if type(value) is float and not math.isfinite(value):
             what = f"json: unsupported value: {name_of_non_finite(value)}"
-            raise self.error(event, what, "quote it to make it a string")
+            self.unusable.append(self.error(event, what, "quote it to make it a string"))
         return value
 
     def scalar(self, event: Any) -> Any:
@@ -197,8 +203,8 @@ class _Reader:
                 key = self.key(event)
                 target[key] = self.value(next_event(), depth)
 
-    def key(self, event: Any) -> str:
-        """Return a key as JSON has it."""
+    def key(self, event: Any) -> Any:
+        """Return a key as JSON has it, or that it has none."""
         kind = type(event)
         if kind is yaml.ScalarEvent:
             key = self.scalar(event)
@@ -211,7 +217,8 @@ class _Reader:
         try:
             return json_key(key)
         except BadScalarError as error:
-            raise self.error(event, str(error), "quote the key") from None
+            self.unusable.append(self.error(event, str(error), "quote the key"))
+            return _NO_KEY
 
     def merge(self, event: Any, target: dict[str, Any], depth: int) -> None:
         """Put a merge key's pairs into ``target``: of a map, or of a list of maps, the first of which counts most."""
@@ -230,6 +237,14 @@ class _Reader:
         if type(value) is not dict:
             raise self.error(event, "map merge requires map or sequence of maps as the value")
         return value
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _NO_KEY not in value and all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return type(value) is not float or math.isfinite(value)
 
 
 def _allowed_ratio(decoded: int) -> float:

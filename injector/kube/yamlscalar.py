@@ -30,6 +30,8 @@ _NUMERIC: Final = frozenset("+-0123456789")
 _INTEGER = re.compile(
     r"[-+]?(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO]?(?P<oct>[0-7]+)|(?P<dec>0|[1-9][0-9]*))", re.ASCII
 )
+# The sign may come after the prefix: what follows 0b is read as a number of its own.
+_SIGNED_BINARY = re.compile(r"0b(?P<digits>[-+][01]{1,64})", re.ASCII)
 _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 # What strconv.ParseFloat takes of a text that begins with a point.
@@ -73,6 +75,9 @@ def _number(text: str) -> Any:
             return -number
         if number < (_INT64 if plain[0] in "+-" else _UINT64):
             return number
+    signed = _SIGNED_BINARY.fullmatch(plain)
+    if signed is not None and -_INT64 <= (number := int(signed["digits"], 2)) < _INT64:
+        return number
     return _finite(plain, text) if _FLOAT.fullmatch(plain) else text
 
 

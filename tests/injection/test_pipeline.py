@@ -164,6 +164,16 @@ def test_what_no_injection_touches_is_in_no_operation() -> None:
     assert injected(revision_of(), pod).patch == injected(revision_of(), make_pod()).patch
 
 
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"METADATA": {"name": "web"}}])
+def test_the_patch_fits_a_pod_without_metadata(metadata: dict[str, Any]) -> None:
+    pod = {**make_pod(), **metadata} if "metadata" in metadata else {"spec": make_pod()["spec"], **metadata}
+
+    result = injected(revision_of(), pod)
+
+    patched = jsonpatch.apply_patch(pod, result.patch)
+    assert patched["metadata"] == {key: item for key, item in result.pod["metadata"].items() if key != "namespace"}
+
+
 @pytest.mark.parametrize(
     ("expression", "minor", "expected"),
     [

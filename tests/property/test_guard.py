@@ -23,7 +23,7 @@ from injector.revisions.embedded import embedded_source
 from tests.conformance import core, corpus
 from tests.factories import make_pod
 from tests.property import breakouts
-from tests.property.test_plans import replica
+from tests.property.subjects import replica
 from tests.revisions.fakes import make_raw
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from injector.gotemplate.sprig.strings import SPACE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -131,7 +133,7 @@ def _run_end(text: str, at: int, belongs: Callable[[str], bool]) -> int:
 
 
 def _is_connector(char: str) -> bool:
-    return char in "-_" or char.isspace()
+    return char in "-_" or char in SPACE
 
 
 def _is_punctuation(char: str) -> bool:
@@ -169,6 +171,7 @@ def to_pascal_case(text: str) -> str:
     for char in body[1:]:
         if _is_connector(char) and _is_connector(previous):
             out.append(previous)
+            previous = char
             continue
         if _is_connector(previous):
             lowering = char.isupper()

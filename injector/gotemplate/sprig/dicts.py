@@ -87,7 +87,7 @@ def _merge(target: Dict, source: Dict, *, overwrite: bool) -> None:
         current = target.get(key)
         if isinstance(current, dict) and isinstance(value, dict):
             _merge(current, value, overwrite=overwrite)
-        elif overwrite or not is_true(current):
+        elif overwrite or (value is not None and not is_true(current)):
             target[key] = value
 
 
@@ -96,17 +96,22 @@ def dig(*path: Any) -> Any:
     if len(path) < 3:  # noqa: PLR2004 - a key, a default and a dictionary
         raise FuncError("dig needs at least three arguments")
     *names, default, entries = path
+    _checked_step(entries)
     for name in names:
         if not isinstance(name, str):
             raise FuncError(f"interface conversion: interface {{}} is {type_of(name)}, not string")
     for name in names:
-        if type(entries) is not dict:
-            shown = "nil" if entries is None else type_of(entries)
-            raise FuncError(f"interface conversion: interface {{}} is {shown}, not map[string]interface {{}}")
+        _checked_step(entries)
         if name not in entries:
             return default
         entries = entries[name]
     return entries
+
+
+def _checked_step(entries: Any) -> None:
+    if type(entries) is not dict:
+        shown = "nil" if entries is None else type_of(entries)
+        raise FuncError(f"interface conversion: interface {{}} is {shown}, not map[string]interface {{}}")
 
 
 def deep_copy(value: Any) -> Any:

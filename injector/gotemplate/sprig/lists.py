@@ -9,6 +9,7 @@ from injector.gotemplate.budget import check_size
 from injector.gotemplate.builtins import slice_
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import is_true, kind_of
+from injector.gotemplate.sprig.numeric import to_int
 from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
 
@@ -41,11 +42,12 @@ def prepend(items: Any, value: Any) -> list[Any]:
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
     found = _items_of("Cannot chunk type", items)
-    # Go makes room for as many parts as the sizes give, which a size below 1 gets wrong.
-    if size == 0 or (len(found) - 1) // size + 1 < 0:
+    # Go makes room for as many parts as the sizes give, and in each for as many items, which a size below 1 gets wrong.
+    count = (len(found) - 1) // size + 1 if size else -1
+    if count < 0 or (size < 0 < count and not (found and size < -1)):
         raise FuncError("runtime error: makeslice: len out of range")
     if size < 0:
-        return Slice("[]interface {}")
+        return Slice("[]interface {}", [list(found)] if count else [])
     parts = [list(found[at : at + size]) for at in range(0, len(found), size)]
     return Slice("[]interface {}", parts)
 
@@ -147,7 +149,7 @@ def slice_list(items: Any, *indices: Any) -> Any:
         raise FuncError(f"list should be type of slice or array but {kind_of(items)}")
     if not items:
         return None
-    bounds = [int(index) for index in indices[:2]]
+    bounds = [to_int(index) for index in indices[:2]]
     begin = bounds[0] if bounds else 0
     end = bounds[1] if len(bounds) > 1 else len(items)
     if begin < 0 or end < begin or end > len(items):
@@ -165,7 +167,7 @@ def concat(*lists: Any) -> Any:
             raise FuncError(f"Cannot concat type {kind_of(items)} as list")
         found += items
     check_size(len(found), "concat")
-    return found
+    return found or Slice("interface {}", nil=True)
 
 
 def until(count: int) -> Slice:

@@ -133,7 +133,8 @@ def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, other
                 result = operation(result, Decimal(repr(to_float64(value))))
             except (DivisionByZero, InvalidOperation):
                 raise FuncError("decimal division by 0") from None
-        return float(result)
+        # Go's decimals have no negative zero.
+        return float(result) or 0.0
 
 
 def addf(*values: Any) -> float:
@@ -202,4 +203,4 @@ def round_(value: Any, places: int, *threshold: float) -> float:
         return math.nan if math.isinf(power) else digit
     fraction = math.modf(digit)[0]
     rounded = math.ceil(digit) if fraction >= (threshold[0] if threshold else 0.5) else math.floor(digit)
-    return rounded / power
+    return math.copysign(rounded, digit) / power if rounded == 0 else rounded / power

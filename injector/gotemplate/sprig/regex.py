@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
 _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
+# Bytes that are no UTF-8, as texts hold them (PEP 383); Go's expressions take each for U+FFFD.
+_NO_TEXT = _re.compile("[\ud800-\udfff]")
 # What re2 calls a fault, and what Go's regexp/syntax calls it.
 _FAULTS: Final = {
     "missing )": "missing closing )",
@@ -39,6 +41,8 @@ _FAULTS: Final = {
 def _compiled(pattern: str) -> Any:
     import re2  # noqa: PLC0415 -- see above
 
+    if _NO_TEXT.search(pattern):
+        raise FuncError(f"error parsing regexp: invalid UTF-8: `{pattern}`")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 8 << 20
@@ -67,7 +71,18 @@ def match(pattern: str, text: str) -> bool:
 
 def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
-    return _compiled(pattern).search(text) is not None
+    return _compiled(pattern).search(_subject(text)) is not None
+
+
+def _subject(text: str) -> str:
+    """Return a text as the engine takes it: with the same places, but without bytes that are no text."""
+    return text if text.isascii() else _NO_TEXT.sub("\ufffd", text)
+
+
+def _part(text: str, found: Any, group: int = 0) -> str:
+    """Return what a group of a match is in the text itself."""
+    begin, end = found.span(group)
+    return text[begin:end] if begin >= 0 else ""
 
 
 def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +103,7 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     """Yield matches as Go's FindAll does: an empty match right after another does not count."""
     last_end = -1
     found = 0
-    for each in _compiled(pattern).finditer(text):
+    for each in _compiled(pattern).finditer(_subject(text)):
         if count >= 0 and found >= count:
             return
         if each.start() == each.end() == last_end:
@@ -100,19 +115,19 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
 
 def find_all(pattern: str, text: str, count: int) -> Slice:
     """Return at most ``count`` matches, all where it is negative."""
-    found = [each.group() for each in _matches(pattern, text, count)]
+    found = [_part(text, each) for each in _matches(pattern, text, count)]
     return Slice("string", found, nil=not found)
 
 
 def find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
-    found = _compiled(pattern).search(text)
-    return found.group() if found is not None else ""
+    found = _compiled(pattern).search(_subject(text))
+    return _part(text, found) if found is not None else ""
 
 
 def replace_all(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced; ``$1`` and ``${name}`` stand for groups."""
-    return _replaced(pattern, text, lambda found: _expanded(replacement, found))
+    return _replaced(pattern, text, lambda found: _expanded(replacement, text, found))
 
 
 def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
@@ -131,13 +146,13 @@ def _replaced(pattern: str, text: str, make: Callable[[Any], str]) -> str:
     return "".join(out) + text[position:]
 
 
-def _expanded(replacement: str, found: Any) -> str:
+def _expanded(replacement: str, text: str, found: Any) -> str:
     def group(reference: _re.Match[str]) -> str:
         if reference[0] == "$$":
             return "$"
         name = reference[1] or reference[2]
         try:
-            return found.group(int(name) if name.isdigit() else name) or ""
+            return _part(text, found, int(name) if name.isdigit() else found.re.groupindex[name])
         except (IndexError, KeyError):
             return ""
 
@@ -146,10 +161,10 @@ def _expanded(replacement: str, found: Any) -> str:
 
 def split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
+    _compiled(pattern)
     if count == 0:
         return Slice("string", nil=True)
     if pattern and not text:
-        _compiled(pattern)
         return Slice("string", [""])
     parts: list[str] = []
     begin = end = 0

@@ -17,7 +17,7 @@ from injector.gotemplate.text import quote as go_quote
 from injector.gotemplate.values import Map, Slice
 
 # unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
-_SPACE: Final = (
+SPACE: Final = (
     " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
@@ -91,7 +91,7 @@ def repeat(count: int, text: str) -> str:
 
 def trim(text: str) -> str:
     """Return a text without white space around it (strings.TrimSpace)."""
-    return text.strip(_SPACE)
+    return text.strip(SPACE)
 
 
 def trim_all(cutset: str, text: str) -> str:
@@ -153,14 +153,14 @@ def _valid(char: str) -> str:
 def _separates(char: str) -> bool:
     if char.isascii():
         return not (char.isalnum() or char == "_")
-    return not char.isalpha() and not char.isdecimal() and char in _SPACE
+    return not char.isalpha() and not char.isdecimal() and char in SPACE
 
 
 def _words_changed(text: str, change: Any) -> str:
     out, at_start = [], True
     for char in text:
         out.append(change(char) if at_start else _valid(char))
-        at_start = char in _SPACE
+        at_start = char in SPACE
     return "".join(out)
 
 
@@ -171,9 +171,9 @@ def untitle(text: str) -> str:
 
 def nospace(text: str) -> str:
     """Return a text without white space; as goutils does, byte by byte, which takes other than ASCII apart."""
-    if not any(char in _SPACE for char in _bytes_as_text(text)):
+    if not any(char in SPACE for char in _bytes_as_text(text)):
         return text
-    return "".join(char for char in _bytes_as_text(text) if char not in _SPACE)
+    return "".join(char for char in _bytes_as_text(text) if char not in SPACE)
 
 
 def _bytes_as_text(text: str) -> str:
@@ -184,9 +184,9 @@ def initials(text: str) -> str:
     """Return the first letter of each word."""
     out, at_start = [], True
     for char in _bytes_as_text(text):
-        if at_start and char not in _SPACE:
+        if at_start and char not in SPACE:
             out.append(char)
-        at_start = char in _SPACE
+        at_start = char in SPACE
     return "".join(out)
 
 
@@ -202,7 +202,7 @@ def swapcase(text: str) -> str:
             space_before = False
         else:
             out.append(_valid(char))
-            space_before = char in _SPACE
+            space_before = char in SPACE
     return "".join(out)
 
 
@@ -263,11 +263,21 @@ def wrap(width: int, text: str) -> str:
 
 
 def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = True) -> str:
-    """Return a text wrapped at a width, lines joined by ``separator``; long words are broken."""
+    """Return a text wrapped at a width of bytes, lines joined by ``separator``; long words are broken, letters too."""
     separator = separator or "\n"
     width = max(width, 1)
+    size = byte_length(text)
+    check_size(size + (size // width + 1) * byte_length(separator), "wrap")
+    if size == len(text):
+        return _wrapped(width, separator, text, breaks_words=breaks_words)
+    # One character for each byte.
+    in_bytes = (each.encode("utf-8", "surrogateescape").decode("latin-1") for each in (separator, text))
+    wrapped = _wrapped(width, *in_bytes, breaks_words=breaks_words)
+    return wrapped.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> str:
     out, offset, size = [], 0, len(text)
-    check_size(byte_length(text) + (size // width + 1) * byte_length(separator), "wrap")
     while size - offset > width:
         if text[offset] == " ":
             offset += 1
@@ -300,7 +310,10 @@ def splitn(separator: str, count: int, text: str) -> Map:
         return _numbered([])
     if count < 0:
         return split(separator, text)
-    return _numbered(text.split(separator, count - 1) if separator else [*text[: count - 1], text[count - 1 :]])
+    if separator:
+        return _numbered(text.split(separator, count - 1))
+    last = min(count, len(text)) - 1
+    return _numbered([*text[:last], text[last:]] if text else [])
 
 
 def _numbered(parts: list[str]) -> Map:

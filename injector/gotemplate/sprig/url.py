@@ -27,6 +27,8 @@ def parse(text: str) -> dict[str, Any]:
     scheme, rest = _scheme(text, rest)
     rest, _, query = rest.partition("?")
     opaque = authority = ""
+    if not scheme and not rest.startswith("/") and ":" in rest.partition("/")[0]:
+        raise FuncError(f"unable to parse url: parse {go_quote(text)}: first path segment in URL cannot contain colon")
     if scheme and not rest.startswith("/"):
         opaque, rest = rest, ""
     if rest.startswith("//"):
@@ -58,9 +60,7 @@ def _scheme(text: str, rest: str) -> tuple[str, str]:
         raise FuncError(f"unable to parse url: parse {go_quote(text)}: missing protocol scheme")
     if _SCHEME.fullmatch(head):
         return head.lower(), after
-    if head[0].isalpha():
-        return "", rest
-    raise FuncError(f"unable to parse url: parse {go_quote(text)}: first path segment in URL cannot contain colon")
+    return "", rest
 
 
 def _check_port(text: str, host: str) -> None:

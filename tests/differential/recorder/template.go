@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// render runs a template with sprig's functions, and with Istio's toYaml, on JSON data.
+func render(asked question) answer {
+	var data any
+	check(json.Unmarshal(asked.Data, &data))
+	functions := sprig.TxtFuncMap()
+	functions["toYaml"] = toYAML
+	parsed, err := template.New("t").Funcs(functions).Parse(asked.Text)
+	if err != nil {
+		return failed(err)
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, data); err != nil {
+		return failed(err)
+	}
+	return answer{Result: out.String()}
+}
+
+func toYAML(value any) string {
+	text, err := yaml.Marshal(value)
+	check(err)
+	return string(text)
+}

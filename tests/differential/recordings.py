@@ -1,0 +1,87 @@
+"""Go's answers, kept: a digest for each input of a seed, and the first of them whole. The inputs are made again by the seed.
+
+    python -m tests.differential.recordings
+
+asks Go, where it is installed, and writes ``recorded/`` anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from tests.differential.comparisons import COMPARISONS
+from tests.differential.golang import asked, built
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.differential.comparisons import Comparison
+    from tests.differential.golang import Question
+
+FOLDER = Path(__file__).with_name("recorded")
+SEED = "recorded"
+COUNTS = {"merge": 10_000, "yaml": 5_000, "sprig": 2_500, "printf": 2_500, "proxyconfig": 2_500}
+WHOLE = 300
+RECORDED_WITH = (
+    "Go 1.26: k8s.io/apimachinery v0.35.3, sigs.k8s.io/yaml v1.6.0, Masterminds/sprig v3.3.0, "
+    "istio.io/api v1.30.3 by golang/protobuf v1.5.4"
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What Go answered to the inputs of ``SEED``: ``inputs`` is the digest of these, ``answers`` are the first ones whole."""
+
+    inputs: str
+    answers: list[str]
+    digests: list[str]
+    recorded_with: str = RECORDED_WITH
+
+
+def digest(text: str) -> str:
+    """Enough of a hash to tell answers apart."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def fingerprint(questions: Sequence[Question]) -> str:
+    """What inputs are known by."""
+    return hashlib.sha256(b"\n".join(map(orjson.dumps, questions))).hexdigest()
+
+
+def recorded(name: str) -> Recording:
+    """The recording of a comparison."""
+    return Recording(**json.loads(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes())))
+
+
+def record(comparison: Comparison, program: Path) -> Recording:
+    """Ask Go."""
+    questions = comparison.questions(SEED, COUNTS[comparison.name])
+    given = asked(program, comparison.kind, [{**each, "runs": comparison.runs} for each in questions])
+    answers = [comparison.gos(each) for each in given]
+    return Recording(fingerprint(questions), answers[:WHOLE], [digest(each) for each in answers])
+
+
+def main() -> int:
+    """Write all recordings anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = built(Path(folder))
+        if program is None:
+            return 1
+        FOLDER.mkdir(exist_ok=True)
+        for name, comparison in COMPARISONS.items():
+            text = json.dumps(asdict(record(comparison, program)), ensure_ascii=False, indent=0)
+            (FOLDER / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Patches of ours for mutated pods, as Go sees them: applied by evanphx/json-patch, and decoded as a Pod by apimachinery.
+
+A pod comes in two ways, in turn: as the API server sends it, which has decoded and encoded it before, and as it was made,
+with fields that Go does not know; of the latter, what Go takes for no pod does not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from injector.errors import InjectorError
+from injector.injection.pipeline import inject_pod, without_namespace
+from injector.injection.planner import Planner
+from injector.injection.result import Injected, Planned, RequestFacts, Skipped
+from injector.kube.jsonapply import patched
+from injector.kube.schema import struct_type, underlying
+from injector.kube.serial import dump_json
+from tests.differential.golang import asked
+from tests.property.mutations import mutated
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from injector.istio.revision import Revision
+    from tests.differential.golang import Question
+
+NAMESPACES = ("shop", "shop", "prod")
+KNOWN = 10
+TIMES = 3
+"""Of so many pods one is asked for so often that there may be a plan: the answer that its replicas get."""
+OWN_NAMES = "istio-"
+"""How the containers begin that the templates add: where they stand is the templates' affair."""
+
+
+@dataclass
+class Soundness:
+    """What came of the patches: how many pods were tried, and what was wrong."""
+
+    program: Path
+    planner: Planner = field(default_factory=lambda: Planner(clock=lambda: 0.0))
+    tried: int = 0
+    came: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def put_to_the_test(
+        self, subjects: Sequence[tuple[Revision, list[dict[str, Any]]]], dice: random.Random, count: int
+    ) -> None:
+        """Try ``count`` mutated pods of the revisions' own."""
+        made = [self._made(*dice.choice(subjects), dice) for _ in range(count)]
+        sent = asked(self.program, "pod", [{"original": pod} for _, pod, _ in made])
+        questions: list[Question] = []
+        for number, ((revision, pod, facts), answer) in enumerate(zip(made, sent, strict=True)):
+            self.tried += 1
+            if "error" in answer:
+                self.came["no pod"] += 1
+                continue
+            given = orjson.loads(answer["result"]) if number % 2 else pod
+            question = self._question(revision, given, facts)
+            if question is not None:
+                questions.append(question)
+        for question, answer in zip(questions, asked(self.program, "sound", questions), strict=True):
+            faults = [*answer.get("faults", ()), *lost(question, answer.get("result"))]
+            self.faults += [f"{fault}\n  {orjson.dumps(question['original']).decode()}" for fault in faults]
+
+    @staticmethod
+    def _made(
+        revision: Revision, pods: list[dict[str, Any]], dice: random.Random
+    ) -> tuple[Revision, dict[str, Any], RequestFacts]:
+        return revision, mutated(dice.choice(pods), dice), RequestFacts(dice.choice(NAMESPACES))
+
+    def _injected(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Planned | Skipped:
+        """Inject as the webhook does, of some pods what comes once they are known."""
+        result = self.planner.inject(revision, pod, facts)
+        for _ in range(TIMES - 1 if self.tried % KNOWN == 0 else 0):
+            while self.planner.eager:
+                self.planner.learn()
+            result = self.planner.inject(revision, pod, facts)
+        return result
+
+    def _question(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Question | None:
+        try:
+            result = self._injected(revision, pod, facts)
+            whole = inject_pod(revision, pod, facts) if isinstance(result, Planned) else result
+        except InjectorError as error:
+            self.came[type(error).__name__] += 1
+            return None
+        if not isinstance(whole, Injected) or not isinstance(result, Injected | Planned):
+            self.came["left alone"] += 1
+            return None
+        patch = result.patch if isinstance(result, Planned) else dump_json(result.patch)
+        self.came["by plan" if isinstance(result, Planned) else "injected"] += 1
+        return {
+            "original": pod,
+            "patch": orjson.Fragment(patch),
+            "merged": without_namespace(whole.pod, pod),
+            "ours": patched(pod, orjson.loads(patch)),
+        }
+
+
+def lost(question: Question, applied: str | None) -> Iterator[str]:
+    """What Go's patched pod has not that it should have: our own patched pod, the order of containers, unknown fields."""
+    if applied is None:
+        return
+    before, after = question["original"], orjson.loads(applied)
+    if orjson.dumps(after, option=orjson.OPT_SORT_KEYS) != orjson.dumps(question["ours"], option=orjson.OPT_SORT_KEYS):
+        yield "evanphx/json-patch applies it otherwise than we do"
+    for name in ("containers", "initContainers", "volumes"):
+        given = [each.get("name", "") for each in listed(before, name)]
+        users = [each for each in given if not each.startswith(OWN_NAMES)]
+        kept = [each.get("name", "") for each in listed(after, name) if each.get("name", "") in users]
+        # A strategic merge moves the second of a name to the first: the API server refuses such a pod later anyway.
+        if kept != users and len(set(given)) == len(given):
+            yield f"{name} were {given}, and the user's are {kept}"
+    missing = Counter(unknown(before, "v1.Pod")) - Counter(unknown(after, "v1.Pod"))
+    if missing:
+        yield f"unknown fields are lost: {sorted(missing)}"
+
+
+def listed(pod: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """A list of a pod's spec."""
+    return (pod.get("spec") or {}).get(name) or []
+
+
+def unknown(value: Any, type_name: str) -> Iterator[str]:
+    """The fields of an object that its type does not have, with their values."""
+    name = type_name.removeprefix("*")
+    base = underlying(name)
+    if isinstance(value, list) and base.startswith("[]"):
+        for item in value:
+            yield from unknown(item, base[2:])
+    elif isinstance(value, dict) and base.startswith("map["):
+        for item in value.values():
+            yield from unknown(item, base.partition("]")[2])
+    elif isinstance(value, dict) and struct_type.known(name):
+        for key, item in value.items():
+            known = struct_type(name).json_field(key)
+            if known is None:
+                yield f"{name} {key} {orjson.dumps(item).decode()}"
+            else:
+                yield from unknown(item, known.type)

@@ -1,0 +1,195 @@
+"""Templates that call sprig's functions, toYaml and printf on data of every kind, with arguments that fit and that do not."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.differential.dice import Dice
+    from tests.differential.golang import Question
+
+SIGNATURES = Path(__file__).parents[1] / "gotemplate" / "signatures.json"
+UNSETTLED = re.compile(
+    r"^(ago|bcrypt|buildCustomCert|date.*|decryptAES|duration.*|encryptAES|env|expandenv|gen.*|getHostByName|htmlDate.*|htpasswd|"
+    r"mustDateModify|must_date_modify|mustToDate|now|rand.*|shuffle|toDate|unixEpoch|uuidv4|derivePassword|fail|hello|keys|values|set|(m|mustM)erge.*)$"
+)
+"""What depends on the clock, the machine or chance, takes long, walks a map in Go's random order, or can put a dict into itself, on
+which Go dies. The recorded cases of tests/gotemplate have some of each."""
+OFTEN = (
+    *("default", "quote", "squote", "indent", "nindent", "toYaml", "toJson", "fromJson", "toPrettyJson"),
+    *("toRawJson", "trim", "trunc"),
+    *("regexMatch", "regexFind", "regexFindAll", "regexReplaceAll", "regexReplaceAllLiteral", "regexSplit"),
+    *("regexQuoteMeta",),
+    *("replace", "contains", "hasPrefix", "hasSuffix", "splitList", "split", "join", "list", "dict", "get"),
+    *("hasKey", "pick", "omit"),
+    *("add", "mul", "div", "int", "int64", "float64", "toString", "upper", "lower", "title", "coalesce", "ternary"),
+    *("empty", "b64enc"),
+)
+DATA: dict[str, Any] = {
+    "s": "hello World",
+    "n": 42,
+    "f": 1.5,
+    "neg": -3,
+    "big": 12345678901,
+    "tiny": 1e-07,
+    "e21": 1e21,
+    "t": True,
+    "nil": None,
+    "empty": "",
+    "l": ["a", "b", "a"],
+    "nums": [3, 1, 2.5],
+    "m": {"a": "x", "z": 1, "deep": {"v": ["d"]}},
+    "mixed": [1, "two", None, True, [1], {"k": "v"}],
+    "u": "héllo ☃",
+    "q": 'say "hi" <b>&\'',
+    "ml": "line1\n  line2\n\n",
+    "json": '{"a":[1,2,{"b":null}]}',
+    "yaml": "a: b\n- c",
+    "odd": {"true": True, "1": 1, "a b": "", "é": None, "": "x"},
+}
+STRINGS = (
+    *("", "a", "b", "hello", " x ", "a,b,,c", "A_b-c d", "1", "-1", "1.5", "0x1F", "true", "é☃", "a\nb", "<&>'\\"),
+    *("%d", "a.b", "null"),
+)
+PATTERNS = (
+    *("a", "^a.*$", "[a-z]+", "(a)(b)?", "l{2}", "\\d+", "(?i)HELLO", "\\s", "x*", "(", "[", "a|b", "\\pL", "\\bW"),
+    *("(?P<n>o)", "$", "."),
+)
+REPLACEMENTS = ("", "x", "$1", "${1}y", "$n", "${n}", "$$", "$", "\\1")
+JSONS = (
+    *('{"a":1}', "[1,2]", "{", '"x"', "null", "1e400", "1.0", "{}", ' {"b":"<"} ', "[1,]", '{"a":1,"a":2}'),
+    *("12345678901234567890",),
+)
+NUMBERS = (0, 1, 2, 3, 7, 10, -1, -5, 80)
+VERBS = "vTtbcdoOqxXUeEfFgGs%wz"
+"""All but ``%p``, which prints an address."""
+FLAGS = ("", "", "", "+", "-", "#", " ", "0", "+-", "#+", "-0", "+ ", "# 0")
+WIDTHS = ("", "", "", "1", "5", "12", "*", "[1]*", "[2]*", "0")
+PRECISIONS = ("", "", "", ".0", ".3", ".", ".*", ".12", ".[1]*")
+
+
+@cache
+def signatures() -> dict[str, list[str]]:
+    """The parameters of every function that answers the same to the same."""
+    found = {"toYaml": "func(interface {}) string", **json.loads(SIGNATURES.read_text("utf-8"))}
+    return {
+        name: [each for each in re.split(r", (?![^()]*\))", text[5 : text.index(")")]) if each]
+        for name, text in sorted(found.items())
+        if not UNSETTLED.match(name)
+    }
+
+
+class Templates:
+    """Makes templates of sprig's functions."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+
+    def question(self) -> Question:
+        """One template."""
+        text = self.merge() if self.dice.happens(0.03) else self.pipeline(0)
+        return {"text": f"{{{{ {text} }}}}", "data": DATA}
+
+    def merge(self) -> str:
+        """A merge of dicts of which none holds another."""
+        dicts = (".m", ".odd", '(dict "a" 1 "k" "v")', '(dict "deep" (dict "v" 1 "w" "") "z" nil)', "dict")
+        name = self.dice.one_of(("merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"))
+        return f"{name} {' '.join(self.dice.one_of(dicts) for _ in range(1 + self.dice.below(3)))} | toJson"
+
+    def pipeline(self, depth: int) -> str:
+        """A call, its value given to further ones now and then."""
+        name = self.name()
+        parts = [" ".join([name, *self.arguments(name, depth)])]
+        while self.dice.happens(0.35):
+            name = self.name()
+            parts.append(" ".join([name, *self.arguments(name, depth)[:-1]]))
+        return " | ".join(parts)
+
+    def name(self) -> str:
+        """A function, those that templates use much rather than others."""
+        return self.dice.one_of(OFTEN if self.dice.happens(0.5) else list(signatures()))
+
+    def arguments(self, name: str, depth: int) -> list[str]:
+        """Arguments of a function: of its types mostly, sometimes of others or too many."""
+        found: list[str] = []
+        for index, kind in enumerate(signatures()[name]):
+            if kind.startswith("..."):
+                found += [self.argument(kind[3:], depth) for _ in range(self.dice.below(4))]
+            elif name.lower().removeprefix("must").startswith("regex") and index == 0:
+                found.append(json.dumps(self.dice.one_of(PATTERNS)))
+            elif name.endswith("romJson"):
+                found.append(json.dumps(self.dice.one_of(JSONS)))
+            elif "regexReplace" in name and index == 2:
+                found.append(json.dumps(self.dice.one_of(REPLACEMENTS)))
+            else:
+                found.append(self.argument(kind, depth))
+        if self.dice.happens(0.02):
+            found = found[:-1] if self.dice.happens(0.5) else [*found, self.argument("string", depth)]
+        return found
+
+    def argument(self, kind: str, depth: int) -> str:
+        """An argument of a Go type, seldom of another."""
+        if self.dice.happens(0.05):
+            kind = "interface {}"
+        if depth < 2 and self.dice.happens(0.12):
+            return f"({self.pipeline(depth + 1)})"
+        if kind in ("int", "int64", "uint32"):
+            return str(self.dice.one_of(NUMBERS))
+        if kind in ("float64", "bool"):
+            return self.dice.one_of(("1.5", "0.0", "-2e3", ".f") if kind == "float64" else ("true", "false", ".t"))
+        if kind == "string":
+            return self.dice.one_of((".s", ".u", ".q", ".ml", ".m.a")) if self.dice.happens(0.3) else self.string()
+        if kind.startswith("map["):
+            return self.dice.one_of(
+                (".m", ".m.deep", ".odd", '(dict "a" 1 "k" "v")', "dict", "(dict)", "(last .mixed)")
+            )
+        if kind.startswith("[]"):
+            return self.dice.one_of((".l", ".nums", '(list "a" 1)', "list"))
+        if self.dice.happens(0.25):
+            return self.string() if self.dice.happens(0.5) else str(self.dice.one_of(NUMBERS))
+        return f".{self.dice.one_of([*DATA, 'missing'])}"
+
+    def string(self) -> str:
+        """A string as Go writes it; JSON's escapes are Go's."""
+        return json.dumps(self.dice.one_of(STRINGS), ensure_ascii=False)
+
+
+class Printfs(Templates):
+    """Makes templates of printf: verbs, flags, widths and precisions on operands of every type."""
+
+    def question(self) -> Question:
+        """One template."""
+        directives = [self.directive() for _ in range(1 + self.dice.below(3))]
+        operands = [self.operand() for _ in range(self.dice.below(len(directives) + 2))]
+        text = self.dice.one_of(("", " ", "|", "é", "%%", "%")).join(directives)
+        return {"text": f"{{{{ printf {json.dumps(text, ensure_ascii=False)} {' '.join(operands)} }}}}", "data": DATA}
+
+    def directive(self) -> str:
+        """One directive of a format."""
+        index = self.dice.one_of(("[1]", "[2]", "[9]", "[x]", "[")) if self.dice.happens(0.06) else ""
+        return "".join(
+            (
+                "%",
+                self.dice.one_of(FLAGS),
+                self.dice.one_of(WIDTHS),
+                self.dice.one_of(PRECISIONS),
+                index,
+                self.dice.one_of(VERBS),
+            )
+        )
+
+    def operand(self) -> str:
+        """An operand of a type that templates can have."""
+        if self.dice.happens(0.15):
+            return self.dice.one_of(
+                ("(int64 7)", "(int .f)", "(list 1 .s nil)", '(dict "a" 1)', '(splitList "," .s)', "'x'", "1i", "nil")
+            )
+        if self.dice.happens(0.3):
+            return self.dice.one_of(
+                (*map(str, NUMBERS), "1.5", "1e6", "1e21", "0.1", "-0.0", "true", "false", "'é'", "0x1F")
+            )
+        return self.string() if self.dice.happens(0.4) else f".{self.dice.one_of(list(DATA))}"

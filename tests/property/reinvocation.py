@@ -1,0 +1,188 @@
+"""What the API server does when a later webhook changes a pod: it asks again. What other webhooks change, and what must come of it."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from injector.errors import InjectorError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.status import read_status
+from injector.kube.jsonapply import patched
+from injector.kube.jsonpatch import create_patch
+from tests.property.mutations import mutated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from random import Random
+
+    from injector.istio.revision import Revision
+
+Pod: TypeAlias = "dict[str, Any]"
+
+STATUS = "sidecar.istio.io/status"
+FACTS = RequestFacts("shop")
+SIDECAR = {"name": "vault-agent", "image": "registry.example.com/vault:1"}
+MORE = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
+LISTS = ("containers", "initContainers")
+DECIDED_ONCE = ("kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container")
+"""Annotations that name the first container there was; a container that comes to stand before it changes neither."""
+FIRST_EQUAL = (1, 17)
+"""Until then Istio takes what it added itself for the user's, so that some of it stays as it was first."""
+
+
+def named(pod: Pod, kind: str) -> list[Pod]:
+    """A list of a pod's spec, made where it is missing."""
+    found: list[Pod] = pod["spec"].setdefault(kind, [])
+    return found
+
+
+def users(pod: Pod) -> list[Pod]:
+    """The containers that no template of Istio's adds."""
+    return [each for each in pod["spec"].get("containers") or () if not each.get("name", "").startswith("istio-")]
+
+
+def proxies(pod: Pod) -> list[Pod]:
+    """The proxy, wherever it stands."""
+    return [each for kind in LISTS for each in pod["spec"].get(kind) or () if each.get("name") == "istio-proxy"]
+
+
+def _variables(pod: Pod) -> None:
+    for each in users(pod):
+        each.setdefault("env", []).append({"name": "OTHER", "value": "x"})
+
+
+def _resources(containers: Callable[[Pod], list[Pod]]) -> Callable[[Pod], None]:
+    def edit(pod: Pod) -> None:
+        for each in containers(pod):
+            each["resources"] = copy.deepcopy(MORE)
+
+    return edit
+
+
+def _mounts(pod: Pod) -> None:
+    named(pod, "volumes").append({"name": "vault", "emptyDir": {}})
+    for each in [*users(pod), *proxies(pod)]:
+        each.setdefault("volumeMounts", []).append({"name": "vault", "mountPath": "/vault"})
+
+
+UNSEEN: dict[str, Callable[[Pod], None]] = {
+    "nothing": lambda _pod: None,
+    "a label": lambda pod: pod["metadata"].setdefault("labels", {}).update(team="a"),
+    "an annotation": lambda pod: pod["metadata"].setdefault("annotations", {}).update({"example.com/seen": "yes"}),
+    "variables": _variables,
+    "resources": _resources(users),
+    "a volume": lambda pod: named(pod, "volumes").append({"name": "vault", "emptyDir": {}}),
+}
+"""Edits that no template reads: the second patch is empty."""
+SEEN: dict[str, Callable[[Pod], None]] = {
+    "a container first": lambda pod: named(pod, "containers").insert(0, dict(SIDECAR)),
+    "a container last": lambda pod: named(pod, "containers").append(dict(SIDECAR)),
+    "an init container": lambda pod: named(pod, "initContainers").insert(0, dict(SIDECAR)),
+    "another order": lambda pod: named(pod, "containers").reverse(),
+}
+"""Edits that templates or Istio's order of containers answer to: what comes is what the edited pod would have got at first."""
+OURS: dict[str, Callable[[Pod], None]] = {"the proxy's resources": _resources(proxies), "mounts everywhere": _mounts}
+"""Edits of what the injector wrote: it may write it again, once."""
+EDITS = {**UNSEEN, **SEEN, **OURS}
+
+
+@dataclass
+class Reinvocations:
+    """What came of second injections: how many, and what was wrong."""
+
+    came: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        """How many pods were injected, edited and injected again."""
+        return self.came["empty"] + self.came["settled"]
+
+    def put_to_the_test(self, subjects: Sequence[tuple[Revision, list[Pod]]], dice: Random, count: int) -> None:
+        """Try mutated pods, each with one edit."""
+        for _ in range(count):
+            revision, pods = dice.choice(subjects)
+            self.try_edit(revision, mutated(dice.choice(pods), dice), dice.choice(list(EDITS)))
+
+    def try_edit(self, revision: Revision, pod: Pod, edit: str) -> None:
+        """Inject a pod, edit it, and inject it again; pods that cannot be injected do not count."""
+        if doubled(pod) or not all(isinstance(pod.get(part), dict) for part in ("metadata", "spec")):
+            return
+        try:
+            faults = list(self._faults(revision, pod, edit))
+        except InjectorError as error:
+            self.came[type(error).__name__] += 1
+            return
+        where = f"1.{revision.minor[1]}, {edit}"
+        self.faults += [f"{where}: {fault}\n  {orjson.dumps(pod).decode()}" for fault in faults]
+
+    def _faults(self, revision: Revision, pod: Pod, edit: str) -> Iterator[str]:
+        if STATUS in (pod["metadata"].get("annotations") or {}):
+            pod = injected(revision, pod)
+        first = injected(revision, pod)
+        if STATUS not in (first["metadata"].get("annotations") or {}):
+            self.came["left alone"] += 1
+            return
+        edited = copy.deepcopy(first)
+        EDITS[edit](edited)
+        second = inject_pod(revision, edited, FACTS)
+        if isinstance(second, Skipped):
+            yield f"left alone, {second.reason}"
+            return
+        again = patched(edited, second.patch)
+        if not doubled(again) <= doubled(edited):
+            yield f"two of a name: {sorted(doubled(again))}"
+        self.came["settled" if second.patch else "empty"] += 1
+        if second.patch:
+            yield from self._unsettled(revision, pod, edit, again)
+
+    @staticmethod
+    def _unsettled(revision: Revision, pod: Pod, edit: str, again: Pod) -> Iterator[str]:
+        third = inject_pod(revision, again, FACTS)
+        if isinstance(third, Injected) and third.patch:
+            yield f"a third injection changes it: {third.patch}"
+        if edit in UNSEEN:
+            yield f"the second patch is not empty: {again}"
+        if edit in SEEN and revision.minor >= FIRST_EQUAL and not rewritten(again):
+            at_first = copy.deepcopy(pod)
+            EDITS[edit](at_first)
+            differs = create_patch(told(injected(revision, at_first)), told(again))
+            if differs:
+                yield f"not what the edited pod gets: {differs}"
+
+
+def injected(revision: Revision, pod: Pod) -> Pod:
+    """The pod after the patch, or as it is where it is left alone."""
+    result = inject_pod(revision, pod, FACTS)
+    found: Pod = patched(pod, result.patch) if isinstance(result, Injected) else pod
+    return found
+
+
+def doubled(pod: Pod) -> Counter[str]:
+    """The names that two containers of a pod have, or two of its volumes."""
+    spec = pod.get("spec") or {}
+    groups = [[each for kind in LISTS for each in spec.get(kind) or ()], spec.get("volumes") or []]
+    counts = [Counter(str(each.get("name")) for each in group) for group in groups]
+    return Counter({name: count for each in counts for name, count in each.items() if count > 1})
+
+
+def rewritten(pod: Pod) -> bool:
+    """Whether a template writes the users' containers itself, which then stand in the order of their notes."""
+    status = read_status(pod)
+    return status is not None and any(each.get("name") in status.containers for each in users(pod))
+
+
+def told(pod: Pod) -> Pod:
+    """A pod without what is decided once; the proxy's variables stay in the order in which they came."""
+    pod = copy.deepcopy(pod)
+    for name in DECIDED_ONCE:
+        (pod["metadata"].get("annotations") or {}).pop(name, None)
+    for each in proxies(pod):
+        each["env"] = sorted(each.get("env") or (), key=lambda variable: str(variable.get("name")))
+    return pod

@@ -1,0 +1,84 @@
+"""Pods to mutate, with the revisions that inject them: those of the corpus, and replicas."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from injector.kube.serial import dump_json
+from injector.kube.typed import normalise
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from tests.conformance import core, corpus, workloads
+from tests.factories import make_container, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from injector.istio.revision import Revision
+
+EMBEDDED = "1.28"
+"""With what minor the embedded revisions are tried."""
+PROBE = {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 10}
+
+
+def probed(name: str) -> dict[str, Any]:
+    """A container with a port, a probe, variables and a mount."""
+    ports = [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
+    env = [{"name": "MODE", "value": name}]
+    return make_container(
+        name, ports=ports, readinessProbe=PROBE, env=env, volumeMounts=[{"name": "data", "mountPath": "/data"}]
+    )
+
+
+def replica(name: str) -> dict[str, Any]:
+    """A pod as a ReplicaSet makes it."""
+    pod = make_pod(
+        labels={"app": name, "version": "v1", "pod-template-hash": "5d8f7c"},
+        annotations={"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "checksum/config": "0"},
+        containers=[probed(name)],
+        volumes=[{"name": "data", "emptyDir": {}}],
+        serviceAccountName=name,
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-5d8f7c", "uid": "u", "controller": True}
+    pod["metadata"] |= {"generateName": f"{name}-5d8f7c-", "ownerReferences": [owner]}
+    del pod["metadata"]["name"]
+    return pod
+
+
+def sized() -> dict[str, Any]:
+    """A replica whose proxy asks for resources of its own."""
+    pod = replica("web")
+    resources = {"CPU": "100m", "CPULimit": "100m", "Memory": "64Mi", "MemoryLimit": "128Mi"}
+    pod["metadata"]["annotations"] |= {f"sidecar.istio.io/proxy{name}": value for name, value in resources.items()}
+    return pod
+
+
+def two_probed() -> dict[str, Any]:
+    """A pod whose containers' names sort otherwise once a slash follows them."""
+    pod = replica("web")
+    pod["spec"]["containers"] = [probed("web-a"), probed("web")]
+    return pod
+
+
+def embedded_revisions() -> list[Revision]:
+    """The revisions that come with the injector, in Jinja2."""
+    return [build(raw) for raw in embedded_source().read().revisions]
+
+
+@cache
+def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
+    """The revisions of a minor's corpus, each with the pods that are injected with it, and with replicas."""
+    sources: dict[corpus.Settings, dict[Path, None]] = {}
+    for case in corpus.cases(minor):
+        if case.webhook and case.expected:
+            sources.setdefault(case.settings, {})[case.source] = None
+    common = [replica("web"), replica("shop-1"), sized(), two_probed()]
+    found: list[tuple[Revision, list[dict[str, Any]]]]
+    found = [(revision, common) for revision in embedded_revisions()] if minor == EMBEDDED else []
+    for settings, files in sources.items():
+        given = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
+        pods = [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in given]
+        found.append((core.revision_of(settings), [*pods, *common]))
+    return tuple(found)
