@@ -27,7 +27,7 @@ _TEMPLATE: Final = 'metadata:\n  annotations:\n    versions: "config-%d %s"\n'
 
 
 def texts_of(number: int, base: Texts = SMALL) -> dict[str, str]:
-    """Return the files of a version: one template more says it, with what values and mesh config say."""
+    """Return the files of a version: one more template says it, with what values and mesh config say."""
     values, mesh = load_yaml(base["values"]), load_yaml(base["mesh"])
     return {
         "config": _config(base, _TEMPLATE % (number, _REST)),
@@ -43,7 +43,9 @@ def one_file_of(number: int, base: Texts = SMALL) -> dict[str, str]:
 
 def _config(base: Texts, template: str) -> str:
     config = load_yaml(base["config"])
-    templates = {**config["templates"], "versions": template}
+    # The largest template changes too, so that it is compiled anew each time.
+    sidecar = f"{config['templates']['sidecar']}{{{{/* {template} */}}}}"
+    templates = {**config["templates"], "sidecar": sidecar, "versions": template}
     return json.dumps({**config, "templates": templates, "defaultTemplates": ["sidecar", "versions"]})
 
 
