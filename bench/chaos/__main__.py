@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.chaos.cluster import crowded_cluster, faulty_api
 from bench.chaos.configuration import broken_config, swapped_config
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
@@ -36,6 +37,8 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "names": hostile_names,
     "config": broken_config,
     "swaps": swapped_config,
+    "watch": faulty_api,
+    "crowd": crowded_cluster,
 }
 
 
