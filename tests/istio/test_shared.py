@@ -33,7 +33,10 @@ TWO = CONFIG + "  other: |\n    spec: {}\n"
 
 
 def test_of_templates_that_changed_in_part_the_others_are_shared() -> None:
-    before, after = build(make_raw("a", config=TWO)), build(make_raw("a", config=TWO.replace("spec: {}", "spec: {x: 1}")))
+    before, after = (
+        build(make_raw("a", config=TWO)),
+        build(make_raw("a", config=TWO.replace("spec: {}", "spec: {x: 1}"))),
+    )
 
     assert before.templates is not after.templates
     assert before.templates["sidecar"] is after.templates["sidecar"]

@@ -86,6 +86,9 @@ class KubeApi:
     _watches: dict[asyncio.Queue[bytes], tuple[str, str]] = field(default_factory=dict)
     _moving: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+
     @property
     def kubeconfig(self) -> Path:
         """How a client finds it."""
@@ -202,7 +205,9 @@ class KubeApi:
         told: asyncio.Queue[bytes] = asyncio.Queue()
         self._watches[told] = (plural, labels)
         for item in self.objects.get(plural, {}).values():
-            if selected(labels, item) and int(item["metadata"]["resourceVersion"]) > int(request.query["resourceVersion"]):
+            if selected(labels, item) and int(item["metadata"]["resourceVersion"]) > int(
+                request.query["resourceVersion"]
+            ):
                 told.put_nowait(json.dumps({"type": "MODIFIED", "object": item}).encode() + b"\n")
         try:
             while True:
@@ -238,7 +243,6 @@ def _holds(part: str, labels: dict[str, str]) -> bool:
 @asynccontextmanager
 async def kube_api(folder: Path) -> AsyncIterator[KubeApi]:
     """The API server, as long as the block runs."""
-    folder.mkdir(parents=True, exist_ok=True)
     api = KubeApi(folder)
     await api.serve()
     try:

@@ -60,11 +60,11 @@ async def suffered(api: KubeApi, served: Served, fault: Fault, seconds: float, n
     api.put(CONFIG_MAPS, *config_maps(*new))
     await asyncio.sleep(seconds / 2)
     async with asyncio.timeout(LIMIT):
-        while not fault.reasons <= (faults := await counted(served) - before).keys():
+        while not fault.reasons <= (faults := await counted(served) - before).keys():  # noqa: ASYNC110 -- it is another process
             await asyncio.sleep(LOOK)
     ended = await api.end() if fault.lasts else begun
-    # Where nobody can connect, only the injector knows how often it tried.
-    asked = max(len(api.since(begun)) - len(api.since(ended)), faults.total())
+    # Where nobody can connect, only the injector knows how often it tried. That open watches were cut is no request.
+    asked = max(len(api.since(begun)) - len(api.since(ended)), faults.total() - faults["cut"])
     live = await served.serves(new[0])
     await served.until(lambda: api.watched() == resources)
     again = [each for each in api.since(ended, answered=True) if each.resource in resources]

@@ -68,7 +68,7 @@ class Served:
         """Wait until it is seen; return the seconds that it took."""
         begun = time.monotonic()
         async with asyncio.timeout(LIMIT):
-            while not seen():
+            while not seen():  # noqa: ASYNC110 -- what is waited for has no event
                 await asyncio.sleep(LOOK)
         return time.monotonic() - begun
 
@@ -77,7 +77,7 @@ class Served:
         begun = time.monotonic()
         wanted = f'injector_revision_config_valid{{revision="{self.name}"}} {float(valid)}'.encode()
         async with asyncio.timeout(LIMIT):
-            while wanted not in await self.replica.told("/metrics"):
+            while wanted not in await self.replica.told("/metrics"):  # noqa: ASYNC110 -- it is another process
                 await asyncio.sleep(LOOK)
         return time.monotonic() - begun
 
