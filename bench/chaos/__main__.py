@@ -19,6 +19,7 @@ from bench.chaos.configuration import broken_config, swapped_config
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.stage import Stage
+from bench.chaos.tested import tested
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
 
@@ -39,6 +40,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "swaps": swapped_config,
     "watch": faulty_api,
     "crowd": crowded_cluster,
+    "tested": tested,
 }
 
 
