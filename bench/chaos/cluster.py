@@ -48,7 +48,8 @@ async def _suffered(stage: Stage, name: str, faults: Sequence[tuple[Fault, float
     base = istio_texts()
     async with kube_api(stage.folder / name) as api:
         api.put(CONFIG_MAPS, *config_maps(0, base))
-        replica = await stage.replica(*flags(api))
+        # With as many watches as there can be: six, since nodes are followed for 1.30 too.
+        replica = await stage.replica(*flags(api), "--watch-unserved")
         came: list[tuple[float, Outage]] = []
         async with loaded(replica, [REVISION], rate=RATE) as loads:
             served = Served(replica, REVISION, loads.each[REVISION])
