@@ -71,4 +71,4 @@ async def test_a_crowd_of_pods_is_counted_and_takes_no_memory_to_speak_of(
             more = resident(replica.process.pid) - before
 
     assert loads.failures == []
-    assert more < 10.0, "whole pods would take twice as much"
+    assert more < 10.0, "whole pods would take four times as much"
