@@ -38,8 +38,8 @@ async def broken_config(stage: Stage) -> Sequence[Row]:
     """T9: each key of a revision made invalid, alone and torn, mounted and in place; two more revisions are served beside."""
     base, revisions = istio_texts(), stage.folder / "broken"
     folders = {name: layout(revisions / name) for name, layout in LAYOUTS.items()}
-    for name in (*folders, *OTHERS):
-        InPlace(revisions / name).write(texts_of(0, base)) if name in OTHERS else folders[name].write(texts_of(0, base))
+    for folder in (*folders.values(), *(InPlace(revisions / name) for name in OTHERS)):
+        folder.write(texts_of(0, base))
     replica = await stage.replica("--revisions-dir", str(revisions), tls=True)
     came: list[tuple[bool, Broken]] = []
     async with loaded(replica, [*folders, *OTHERS], rate=RATE, tls=trusting(stage.certificate)) as loads:

@@ -212,7 +212,7 @@ class KubeApi:
         try:
             while True:
                 line = await told.get()
-                if self.fault is None or self.fault == STALL:
+                if self.fault == STALL:
                     await self._moving.wait()
                 await response.write(line)
                 if line in (GONE, GARBAGE, HALF):
