@@ -250,12 +250,13 @@ class KubeClient:
         accept: str = _JSON,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        # First the turn: credentials may be renewed while one waits for it.
+        await self._pace.turn()
         api = await self._connected()
         headers = {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = body.kind
         where = f"{api.configuration.host}{path}"
-        await self._pace.turn()
         try:
             response: aiohttp.ClientResponse = await api.call_api(
                 path,
@@ -268,19 +269,19 @@ class KubeClient:
                 _request_timeout=timeout,
             )
             async with response:
-                await self._checked(response, where)
+                await self._checked(response, where, api)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._pace.failed()
             raise _broken(error, where) from error
 
-    async def _checked(self, response: aiohttp.ClientResponse, where: str) -> None:
+    async def _checked(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
         status = response.status
         if status < 400:  # noqa: PLR2004 -- HTTP's own border
             self._pace.answered()
             return
         message = message_of(await response.content.read(_MAX_ERROR_BODY))
-        if status == 401:  # noqa: PLR2004 -- Unauthorized
+        if status == 401 and self._api is api:  # noqa: PLR2004 -- Unauthorized; another request may have read them anew
             await self.close()
         answer = refusal_of(status)
         (self._pace.failed if answer.down else self._pace.answered)()

@@ -444,6 +444,22 @@ async def test_credentials_that_were_refused_are_read_anew(api: Api) -> None:
         assert await client.page(SCOPE) == Page((), "9")
 
 
+async def test_credentials_that_are_renewed_while_a_request_waits_for_its_turn_are_those_it_is_sent_with(
+    api: Api,
+) -> None:
+    server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+
+    class Renewing(Pace):
+        async def turn(self) -> None:
+            api.points_at(server, "renewed")
+
+    client = KubeClient(api.kubeconfig, Renewing())
+    await client.get(CONFIG_MAPS, "x")
+    await client.close()
+
+    assert [headers["Authorization"] for _, _, _, headers, _ in api.asked] == ["Bearer renewed"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
