@@ -14,9 +14,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.chaos.cluster import crowded_cluster, faulty_api
+from bench.chaos.configuration import broken_config, swapped_config
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.stage import Stage
+from bench.chaos.tested import tested
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
 
@@ -33,6 +36,11 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "mass": mass_start,
     "idle": kept_connections,
     "names": hostile_names,
+    "config": broken_config,
+    "swaps": swapped_config,
+    "watch": faulty_api,
+    "crowd": crowded_cluster,
+    "tested": tested,
 }
 
 

@@ -15,6 +15,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.duration import Duration
+from injector.cluster.pace import Pace
 from injector.errors import ConfigError, InjectorError
 from injector.flagvalues import key_values
 from injector.revisions.changes import changes
@@ -154,7 +155,8 @@ def _serve(settings: Settings) -> None:
     from injector.webhook.upkeep import Upkeep
 
     registry, metrics = Registry(), _metrics()
-    client = _client(settings) if settings.asks_cluster else None
+    pace = Pace()
+    client = _client(settings, pace) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = _cluster(settings, client, metrics)
     loader = Loader(source_of(settings, cluster), registry)
@@ -178,7 +180,10 @@ def _serve(settings: Settings) -> None:
         settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
     )
     upkeep = Upkeep(
-        tls.certificates, _health_file(settings), probe=tls.probe(settings.bind), unserved=_unserved(settings, registry)
+        tls.certificates,
+        _health_file(settings),
+        probe=tls.probe(settings.bind),
+        unserved=_unserved(settings, registry, pace),
     )
     services = _services(settings, loader, registry, metrics, upkeep)
     works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
@@ -195,11 +200,11 @@ def _metrics() -> Metrics:
     return Metrics(CollectorRegistry(), version=own_version())
 
 
-def _client(settings: Settings) -> KubeClient:
+def _client(settings: Settings, pace: Pace) -> KubeClient:
     # Imported here, since the client takes half a second and 40 MB, and only these settings need it.
     from injector.cluster.client import KubeClient
 
-    return KubeClient(settings.kubeconfig)
+    return KubeClient(settings.kubeconfig, pace)
 
 
 def _cluster(settings: Settings, client: KubeClient | None, metrics: Metrics) -> ClusterSource | None:
@@ -217,14 +222,14 @@ def _followed(works: tuple[Follow, ...], client: KubeClient | None) -> Follow | 
     return None if client is None else together(works, client.close)
 
 
-def _unserved(settings: Settings, registry: Registry) -> UnservedNames | None:
+def _unserved(settings: Settings, registry: Registry, pace: Pace) -> UnservedNames | None:
     if not settings.watch_unserved:
         return None
     # Imported here, since the client takes half a second and 40 MB, and few settings need it.
     from injector.cluster.client import KubeClient
     from injector.revisions.unserved import UnservedNames
 
-    client = KubeClient(settings.kubeconfig)
+    client = KubeClient(settings.kubeconfig, pace)
     return UnservedNames(client, registry, frozenset(settings.served_elsewhere))
 
 

@@ -17,6 +17,8 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.lines import LineCutter, LineTooLongError
+from injector.cluster.pace import Pace
+from injector.cluster.refusals import REFUSALS, message_of, refusal_of, seconds_of
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
@@ -40,7 +42,6 @@ WATCH_GRACE: Final = 30.0
 _JSON: Final = "application/json"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_MAX_MESSAGE: Final = 300
 _MAX_ERROR_BODY: Final = 64 * 1024
 
 
@@ -63,42 +64,26 @@ class _Body:
     kind: str = _JSON
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    reason: str
-    what: str
-    hint: str
-
-
-_STATUS: Final[dict[int, _Answer]] = {
-    401: _Answer("unauthorized", "does not know the credentials", "renew the token or certificate"),
-    403: _Answer("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
-    404: _Answer("missing", "has no such object or resource", "check the name and the API server's version"),
-    409: _Answer("conflict", "has a conflict", "look who else writes to it, and try again"),
-    410: _Answer("gone", "no longer has that version", "list again"),
-    429: _Answer("throttled", "asks to wait", "wait"),
-}
-_OTHER: Final = {
-    4: _Answer("refused", "refuses it", "correct the request"),
-    5: _Answer("server", "failed", "look at its log"),
-}
-
 REASONS: Final = (
-    *(answer.reason for answer in (*_STATUS.values(), *_OTHER.values())),
+    *(answer.reason for answer in REFUSALS),
     *("unreachable", "idle", "cut", "garbage", "credentials"),
 )
 """Every ``reason`` of an error from here."""
 
 
 class KubeClient:
-    """One API server, reached with a kubeconfig, or from inside a pod by its service account."""
+    """One API server, reached with a kubeconfig, or from inside a pod by its service account.
 
-    def __init__(self, kubeconfig: Path | Kubeconfig | None = None) -> None:
+    Clients of one process share a ``pace``.
+    """
+
+    def __init__(self, kubeconfig: Path | Kubeconfig | None = None, pace: Pace | None = None) -> None:
         if not isinstance(kubeconfig, Kubeconfig):
             kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
         self._kubeconfig = kubeconfig
         self._api: ApiClient | None = None
         self._connecting = asyncio.Lock()
+        self._pace = pace or Pace()
 
     async def open(self) -> None:
         """Read the credentials now rather than with the first request.
@@ -265,6 +250,8 @@ class KubeClient:
         accept: str = _JSON,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        # First the turn: credentials may be renewed while one waits for it.
+        await self._pace.turn()
         api = await self._connected()
         headers = {"Accept": accept}
         if body is not None:
@@ -282,19 +269,22 @@ class KubeClient:
                 _request_timeout=timeout,
             )
             async with response:
-                await self._checked(response, where)
+                await self._checked(response, where, api)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._pace.failed()
             raise _broken(error, where) from error
 
-    async def _checked(self, response: aiohttp.ClientResponse, where: str) -> None:
+    async def _checked(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
         status = response.status
         if status < 400:  # noqa: PLR2004 -- HTTP's own border
+            self._pace.answered()
             return
-        message = _message(await response.content.read(_MAX_ERROR_BODY))
-        if status == 401:  # noqa: PLR2004 -- Unauthorized
+        message = message_of(await response.content.read(_MAX_ERROR_BODY))
+        if status == 401 and self._api is api:  # noqa: PLR2004 -- Unauthorized; another request may have read them anew
             await self.close()
-        answer = _STATUS.get(status) or _OTHER.get(status // 100) or _OTHER[5]
+        answer = refusal_of(status)
+        (self._pace.failed if answer.down else self._pace.answered)()
         # What the API server says names accounts, objects and fields; of who it does not know it must not be repeated.
         said = f": {message}" if message and status not in (401, 410, 429) else ""
         raise ClusterError(
@@ -303,7 +293,7 @@ class KubeClient:
             hint=answer.hint,
             reason=answer.reason,
             status=status,
-            retry_after=_seconds(response.headers.get("Retry-After", "")),
+            retry_after=seconds_of(response.headers.get("Retry-After", "")),
         )
 
     async def _connected(self) -> ApiClient:
@@ -380,18 +370,3 @@ def _garbage(where: str) -> ClusterError:
     return ClusterError(
         "the API server's answer cannot be read", where=where, hint="look what is in between", reason="garbage"
     )
-
-
-def _message(body: bytes) -> str:
-    """Return what a Status says, on one line."""
-    try:
-        found = load_json(body)
-    except DataError:
-        return ""
-    message = found.get("message") if isinstance(found, dict) else None
-    return " ".join(message.split())[:_MAX_MESSAGE] if isinstance(message, str) else ""
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds of a Retry-After; 0 where it has none, or a date."""
-    return float(text) if text.isascii() and text.isdigit() else 0.0

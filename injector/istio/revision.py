@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
@@ -17,7 +18,7 @@ from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
 from injector.istio.minor import Minor, format_minor, parse_minor
 from injector.istio.remembered import Remembered
-from injector.istio.shared import Templates, shared_templates
+from injector.istio.shared import Templates, shared_template, shared_templates
 from injector.istio.template import Template, compile_go_template, go_functions
 from injector.istio.values import Values, parse_values
 
@@ -190,13 +191,17 @@ def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) ->
         from injector.istio.jinja import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
 
         return compile_jinja_templates(config.templates, minor)
-    texts, env = tuple(config.templates.items()), tuple(sorted(settings.env.items()))
+    texts, rest = tuple(config.templates.items()), (config.delimiters, minor, tuple(sorted(settings.env.items())))
 
     def compiled() -> Templates:
         functions = go_functions(minor, settings.env, with_sprig=minor >= _SPRIG_SINCE)
-        return Templates({name: compile_go_template(name, text, functions, config.delimiters) for name, text in texts})
 
-    return shared_templates((texts, config.delimiters, minor, env), compiled)
+        def one(name: str, text: str) -> Template:
+            return compile_go_template(name, text, functions, config.delimiters)
+
+        return Templates({name: shared_template((name, text, rest), partial(one, name, text)) for name, text in texts})
+
+    return shared_templates((texts, rest), compiled)
 
 
 def _fingerprint(config: str, values: str | None, mesh: str | None, settings: RevisionSettings) -> str:

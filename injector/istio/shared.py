@@ -1,6 +1,7 @@
 """Templates that revisions with equal texts share, for as long as one of them has them.
 
-Control planes of one minor mostly have the same templates. Compiling them takes a tenth of a second, and what comes of it two megabytes.
+Control planes of one minor mostly have the same templates, and of the templates of a revision that is changed most stay.
+Compiling those of Istio 1.30 takes a fifth of a second, and what comes of it two megabytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Templates(dict[str, Template]):
 
 
 _SHARED: Final[WeakValueDictionary[Key, Templates]] = WeakValueDictionary()
+_SINGLE: Final[WeakValueDictionary[Key, Template]] = WeakValueDictionary()
 
 
 def shared_templates(key: Key, compiled: Callable[[], Templates]) -> Templates:
@@ -30,4 +32,12 @@ def shared_templates(key: Key, compiled: Callable[[], Templates]) -> Templates:
     found = _SHARED.get(key)
     if found is None:
         found = _SHARED[key] = compiled()
+    return found
+
+
+def shared_template(key: Key, compiled: Callable[[], Template]) -> Template:
+    """Return the template that a revision with an equal ``key`` has among others, else what ``compiled`` makes."""
+    found = _SINGLE.get(key)
+    if found is None:
+        found = _SINGLE[key] = compiled()
     return found

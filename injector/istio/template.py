@@ -61,7 +61,7 @@ _RENDER_DEPTH: Final = 8
 """Istio's own templates render values that render nothing; Go would run until its stack is full."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
 

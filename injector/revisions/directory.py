@@ -59,7 +59,7 @@ class DirectorySource:
     def _tags(self) -> tuple[dict[str, Tag], DataError | None]:
         path = self.path / TAGS_FILE
         try:
-            text = read_text(path)
+            text = written_text(path)
             return ({} if text is None else parse_tags(text, where=str(path))), None
         except DataError as error:
             return {}, error
@@ -72,7 +72,7 @@ def read_folder(folder: Path) -> RawRevision:
         DataError: its name cannot name a revision, it has no config, or a file cannot be read.
     """
     name = checked_name(folder.name, where=str(folder))
-    config = next((text for file in CONFIG_FILES if (text := read_text(folder / file)) is not None), None)
+    config = next((text for file in CONFIG_FILES if (text := written_text(folder / file)) is not None), None)
     if config is None:
         raise ConfigError(
             f"it has no `{CONFIG_FILES[0]}`",
@@ -82,12 +82,25 @@ def read_folder(folder: Path) -> RawRevision:
     return RawRevision(
         name=name,
         config=config,
-        values=read_text(folder / "values"),
-        mesh=read_text(folder / "mesh"),
-        mesh_networks=read_text(folder / "meshNetworks"),
+        values=written_text(folder / "values"),
+        mesh=written_text(folder / "mesh"),
+        mesh_networks=written_text(folder / "meshNetworks"),
         settings=_settings(folder / SETTINGS_FILE),
         origin=str(folder),
     )
+
+
+def written_text(path: Path) -> str | None:
+    """Return the text of a file that is served; None where there is none.
+
+    Raises:
+        ConfigError: it cannot be read, is not UTF-8, or is empty: so is one that somebody is about to write, and a mesh
+            config without a word would be served as Istio's defaults, tags without a word as none.
+    """
+    text = read_text(path)
+    if text is not None and not text.strip():
+        raise ConfigError("is empty", where=str(path), hint="write it, or delete it")
+    return text
 
 
 def read_text(path: Path) -> str | None:
@@ -109,7 +122,7 @@ def read_text(path: Path) -> str | None:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    text = read_text(path)
+    text = written_text(path)
     raw = None if text is None else load_yaml(text, where=str(path))
     if raw is None:
         return {}

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
-from injector.revisions.directory import read_text
+from injector.revisions.directory import read_text, written_text
 from injector.revisions.source import RawRevision, SourceState, checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 DEFAULT_NAME: Final = "default"
@@ -34,9 +34,9 @@ class SingleSource:
         """
         raw = RawRevision(
             name=checked_name(self.name, where="--revision"),
-            config=required_text(self.config),
-            values=None if self.values is None else required_text(self.values),
-            mesh=None if self.mesh is None else required_text(self.mesh),
+            config=required_text(self.config, written_text),
+            values=None if self.values is None else required_text(self.values, written_text),
+            mesh=None if self.mesh is None else required_text(self.mesh, written_text),
             mesh_networks=None,
             settings=self.settings,
             origin=str(self.config),
@@ -49,13 +49,13 @@ class SingleSource:
         return {key: str(path) for key, path in named.items() if path is not None}
 
 
-def required_text(path: Path) -> str:
+def required_text(path: Path, read: Callable[[Path], str | None] = read_text) -> str:
     """Return the text of a file that must be there.
 
     Raises:
-        ConfigError: it is not there, cannot be read, or is not UTF-8.
+        ConfigError: it is not there, or ``read`` refuses it.
     """
-    text = read_text(path)
+    text = read(path)
     if text is None:
         raise ConfigError("there is no such file", where=str(path), hint="check the path")
     return text

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NAMES_IN_MESSAGE: Final = 20
+NO_TAGS: Final = "{}\n"
+"""What a file without tags holds: an empty one is refused where it is served, as one that somebody is about to write."""
 # istioctl's words for what stands for a revision or a tag, kept for whoever looks for its texts.
 _OBJECTS: Final = "MutatingWebhookConfiguration or Service"
 
@@ -275,13 +277,14 @@ class DirectoryTags:
         path = (self.path / TAGS_FILE).resolve()
         try:
             with _alone(self.path):
-                text = read_text(path) or ""
+                text = (read_text(path) or "").removeprefix(NO_TAGS)
                 before = parse_tags(text, where=str(path))
                 after = _with(before, name, tag)
                 if after != before:
                     edited = edit(text)
                     kept = edited if edited is not None and _meaning(edited) == list(after.values()) else None
-                    replace_file(path, _anew(text, name, tag) if kept is None else kept)
+                    written = _anew(text, name, tag) if kept is None else kept
+                    replace_file(path, written if written.strip() else NO_TAGS)
         except OSError as error:
             raise _unwritable(path, error) from error
 

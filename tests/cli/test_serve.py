@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.cli.serve import _health_file, _unserved, option_of, serve, source_of, watched_folders
+from injector.cluster.pace import Pace
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
@@ -358,9 +359,9 @@ def test_names_that_nobody_serves_are_looked_for_where_that_is_asked() -> None:
     registry = Registry()
     settings = Settings(kubeconfig=Path("k"), watch_unserved=True, served_elsewhere=("1-18",))
 
-    found = _unserved(settings, registry)
+    found = _unserved(settings, registry, Pace())
 
-    assert _unserved(Settings(kubeconfig=Path("k")), registry) is None
+    assert _unserved(Settings(kubeconfig=Path("k")), registry, Pace()) is None
     assert found is not None
     assert found.registry is registry
     assert found.served == {"1-18"}

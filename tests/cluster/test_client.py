@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lines import LineCutter
+from injector.cluster.pace import Pace
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.webhook.certificates import write_certificate
@@ -378,6 +379,43 @@ async def test_a_line_without_end_is_garbage(api: Api, monkeypatch: pytest.Monke
     assert caught.value.reason == "garbage"
 
 
+@dataclass
+class Turns(Pace):
+    """Remembers what a client told of its requests."""
+
+    told: list[str] = field(default_factory=list)
+
+    async def turn(self) -> None:
+        self.told.append("turn")
+
+    def failed(self) -> None:
+        self.told.append("failed")
+
+    def answered(self) -> None:
+        self.told.append("answered")
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(200, "answered"), (403, "answered"), (404, "answered"), (401, "failed"), (429, "failed"), (500, "failed")],
+)
+async def test_each_request_waits_for_its_turn_and_says_whether_the_api_server_answers(
+    api: Api, status: int, told: str
+) -> None:
+    api.handler = lambda _: _json({}, status)
+    client = KubeClient(api.kubeconfig, pace := Turns())
+
+    with suppress(ClusterError):
+        await client.get(CONFIG_MAPS, "x")
+    api.points_at("http://127.0.0.1:1")
+    await client.close()
+    with pytest.raises(ClusterError):
+        await client.get(CONFIG_MAPS, "x")
+    await client.close()
+
+    assert pace.told == ["turn", told, "turn", "failed"]
+
+
 async def test_nobody_there_is_unreachable(api: Api) -> None:
     api.points_at("http://127.0.0.1:1")
 
@@ -404,6 +442,22 @@ async def test_credentials_that_were_refused_are_read_anew(api: Api) -> None:
         api.points_at(server, "renewed")
 
         assert await client.page(SCOPE) == Page((), "9")
+
+
+async def test_credentials_that_are_renewed_while_a_request_waits_for_its_turn_are_those_it_is_sent_with(
+    api: Api,
+) -> None:
+    server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+
+    class Renewing(Pace):
+        async def turn(self) -> None:
+            api.points_at(server, "renewed")
+
+    client = KubeClient(api.kubeconfig, Renewing())
+    await client.get(CONFIG_MAPS, "x")
+    await client.close()
+
+    assert [headers["Authorization"] for _, _, _, headers, _ in api.asked] == ["Bearer renewed"]
 
 
 @pytest.mark.parametrize(

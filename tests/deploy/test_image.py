@@ -15,7 +15,7 @@ from tests.deploy.dockerfile import Built, sent, stages
 from tests.deploy.rendering import ROOT
 
 TEXT = (ROOT / "Dockerfile").read_text()
-BUILD, FINAL = stages(TEXT)
+BUILD, BARE, FINAL = stages(TEXT)
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
 
@@ -25,20 +25,31 @@ def test_the_linter_finds_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_both_stages_have_one_base_that_a_release_pins_by_digest() -> None:
-    assert (BUILD.base, FINAL.base) == ("${PYTHON}", "${PYTHON}")
+def test_what_is_from_elsewhere_has_one_base_that_a_release_pins_by_digest() -> None:
+    assert (BUILD.base, BARE.base, FINAL.base) == ("${PYTHON}", "${PYTHON}", "scratch")
     assert re.search(r"^ARG PYTHON=python:3\.\d+-slim(@sha256:[0-9a-f]{64})?$", TEXT, re.MULTILINE)
     assert "--build-arg PYTHON=python:3.13-slim@sha256:" in TEXT, "how to pin it"
 
 
 def test_the_image_runs_as_nobody_and_installs_nothing_when_it_starts() -> None:
     assert FINAL.rests("USER") == ["65532:65532"]
-    assert FINAL.rests("COPY") == ["--from=build /opt/injector /opt/injector"]
+    assert FINAL.rests("COPY") == ["--from=bare / /"]
     assert FINAL.rests("RUN") == [], "what runs there writes as root into the image"
     assert [json.loads(text) for word in ("ENTRYPOINT", "CMD") for text in FINAL.rests(word)] == [
         ["injector"],
         ["serve"],
     ]
+
+
+def test_the_image_has_no_shell_no_installer_and_no_program_with_its_owners_rights() -> None:
+    assert BARE.rests("COPY") == ["--from=build /opt/injector /opt/injector"]
+    (run,) = BARE.rests("RUN")
+    removed, found, last = (part.strip() for part in run.split(" && "))
+
+    assert {"/usr/local/bin/pip*", "/usr/bin/apt*", "/usr/bin/dpkg*", "/usr/bin/perl*"} <= set(removed.split())
+    assert found == "find / -xdev -type f -perm /6000 -delete"
+    # It is a shell that takes the shells away, so this comes last.
+    assert last == "rm -f /bin/bash /bin/dash /bin/sh"
 
 
 def test_everything_is_installed_by_hash() -> None:

@@ -268,3 +268,18 @@ def test_the_image_runs_as_the_user_of_the_deployment(name: str) -> None:
     user = pod_spec(base(name))["securityContext"]["runAsUser"]
 
     assert f"USER {user}:{user}" in (ROOT / "Dockerfile").read_text()
+
+
+@every_base
+def test_the_container_is_nobody_and_writes_nothing(name: str) -> None:
+    pod = pod_spec(base(name))
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [each for each in pod.get("volumes", ()) if "emptyDir" in each or "hostPath" in each] == []
+    assert all(each.get("readOnly") is True for each in container.get("volumeMounts", ()))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,34 @@ def test_revisions_with_equal_texts_have_the_same_templates() -> None:
 )
 def test_another_text_minor_or_variable_is_compiled_apart(other: object) -> None:
     assert build(make_raw("a")).templates is not build(other).templates  # type: ignore[arg-type]
+
+
+TWO = CONFIG + "  other: |\n    spec: {}\n"
+
+
+def test_of_templates_that_changed_in_part_the_others_are_shared() -> None:
+    before, after = (
+        build(make_raw("a", config=TWO)),
+        build(make_raw("a", config=TWO.replace("spec: {}", "spec: {x: 1}"))),
+    )
+
+    assert before.templates is not after.templates
+    assert before.templates["sidecar"] is after.templates["sidecar"]
+    assert before.templates["other"] is not after.templates["other"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"config": CONFIG.replace("sidecar", "sidekick")},
+        {"settings": {"istioVersion": "1.23"}},
+        {"settings": {"env": {"ENABLE_NATIVE_SIDECARS": "true"}}},
+    ],
+)
+def test_a_template_of_another_name_minor_or_variable_is_another(fields: dict[str, Any]) -> None:
+    (one,), (other,) = (build(make_raw(**each)).templates.values() for each in ({}, fields))
+
+    assert one is not other
 
 
 def test_what_no_revision_has_any_more_is_gone() -> None:

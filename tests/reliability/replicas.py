@@ -49,14 +49,19 @@ class Replica:
     async def ready(self) -> bool:
         """Whether it says that it is."""
         try:
-            return b"200 OK" in await asyncio.wait_for(self._probed(), 2.0)
+            return b"200 OK" in await asyncio.wait_for(self.told("/readyz"), 2.0)
         except OSError:
             return False
 
-    async def _probed(self) -> bytes:
+    async def told(self, path: str) -> bytes:
+        """What its operations port answers, head and body.
+
+        Raises:
+            OSError: it does not.
+        """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.ops_port)
         try:
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
             return await reader.read()
         finally:
             writer.close()

@@ -106,6 +106,25 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         read_folder(folder)
 
 
+@pytest.mark.parametrize("name", ["config", "values", "mesh", "meshNetworks", "revision.yaml"])
+def test_a_file_that_is_empty_is_about_to_be_written_and_names_itself(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "a", config=CONFIG)
+    (folder / name).write_text("\n")
+
+    with pytest.raises(ConfigError, match=f"{name}: is empty; write it, or delete it"):
+        read_folder(folder)
+
+
+def test_tags_that_are_empty_are_not_no_tags(tmp_path: Path) -> None:
+    write(tmp_path / "a", config=CONFIG)
+    (tmp_path / "tags.yaml").touch()
+
+    state = DirectorySource(tmp_path).read()
+
+    assert ([raw.name for raw in state.revisions], state.tags) == (["a"], {})
+    assert "tags.yaml: is empty" in str(state.tags_error)
+
+
 def test_a_folder_in_a_files_place_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", config=CONFIG)
     (folder / "mesh").mkdir()

@@ -43,6 +43,16 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path, missing: str) -> No
         SingleSource(files["config"], files["values"], files["mesh"]).read()
 
 
+@pytest.mark.parametrize("empty", ["config", "values", "mesh"])
+def test_a_file_that_is_empty_is_about_to_be_written(tmp_path: Path, empty: str) -> None:
+    files = {name: tmp_path / name for name in ("config", "values", "mesh")}
+    for name, path in files.items():
+        path.write_text("" if name == empty else "x: 1")
+
+    with pytest.raises(ConfigError, match=f"{empty}: is empty; write it, or delete it"):
+        SingleSource(files["config"], files["values"], files["mesh"]).read()
+
+
 def test_a_name_that_cannot_be_a_revisions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
 

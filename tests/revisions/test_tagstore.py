@@ -241,7 +241,9 @@ def test_a_tag_is_set_and_removed_beside_the_others(directory: Path) -> None:
     store.remove("prod")
     assert file.read_text() == "canary: {1-24: 90, 1-30: 10}\n"
     store.remove("canary")
-    assert (file.read_text(), store.list().tags) == ("", {})
+    assert (file.read_text(), store.list().tags) == ("{}\n", {})
+    store.set(PROD)
+    assert file.read_text() == "prod: 1-24\n"
 
 
 def test_the_first_tag_makes_the_file(directory: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +22,7 @@ from injector.revisions.unserved import (
     tally,
 )
 from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
+from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -119,16 +119,6 @@ def test_what_is_shown_is_bounded_and_begins_with_the_most_frequent() -> None:
     assert (len(shown["names"]), shown["more"]) == (MAX_NAMES, 7)
 
 
-def _matches(selector: str, labels: dict[str, str]) -> bool:
-    parts = re.split(r",(?![^(]*\))", selector)
-    return all(_holds(part, labels) for part in parts if part)
-
-
-def _holds(part: str, labels: dict[str, str]) -> bool:
-    key, _, values = part.partition(" notin ")
-    return labels.get(key) not in values.strip("()").split(",") if values else key in labels
-
-
 class Api(FakeClient):
     """An API server with objects, which picks them by labels and tells watches of changes."""
 
@@ -152,7 +142,7 @@ class Api(FakeClient):
             raise failure("forbidden")
         assert scope.metadata_only
         found = self.objects[scope.resource.plural].values()
-        return page(*(each for each in found if _matches(scope.labels, each["metadata"]["labels"])))
+        return page(*(each for each in found if selected(scope.labels, each)))
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         del resource_version, seconds
@@ -170,7 +160,7 @@ class Api(FakeClient):
 
     def _tell(self, kind: str, plural: str, found: dict[str, Any]) -> None:
         for scope, told in self.watching:
-            if scope.resource.plural == plural and _matches(scope.labels, found["metadata"]["labels"]):
+            if scope.resource.plural == plural and selected(scope.labels, found):
                 told.put_nowait(line(kind, found))
 
 

@@ -1,0 +1,159 @@
+"""A load on revisions that change, each of whose answers has to be of one version, and what the injector says meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import html
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.factories import make_pod, make_review
+from tests.reliability.apiserver import ApiServer, Load, Reply
+from tests.reliability.replicas import LIMIT
+from tests.reliability.versions import SAID
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from tests.reliability.replicas import Replica
+    from tests.reliability.versions import Fault, InPlace, Mount, Texts
+
+LOOK: Final = 0.02
+AFTER: Final = 5
+"""Answers that are looked at once a fault is told."""
+
+
+def review_of(uid: str) -> bytes:
+    """A pod of its own."""
+    return json.dumps(make_review(make_pod(f"pod-{uid}"), uid=uid)).encode()
+
+
+@dataclass
+class Paired(Load):
+    """Admissions by one revision; ``seen`` are the times and the versions of the answers."""
+
+    seen: list[tuple[float, int]] = field(default_factory=list)
+
+    def check(self, uid: str, reply: Reply) -> None:
+        """Hold an answer: admitted with a sidecar, and its template, values and mesh config are of one version."""
+        before = len(self.failures)
+        super().check(uid, reply)
+        if len(self.failures) > before:
+            return
+        said = SAID.search(base64.b64decode(reply.response["patch"]))
+        if said is None or len(set(said.groups())) != 1:
+            self.failures.append(f"{uid}: mixed {said and said[0]!r}")
+            return
+        self.seen.append((time.monotonic(), int(said[1])))
+
+    def since(self, moment: float) -> list[int]:
+        """The versions of the answers after a moment."""
+        return [version for at, version in self.seen if at > moment]
+
+
+@dataclass
+class Served:
+    """A replica under load, of which one revision is changed."""
+
+    replica: Replica
+    name: str
+    load: Paired
+
+    async def until(self, seen: Callable[[], bool]) -> float:
+        """Wait until it is seen; return the seconds that it took."""
+        begun = time.monotonic()
+        async with asyncio.timeout(LIMIT):
+            while not seen():  # noqa: ASYNC110 -- what is waited for has no event
+                await asyncio.sleep(LOOK)
+        return time.monotonic() - begun
+
+    async def until_valid(self, *, valid: bool) -> float:
+        """Wait until the gauge says so; return the seconds that it took."""
+        begun = time.monotonic()
+        wanted = f'injector_revision_config_valid{{revision="{self.name}"}} {float(valid)}'.encode()
+        async with asyncio.timeout(LIMIT):
+            while wanted not in await self.replica.told("/metrics"):  # noqa: ASYNC110 -- it is another process
+                await asyncio.sleep(LOOK)
+        return time.monotonic() - begun
+
+    async def reason(self) -> str:
+        """Why what its folder holds is not served; empty where the status page does not say it."""
+        told = (await self.replica.told("/status.json")).partition(b"\r\n\r\n")[2]
+        rows: list[dict[str, Any]] = json.loads(told)["revisions"]
+        error = next((str(row["error"] or "") for row in rows if row["name"] == self.name), "")
+        page = html.unescape((await self.replica.told("/status")).decode())
+        return error if error in page else ""
+
+    async def serves(self, version: int) -> float:
+        """Wait until answers are of a version; return the seconds that it took."""
+        return await self.until(lambda: bool(self.load.seen) and self.load.seen[-1][1] == version)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What came of one fault: how soon it was told and mended, the reason given, and the versions served meanwhile."""
+
+    told: float
+    reason: str
+    meanwhile: frozenset[int]
+    mended: float
+
+
+async def broken(served: Served, folder: Mount | InPlace, fault: Fault, old: Texts, new: Texts, version: int) -> Broken:
+    """Break one key of ``old``, see that the last good version is served, and write ``new``, which is ``version``."""
+    begun = time.monotonic()
+    folder.write({**old, fault.key: fault.change(old[fault.key])})
+    told = await served.until_valid(valid=False)
+    reason = await served.reason()
+    answered = len(served.load.seen)
+    await served.until(lambda: len(served.load.seen) >= answered + AFTER)
+    meanwhile = frozenset(served.load.since(begun))
+    folder.write(new)
+    return Broken(told, reason, meanwhile, await served.serves(version) + await served.until_valid(valid=True))
+
+
+@dataclass(frozen=True)
+class Loads:
+    """A load for each of several revisions, from one client."""
+
+    client: ApiServer
+    each: Mapping[str, Paired]
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, of all."""
+        return [text for load in self.each.values() for text in load.failures]
+
+    @property
+    def calls(self) -> int:
+        """How many were answered."""
+        return sum(len(load.seen) for load in self.each.values())
+
+
+@asynccontextmanager
+async def loaded(
+    replica: Replica, names: Sequence[str], *, rate: float, callers: int = 3, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Loads]:
+    """Call at a rate in all, by so many callers for each revision, as long as the block runs; each has answered by then."""
+    client = ApiServer(lambda: [replica.port], tls)
+    loads = Loads(client, {name: Paired(client, review_of, f"/inject/{name}") for name in names})
+    pause = callers * len(names) / rate
+    calling = [
+        asyncio.create_task(load.call(f"{name}-{number}", pause))
+        for name, load in loads.each.items()
+        for number in range(callers)
+    ]
+    try:
+        for name, load in loads.each.items():
+            await Served(replica, name, load).until(lambda load=load: bool(load.seen or load.failures))  # type: ignore[misc]
+        yield loads
+    finally:
+        for load in loads.each.values():
+            load.end()
+        await asyncio.gather(*calling)
+        await client.close()
