@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PODS = 10_000
 ROUND = 50
-LIMIT = 900.0
+LIMIT = 600.0
 """A busy machine tries fewer pods, and the row says how many."""
 SHOWN = 5
 FIRST_STABLE = 12

@@ -191,7 +191,7 @@ COMPARISONS = {
     each.name: each
     for each in (
         Comparison("merge", "merge", Pairs, merged, (DOUBLED, REORDERED), runs=5),
-        Comparison("yaml", "yaml", Texts, read, SCANNERS, unescaped=True),
+        Comparison("yaml", "yaml", Texts, read, SCANNERS, runs=2, unescaped=True),
         Comparison("sprig", "template", Templates, rendered, (COPIED_VERSION, CAPACITY), words=True),
         Comparison("printf", "template", Printfs, rendered, words=True),
         Comparison("proxyconfig", "proxyconfig", ProxyConfigs, configured),

@@ -34,6 +34,7 @@ NAMESPACES = ("shop", "shop", "prod")
 KNOWN = 10
 TIMES = 3
 """Of so many pods one is asked for so often that there may be a plan: the answer that its replicas get."""
+WRITTEN = ("*v1.Probe", "*v1.Lifecycle")
 OWN_NAMES = "istio-"
 """How the containers begin that the templates add: where they stand is the templates' affair."""
 
@@ -128,7 +129,12 @@ def listed(pod: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def unknown(value: Any, type_name: str) -> Iterator[str]:
-    """The fields of an object that its type does not have, with their values."""
+    """The fields of an object that its type does not have, with their values; not in what the injector writes anew.
+
+    That is what has a name of its own, probes, and lifecycle hooks.
+    """
+    if isinstance(value, dict) and str(value.get("name", "")).startswith(OWN_NAMES):
+        return
     name = type_name.removeprefix("*")
     base = underlying(name)
     if isinstance(value, list) and base.startswith("[]"):
@@ -142,5 +148,5 @@ def unknown(value: Any, type_name: str) -> Iterator[str]:
             known = struct_type(name).json_field(key)
             if known is None:
                 yield f"{name} {key} {orjson.dumps(item).decode()}"
-            else:
+            elif known.type not in WRITTEN:
                 yield from unknown(item, known.type)

@@ -85,6 +85,28 @@ def test_what_it_noted_as_the_users_is_applied_again() -> None:
     assert proxy_of(final) == {**PROXY, "args": ["mine"]}
 
 
+@pytest.mark.parametrize("minor", [12, 16, 17, 30])
+def test_a_container_that_another_webhook_added_meanwhile_is_noted_beside_those_before(minor: int) -> None:
+    noted = json.dumps({"containers": [{"name": "app", "image": "mine", "resources": {}}]})
+    status = json.dumps({"containers": ["app", "istio-proxy"], "initContainers": []})
+    late = {"name": "vault-agent", "image": "vault"}
+    original = make_pod(containers=[late, APP, PROXY], annotations={STATUS: status, OVERRIDES: noted})
+
+    final = reapplied(merged(PROXY, late), original, template(late, APP, PROXY), behaviours_of((1, minor)))
+
+    again = read_overrides(final)["containers"]
+    assert [each["name"] for each in again] == ["vault-agent", "app"]
+    assert again[1]["image"] == "mine"
+
+
+def test_a_proxy_that_was_no_native_sidecar_before_is_not_noted_as_added_meanwhile() -> None:
+    original = make_pod(containers=[APP, PROXY], annotations={STATUS: INJECTED})
+
+    final = reapplied(merged(initContainers=[PROXY]), original, template(init=(PROXY,)), NEWEST)
+
+    assert OVERRIDES not in final["metadata"].get("annotations", {})
+
+
 def test_noted_containers_are_put_back_for_the_templates_to_see_once() -> None:
     noted = json.dumps({"containers": [{"name": "istio-proxy"}, {"name": "app"}], "initContainers": [{"name": "x"}]})
     pod = make_pod(annotations={OVERRIDES: noted})

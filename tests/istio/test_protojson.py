@@ -200,3 +200,8 @@ def test_what_is_read_is_written_again() -> None:
         "proxyMetadata": {"A": ""},
     }
     assert write_fields(PROXY, read_fields(PROXY, data)) == data
+
+
+def test_a_negative_zero_is_a_value_that_was_set() -> None:
+    assert str(write_fields(PROXY, {"tracing": {"sampling": -0.0}})) == "{'tracing': {'sampling': -0.0}}"
+    assert write_fields(PROXY, {"tracing": {"sampling": 0.0}}) == {"tracing": {}}

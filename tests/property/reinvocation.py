@@ -112,7 +112,8 @@ class Reinvocations:
 
     def try_edit(self, revision: Revision, pod: Pod, edit: str) -> None:
         """Inject a pod, edit it, and inject it again; pods that cannot be injected do not count."""
-        if doubled(pod) or not all(isinstance(pod.get(part), dict) for part in ("metadata", "spec")):
+        whole = all(isinstance(pod.get(part), dict) for part in ("metadata", "spec"))
+        if not whole or doubled(pod) or serving(pod) or unread(pod):
             return
         try:
             faults = list(self._faults(revision, pod, edit))
@@ -155,6 +156,22 @@ class Reinvocations:
             differs = create_patch(told(injected(revision, at_first)), told(again))
             if differs:
                 yield f"not what the edited pod gets: {differs}"
+
+
+def serving(pod: Pod) -> bool:
+    """Whether a user's own proxy, which no injection wrote yet, has what only applications have.
+
+    Its ports count as the application's in the first injection alone: the note of overrides, whose form is Istio's, does not tell in
+    which list the proxy stood.
+    """
+    if STATUS in (pod["metadata"].get("annotations") or {}):
+        return False
+    return any(key == "ports" or key.endswith("Probe") for each in proxies(pod) for key in each)
+
+
+def unread(pod: Pod) -> bool:
+    """Whether a label is what YAML reads as nothing, where a template of Istio's pastes it bare."""
+    return any(value in ("-", "null") for value in (pod["metadata"].get("labels") or {}).values())
 
 
 def injected(revision: Revision, pod: Pod) -> Pod:

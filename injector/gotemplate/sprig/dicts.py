@@ -99,7 +99,7 @@ def dig(*path: Any) -> Any:
     _checked_step(entries)
     for name in names:
         if not isinstance(name, str):
-            raise FuncError(f"interface conversion: interface {{}} is {type_of(name)}, not string")
+            raise FuncError(f"interface conversion: interface {{}} is {_type_shown(name)}, not string")
     for name in names:
         _checked_step(entries)
         if name not in entries:
@@ -108,10 +108,15 @@ def dig(*path: Any) -> Any:
     return entries
 
 
+def _type_shown(value: Any) -> str:
+    return "nil" if value is None else type_of(value)
+
+
 def _checked_step(entries: Any) -> None:
     if type(entries) is not dict:
-        shown = "nil" if entries is None else type_of(entries)
-        raise FuncError(f"interface conversion: interface {{}} is {shown}, not map[string]interface {{}}")
+        raise FuncError(
+            f"interface conversion: interface {{}} is {_type_shown(entries)}, not map[string]interface {{}}"
+        )
 
 
 def deep_copy(value: Any) -> Any:

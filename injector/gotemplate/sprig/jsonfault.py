@@ -40,7 +40,8 @@ class _Scanner:
         """Raise a fault; a value that the end may cut short (``ends`` False) sees the end as a space, as Go's scanner does."""
         if self.at >= len(self.text) and ends:
             raise _FaultError(_END)
-        char = self.text[self.at : self.at + 1] or " "
+        # Go's scanner sees bytes.
+        char = chr((self.text[self.at : self.at + 1] or " ").encode("utf-8", "surrogateescape")[0])
         shown = {"'": "'\\''", '"': "'\"'"}.get(char) or quote(char, "'")
         raise _FaultError(f"invalid character {shown} {context}")
 

@@ -12,17 +12,6 @@ var merged = map[string]any{"v1.Pod": corev1.Pod{}, "v1.Deployment": appsv1.Depl
 
 // merge is apimachinery's strategic merge patch on what JSON decodes to, as Istio calls it: every number is a float64.
 func merge(asked question) answer {
-	first := mergedOnce(asked)
-	for range asked.Runs {
-		again := guarded(mergedOnce, asked)
-		if again.Result != first.Result || (again.Error == "") != (first.Error == "") {
-			return answer{Varies: true}
-		}
-	}
-	return first
-}
-
-func mergedOnce(asked question) answer {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(merged[asked.Type])
 	check(err)
 	var original, patch map[string]any
