@@ -154,8 +154,7 @@ def _serve(settings: Settings) -> None:
     from injector.webhook.server import Listeners, serve
     from injector.webhook.upkeep import Upkeep
 
-    registry, metrics = Registry(), _metrics()
-    pace = Pace()
+    registry, metrics, pace = Registry(), _metrics(), Pace()
     client = _client(settings, pace) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = _cluster(settings, client, metrics)
@@ -179,12 +178,8 @@ def _serve(settings: Settings) -> None:
     listeners = Listeners(
         settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
     )
-    upkeep = Upkeep(
-        tls.certificates,
-        _health_file(settings),
-        probe=tls.probe(settings.bind),
-        unserved=_unserved(settings, registry, pace),
-    )
+    unserved = _unserved(settings, registry, pace)
+    upkeep = Upkeep(tls.certificates, _health_file(settings), probe=tls.probe(settings.bind), unserved=unserved)
     services = _services(settings, loader, registry, metrics, upkeep)
     works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
     asyncio.run(serve(listeners, services, started=started, follow=_followed(works, client)))
