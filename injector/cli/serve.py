@@ -150,7 +150,7 @@ def _serve(settings: Settings) -> None:
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
     from injector.revisions.registry import Registry
-    from injector.webhook.idle import Loop
+    from injector.webhook.idle import run
     from injector.webhook.server import Listeners, serve
     from injector.webhook.upkeep import Upkeep
 
@@ -183,8 +183,7 @@ def _serve(settings: Settings) -> None:
     )
     services = _services(settings, loader, registry, metrics, upkeep)
     works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(serve(listeners, services, started=started, follow=_followed(works, client)))
+    run(serve(listeners, services, started=started, follow=_followed(works, client)))
     _log.info("drained")
 
 

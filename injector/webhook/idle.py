@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from selectors import SelectorKey
 
 # What the platform has, epoll on Linux, as asyncio takes it.
@@ -41,3 +42,9 @@ class Loop(asyncio.SelectorEventLoop):
     def idle(self) -> bool:
         """Whether it has nothing to do; any thread may ask."""
         return self._waiting.waits
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run ``main`` to its end on such a loop, as ``asyncio.run`` does on its own."""
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(main)

@@ -113,15 +113,15 @@ class Lane:
             if reason := self._refusal(job, due):
                 raise turned_away(reason)
             with self._queued(pace, job):
-                # Half of the time is kept for the injection itself, and for telling.
                 async with self._turn:
                     if self.clock() >= due:
                         raise turned_away(DEADLINE)
-                    pace.check(job.revision, job.review.namespace, self.clock())
+                    pace.begin(job.revision, job.review.namespace, self.clock())
+                    began = self.clock()
                     ended, seconds = await self._in_thread(pace, job)
+                    self._cost += _WEIGHT * (self.clock() - began - self._cost)
         except PausedError as error:
             return error
-        self._cost += _WEIGHT * (seconds - self._cost)
         self._learn(pace, job, ended, seconds)
         return ended
 
@@ -142,6 +142,7 @@ class Lane:
     def _refusal(self, job: Job, due: float) -> str:
         if self._waiting >= MAX_WAITING or (self._waiting and self._bytes + len(job.body) > MAX_WAITING_BYTES):
             return OVERLOAD
+        # Twice what it takes on the average: who waits for an answer that comes late has waited in vain.
         return DEADLINE if self.clock() + 2 * self._waiting * self._cost > due else ""
 
     @contextmanager

@@ -86,21 +86,28 @@ class Pace:
             pause.until = now + pause.seconds
 
     def check(self, revision: Revision, namespace: str, now: float) -> None:
-        """Let an injection through, unless the pods of its namespace are paused; the first one after a pause is a try.
+        """Let through whose pods are not paused.
 
         Raises:
             PausedError: they are.
         """
         pause = self._pauses.get(namespace)
-        if pause is None or pause.failures < TRIES:
-            return
-        left = pause.until - now
-        if left <= 0:
-            # Nobody else until it is known how this one ends.
-            pause.until = now + pause.seconds
+        if pause is None or pause.failures < TRIES or now >= pause.until:
             return
         raise PausedError(
-            f"its templates took too long {pause.failures} times in a row for pods of this namespace; the next try is in {left:.0f} s",
+            f"its templates took too long {pause.failures} times in a row for pods of this namespace; "
+            f"the next try is in {pause.until - now:.0f} s",
             where=f"revision {revision.name}",
             hint="correct the template, or what it reads of the pods: the messages before this one say where",
         )
+
+    def begin(self, revision: Revision, namespace: str, now: float) -> None:
+        """Begin an injection as ``check`` allows it; after a pause it is a try, and nobody else's until it has ended.
+
+        Raises:
+            PausedError: as ``check``.
+        """
+        self.check(revision, namespace, now)
+        pause = self._pauses.get(namespace)
+        if pause is not None and pause.failures >= TRIES:
+            pause.until = now + pause.seconds
