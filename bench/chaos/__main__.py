@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from bench.chaos.hostile import hostile_revision
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
+from bench.chaos.slow import slow_peers
 from bench.chaos.stage import Stage
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
@@ -35,6 +36,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "idle": kept_connections,
     "names": hostile_names,
     "hostile": hostile_revision,
+    "slow": slow_peers,
 }
 
 

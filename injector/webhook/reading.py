@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 # The API server waits 10 s by default, and sends a body at once: who takes longer is no API server.
-READ_TIMEOUT: Final = 10.0
+READ_TIMEOUT: Final = 6.0
 RETRY_AFTER: Final = "1"
 
 TURNED_AWAY: Final[Mapping[str, tuple[int, str]]] = {
