@@ -19,6 +19,7 @@ from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.slow import slow_peers
 from bench.chaos.stage import Stage
+from bench.chaos.steady import steady_load
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
 
@@ -37,6 +38,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "names": hostile_names,
     "hostile": hostile_revision,
     "slow": slow_peers,
+    "steady": steady_load,
 }
 
 

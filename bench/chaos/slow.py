@@ -42,9 +42,14 @@ class Peak:
     async def watch(self) -> None:
         """Look for ever."""
         while True:
-            self.files = max(self.files, len(list(Path(f"/proc/{self.pid}/fd").iterdir())))
+            self.files = max(self.files, files(self.pid))
             self.mib = max(self.mib, resident(self.pid))
             await asyncio.sleep(0.2)
+
+
+def files(pid: int) -> int:
+    """How many files a process has open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 async def slow_peers(stage: Stage) -> Sequence[Row]:

@@ -61,7 +61,7 @@ def unsent(transport: asyncio.Transport) -> int:
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """End a connection at once. Otherwise the kernel would go on for minutes to offer what the peer does not take (socket(7), SO_LINGER)."""
+    """End a connection at once: else the kernel would go on for minutes to offer what the peer does not take (socket(7), SO_LINGER)."""
     sock = transport.get_extra_info("socket")
     if sock is not None and not transport.is_closing():
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

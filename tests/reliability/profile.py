@@ -174,6 +174,12 @@ class Came:
         ordered = sorted(self.seconds)
         return ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1e3 if ordered else 0.0
 
+    def add(self, more: Came) -> None:
+        """Count more of the same load."""
+        self.calls += more.calls
+        self.wrong += more.wrong
+        self.seconds += more.seconds
+
     @property
     def p99(self) -> float:
         """In milliseconds."""

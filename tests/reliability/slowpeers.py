@@ -160,7 +160,7 @@ async def main(port: int, kind: str, path: str, count: int) -> None:
     except TimeoutError:
         pass
     told = {"opened": len(held.peers), "refused": held.refused, "open": held.open}
-    print(json.dumps({**told, "longest": held.longest(time.monotonic())}))
+    sys.stdout.write(json.dumps({**told, "longest": held.longest(time.monotonic())}) + "\n")
 
 
 if __name__ == "__main__":

@@ -50,14 +50,10 @@ class Door:
     async def open(self) -> None:
         self.listening = await asyncio.get_running_loop().create_server(self.connections, "127.0.0.1", 0)
 
-    async def call(self, sent: bytes = b"", **options: object) -> asyncio.StreamReader:
-        del options
+    async def call(self, sent: bytes = b"") -> asyncio.StreamReader:
         reader, writer = await asyncio.open_connection(*self.listening.sockets[0].getsockname())
         self.writers.append(writer)
-        if sent:
-            before = len(self.connections._made())
-            writer.write(sent)
-            await until(lambda: len(self.connections._made()) >= min(before, 1))
+        writer.write(sent)
         return reader
 
     def later(self, seconds: float) -> None:
@@ -92,7 +88,9 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 async def answered(reader: asyncio.StreamReader) -> bool:
     async with asyncio.timeout(LIMIT):
         try:
-            return (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+            return head.startswith(b"HTTP/1.1 200")
         except (asyncio.IncompleteReadError, ConnectionError):
             return False
 
@@ -199,7 +197,7 @@ async def test_where_there_is_no_room_the_oldest_goes_who_was_never_answered() -
     assert await answered(newest)
     assert await ended(silent[0])
     door.writers[0].write(REQUEST)
-    assert await first.readuntil(b"HTTP/1.1 200")
+    assert await answered(first)
     assert len(door.connections._made()) <= 3
     await door.close()
 
@@ -225,8 +223,10 @@ async def test_who_is_worked_on_keeps_the_connection_even_where_there_is_no_room
     door = Door(most=2)
     await door.open()
     door.held.clear()
-    readers = [await door.call(REQUEST) for _ in range(4)]
-    await until(lambda: sum(each.worked_on for each in door.connections._made()) == 4)
+    readers = []
+    for number in range(4):
+        readers.append(await door.call(REQUEST))
+        await until(lambda: sum(each.worked_on for each in door.connections._made()) == number + 1)  # noqa: B023 -- awaited here
 
     door.held.set()
 
