@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.chaos.bodies import hostile_bodies, hostile_values
 from bench.chaos.hostile import hostile_revision
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
@@ -39,6 +40,8 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "hostile": hostile_revision,
     "slow": slow_peers,
     "steady": steady_load,
+    "bodies": hostile_bodies,
+    "json": hostile_values,
 }
 
 

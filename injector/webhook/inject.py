@@ -202,9 +202,10 @@ class InjectHandler:
             return answer
 
     def _learn(self, planner: Planner) -> None:
-        """Make a plan for the requests to come; whatever goes wrong with that, this one is answered."""
+        """Make a plan for the requests to come, if it is time; whatever goes wrong with that, this one is answered."""
         try:
-            planner.learn()
+            if planner.eager:
+                planner.learn()
         except Exception as error:  # noqa: BLE001 -- the edge of a task: pods go on to be injected without the plan
             _log.error("no plan: %s", whereabouts(error))
             self._metrics.unplanned()
@@ -223,7 +224,7 @@ class InjectHandler:
         opened = self._opened(raw_path, body, watch)
         if isinstance(opened, Answer):
             return opened
-        if not self.lane.takes(opened.resolved.revision):
+        if not self.lane.takes(opened.resolved.revision, len(body)):
             return self._closed(opened, self.lane.here(opened.job), watch)
         inject = inject_pod if _is_tried(opened.review, opened.resolved) else self._planner_aside.inject
         return replace(opened, job=replace(opened.job, inject=inject))

@@ -40,6 +40,8 @@ Ended: TypeAlias = Injected | Planned | Skipped | Exception
 
 # As many as an API server has on their way, twenty times over the half second that one may take: most of them would be late.
 MAX_WAITING: Final = 200
+# Twenty times what most reviews have: such a pod takes tens of milliseconds, whoever injects it.
+LARGE: Final = 256 * 1024
 # What was decoded of a body takes some ten times its bytes.
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 # The interpreter goes from one thread to another each 5 ms by default; a request gives it away, and has to get it back, some six times.
@@ -91,9 +93,9 @@ class Lane:
         """Return how many are injected aside, or wait for it."""
         return self._waiting
 
-    def takes(self, revision: Revision) -> bool:
-        """Tell whether the injections of a revision go aside."""
-        return self._pace(revision).aside(self.clock())
+    def takes(self, revision: Revision, size: int = 0) -> bool:
+        """Tell whether a review of so many bytes goes aside, by its size or by its revision."""
+        return size > LARGE or self._pace(revision).aside(self.clock())
 
     def here(self, job: Job) -> Ended:
         """Inject on the thread that asks, and learn how long it took."""
