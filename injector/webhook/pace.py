@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 # Ten times what an injection with Istio's own templates takes; a tenth of what a rendering may.
 SLOW: Final = 0.05
 """Seconds of work from which on an injection is called slow."""
-PROVEN: Final = 3
-"""Quick injections after which a revision that was loaded comes to the loop."""
 ASIDE: Final = 60.0
 LONGEST_ASIDE: Final = 3600.0
 """How long a revision stays aside after a slow injection, twice as long after each that held up the loop."""
@@ -47,14 +45,13 @@ class Pace:
 
     fingerprint: str
     jobs: int = 0
-    _proven: int = 0
     _aside: float = 0.0
     _aside_until: float = float("-inf")
     _pauses: OrderedDict[str, Pause] = field(default_factory=OrderedDict)
 
     def aside(self, now: float) -> bool:
         """Tell whether the revision is injected aside."""
-        return self.jobs > 0 or self._proven < PROVEN or now < self._aside_until
+        return self.jobs > 0 or now < self._aside_until
 
     def done(self) -> None:
         """Note that something of the revision's is no longer under way aside."""
@@ -63,7 +60,6 @@ class Pace:
     def took(self, seconds: float, now: float) -> None:
         """Learn how long an injection worked."""
         if seconds < SLOW:
-            self._proven += self._proven < PROVEN
             return
         if not self.aside(now):
             self._aside = min(LONGEST_ASIDE, 2 * self._aside)

@@ -12,8 +12,8 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.workclock import worked
 from injector.kube.admission import Request
 from injector.webhook.idle import Loop
-from injector.webhook.lane import MAX_WAITING, MAX_WAITING_BYTES, Job, Lane
-from injector.webhook.pace import PROVEN, SLOW, TRIES
+from injector.webhook.lane import LARGE, MAX_WAITING, MAX_WAITING_BYTES, Job, Lane
+from injector.webhook.pace import SLOW, TRIES
 from injector.webhook.reading import Refusal
 from tests.factories import UID, make_pod
 from tests.revisions.fakes import fake_revision
@@ -60,14 +60,6 @@ def bomb(*_: object) -> Injected:
     raise TemplateRenderError("the budget is spent")
 
 
-async def proven(lane: Lane) -> Lane:
-    """A lane whose revision has shown that it is quick."""
-    for _ in range(PROVEN):
-        await lane.aside(job(quick), LATE)
-    await settled(lane)
-    return lane
-
-
 async def settled(lane: Lane) -> None:
     """Wait until the lane has done all."""
     async with asyncio.timeout(20.0):
@@ -75,21 +67,23 @@ async def settled(lane: Lane) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_revision_is_injected_aside_until_it_is_known_to_be_quick() -> None:
+async def test_a_revision_is_injected_on_the_loop_until_it_is_known_to_be_slow() -> None:
     lane = Lane()
-    assert lane.takes(fake_revision("1-24"))
+    before = lane.takes(fake_revision("1-24"))
 
-    await proven(lane)
+    lane.here(job(slow))
 
-    assert not lane.takes(fake_revision("1-24"))
-    assert lane.takes(fake_revision("1-30"))
-    assert lane.takes(fake_revision("1-24", fingerprint="another"))
+    assert (before, lane.takes(fake_revision("1-24"))) == (False, True)
+    assert not lane.takes(fake_revision("1-24", fingerprint="another"))
+
+
+async def test_a_large_review_goes_aside_whatever_its_revision() -> None:
+    assert [Lane().takes(fake_revision("1-24"), size) for size in (LARGE, LARGE + 1)] == [False, True]
 
 
 async def test_a_slow_injection_puts_its_revision_aside_and_no_other() -> None:
-    lane = await proven(Lane())
-    for _ in range(PROVEN):
-        assert lane.here(job(quick, revision="1-30")) is DONE
+    lane = Lane()
+    assert lane.here(job(quick, revision="1-30")) is DONE
 
     assert lane.here(job(slow)) is DONE
 

@@ -9,7 +9,6 @@ from injector.webhook.pace import (
     LONGEST_ASIDE,
     LONGEST_PAUSE,
     NAMESPACES,
-    PROVEN,
     SLOW,
     TRIES,
     Pace,
@@ -17,14 +16,6 @@ from injector.webhook.pace import (
 from tests.revisions.fakes import fake_revision
 
 REVISION = fake_revision("1-24")
-
-
-def proven() -> Pace:
-    """A revision whose first injections were quick."""
-    pace = Pace("f00d")
-    for _ in range(PROVEN):
-        pace.took(SLOW / 10, 0.0)
-    return pace
 
 
 def paused(pace: Pace, namespace: str, now: float) -> bool:
@@ -35,18 +26,8 @@ def paused(pace: Pace, namespace: str, now: float) -> bool:
     return False
 
 
-def test_a_revision_comes_to_the_loop_once_its_first_injections_were_quick() -> None:
-    pace = Pace("f00d")
-    seen = []
-    for _ in range(PROVEN + 1):
-        seen.append(pace.aside(0.0))
-        pace.took(SLOW / 10, 0.0)
-
-    assert seen == [True] * PROVEN + [False]
-
-
 def test_a_slow_injection_puts_a_revision_aside_for_a_while_and_longer_each_time_that_it_held_up_the_loop() -> None:
-    pace, now, lasted = proven(), 0.0, []
+    pace, now, lasted = Pace("f00d"), 0.0, []
     for _ in range(8):
         pace.took(SLOW, now)
         begun = now
@@ -58,7 +39,7 @@ def test_a_slow_injection_puts_a_revision_aside_for_a_while_and_longer_each_time
 
 
 def test_a_slow_injection_aside_lasts_no_longer_than_the_first() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     pace.took(SLOW, 0.0)
     pace.took(SLOW, 1.0)
 
@@ -66,7 +47,7 @@ def test_a_slow_injection_aside_lasts_no_longer_than_the_first() -> None:
 
 
 def test_a_revision_stays_aside_while_anything_of_it_is_under_way_there() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     pace.jobs += 1
     assert pace.aside(1e9)
     pace.done()
@@ -75,7 +56,7 @@ def test_a_revision_stays_aside_while_anything_of_it_is_under_way_there() -> Non
 
 
 def test_who_spent_the_time_of_a_template_in_vain_often_enough_in_a_row_is_paused() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     seen = []
     for _ in range(TRIES):
         seen.append(paused(pace, "shop", 0.0))
@@ -87,7 +68,7 @@ def test_who_spent_the_time_of_a_template_in_vain_often_enough_in_a_row_is_pause
 
 
 def test_an_injection_in_between_begins_the_count_anew() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     for _ in range(TRIES):
         pace.spent("shop", 0.0)
         pace.injected("shop")
@@ -96,7 +77,7 @@ def test_an_injection_in_between_begins_the_count_anew() -> None:
 
 
 def test_after_a_pause_one_is_tried_and_where_that_fails_the_next_pause_is_twice_as_long_up_to_a_bound() -> None:
-    pace, now, pauses = proven(), 0.0, []
+    pace, now, pauses = Pace("f00d"), 0.0, []
     for _ in range(TRIES):
         pace.spent("shop", now)
     for _ in range(8):
@@ -112,7 +93,7 @@ def test_after_a_pause_one_is_tried_and_where_that_fails_the_next_pause_is_twice
 
 
 def test_a_try_that_succeeds_ends_the_pause() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     for _ in range(TRIES):
         pace.spent("shop", 0.0)
     pace.begin(REVISION, "shop", FIRST_PAUSE)
@@ -122,7 +103,7 @@ def test_a_try_that_succeeds_ends_the_pause() -> None:
 
 
 def test_the_message_says_which_revision_for_how_long_and_what_to_do_and_nothing_of_the_pod() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     for _ in range(TRIES):
         pace.spent("<shop>", 0.0)
 
@@ -135,7 +116,7 @@ def test_the_message_says_which_revision_for_how_long_and_what_to_do_and_nothing
 
 
 def test_namespaces_by_the_thousand_are_not_all_remembered() -> None:
-    pace = proven()
+    pace = Pace("f00d")
     for number in range(4 * NAMESPACES):
         pace.spent(f"n{number}", 0.0)
 
