@@ -8,7 +8,8 @@ weights, revision) -> ``injection/planner.py``, by a plan (``injection/plans.py`
 ``injection/pipeline.py`` inject_pod -> ``kube/admission.py`` patched -> bytes, and the counters of ``metrics.py``. Inside inject_pod:
 ``injection/policy.py`` -> ``injection/parameters.py`` -> ``injection/data.py`` -> ``injection/render.py`` (guarded by
 ``injection/guard.py``) -> ``injection/overrides.py`` -> ``injection/postprocess.py`` -> ``kube/jsonpatch.py``; templates of Istio up to
-1.8 take ``injection/append.py`` instead. Afterwards ``webhook/shadow.py`` may try a candidate.
+1.8 take ``injection/append.py`` instead. Afterwards ``webhook/shadow.py`` may try a candidate. What takes long
+is injected beside the event loop, by ``webhook/lane.py``; ``webhook/patience.py`` says how long peers may take.
 
 A reload, ``revisions/reload.py``: ``revisions/following.py`` is woken by ``revisions/watching.py``, by ``revisions/clustersource.py``, by
 the clock or by a signal -> Loader.prepare: ``revisions/source.py`` read -> ``revisions/build.py`` -> ``revisions/verify.py`` ->

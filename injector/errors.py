@@ -11,6 +11,7 @@
         ├── ManifestError            a manifest or a pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh or revision.yaml
         ├── TemplateRenderError      a template that does not parse or run
+        │   └── PausedError          one that took too long again and again, and is not tried for a while
         ├── OverlayError             rendered text that is not a pod overlay
         ├── AnnotationError          an annotation with a value that Istio refuses
         ├── BreakOutError            a value of a pod that breaks out of the template
@@ -95,6 +96,10 @@ class ConfigError(DataError):
 
 class TemplateRenderError(DataError):
     """A template that does not parse or run."""
+
+
+class PausedError(TemplateRenderError):
+    """A template that took too long again and again, and is not tried for a while."""
 
 
 class OverlayError(DataError):

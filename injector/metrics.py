@@ -99,6 +99,11 @@ PROCESS: Final[tuple[_Series, ...]] = (
         (),
     ),
     ("injector_requests_waiting", "Reviews that have come in full and wait for their turn.", ()),
+    (
+        "injector_requests_aside",
+        "Reviews of slow revisions that are injected beside the event loop, or wait for it.",
+        (),
+    ),
 )
 CABUNDLES: Final[tuple[_Series, ...]] = (
     ("injector_cabundle_patch_attempts_total", "Patches of caBundle that were sent.", ()),
@@ -203,7 +208,7 @@ class Metrics:
         self._unplanned = Counter(*UNPLANNED, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
-        self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated, self._waiting = (
+        self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated, self._waiting, self._aside = (
             Gauge(*each, registry=registry) for each in PROCESS
         )
         # No sample of NaN is below any bound, so an alert on what is left of a certificate stays quiet without one.
@@ -307,9 +312,10 @@ class Metrics:
         """Show how late the event loop was."""
         self._lag.set(seconds)
 
-    def waiting(self, count: Callable[[], float]) -> None:
-        """Let every scrape see how many requests wait, which ``count`` returns."""
+    def waiting(self, count: Callable[[], float], aside: Callable[[], float]) -> None:
+        """Let every scrape see how many requests wait, which ``count`` returns, and how many are injected aside."""
         self._waiting.set_function(count)
+        self._aside.set_function(aside)
 
     def requests(self) -> list[RequestRow]:
         """Return what was counted of requests since the start, by revision and tag, each with its outcomes."""

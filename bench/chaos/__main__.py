@@ -14,11 +14,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.chaos.bodies import hostile_bodies, hostile_values
 from bench.chaos.cluster import crowded_cluster, faulty_api
 from bench.chaos.configuration import broken_config, swapped_config
+from bench.chaos.hostile import hostile_revision
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
+from bench.chaos.slow import slow_peers
 from bench.chaos.stage import Stage
+from bench.chaos.steady import steady_load
 from bench.chaos.tested import tested
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
@@ -41,6 +45,11 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "watch": faulty_api,
     "crowd": crowded_cluster,
     "tested": tested,
+    "hostile": hostile_revision,
+    "slow": slow_peers,
+    "steady": steady_load,
+    "bodies": hostile_bodies,
+    "json": hostile_values,
 }
 
 
@@ -49,11 +58,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
     parser.add_argument("--restarts", type=int, default=20, help="how many restarts the rolling one has")
+    parser.add_argument("--seconds", type=float, help="how long a load lasts, where it is not the test's own time")
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = write_certificate(Path(folder))
-        stage = Stage(Path(folder), certificate, key, options.restarts)
+        stage = Stage(Path(folder), certificate, key, options.restarts, options.seconds)
         runs = asyncio.run(played(stage, options.only or list(TESTS)))
     rows = [row for run in runs.values() for row in run]
     show(rows)

@@ -19,6 +19,7 @@ class Stage:
     certificate: Path
     key: Path
     restarts: int
+    seconds: float | None = None
     started: list[Replica] = field(default_factory=list)
 
     async def replica(self, *flags: str, tls: bool = False) -> Replica:
@@ -30,6 +31,10 @@ class Stage:
         replica.start()
         await replica.until_ready()
         return replica
+
+    def lasts(self, seconds: float) -> float:
+        """How long a load lasts: what was asked for, else the test's own time."""
+        return self.seconds or seconds
 
     def end(self) -> None:
         """End all that still runs."""

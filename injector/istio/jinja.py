@@ -9,7 +9,6 @@ Jinja2 is imported only by revisions that use it: ``istio.template`` loads this 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +21,7 @@ from injector.istio.jinjadata import jinja_data
 from injector.istio.jinjafilters import known_filters, known_tests
 from injector.istio.jinjasandbox import Function, Sandbox
 from injector.istio.multus import AppendNetwork
+from injector.istio.workclock import worked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +65,7 @@ class JinjaTemplate:
     name: str
     compiled: jinja2.Template
     minor: Minor
-    clock: Callable[[], float] = time.thread_time
+    clock: Callable[[], float] = worked
     seen: Callable[[TemplateData, Minor], dict[str, Any]] = jinja_data
 
     def render(self, data: TemplateData) -> str:

@@ -12,6 +12,7 @@ from injector.gotemplate import Template as GoTemplate
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
+from injector.istio.workclock import worked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +72,7 @@ class GoTextTemplate:
         """Return the rendered text."""
         token = _RENDERED.set((data, 0))
         try:
-            return self.compiled.execute(data, budget=Budget())
+            return self.compiled.execute(data, budget=Budget(clock=worked))
         finally:
             _RENDERED.reset(token)
 
@@ -88,7 +89,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return compiled(text).execute(data, budget=Budget())
+            return compiled(text).execute(data, budget=Budget(clock=worked))
         except BudgetError:
             raise
         except TemplateError:

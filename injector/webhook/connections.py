@@ -11,12 +11,13 @@ import asyncio
 import select
 import time
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
 
 from aiohttp import web
 
+from injector.webhook.patience import ARRIVAL, LOOK, MOST, PIPELINED, Unsent, reset, unsent
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 # Who has connected has a request to send, as Go's net/http dials for one; and who has asked a moment ago is likely to ask
 # again. A request that crosses the close of its connection is lost, so those are closed by an answer instead.
@@ -26,25 +27,34 @@ QUIET: Final = 1.0
 class Connection(web.RequestHandler):
     """One connection, and whether a request is under way on it."""
 
-    __slots__ = ("__weakref__", "_handshakes", "quiet_since", "under_way")
+    __slots__ = ("__weakref__", "_began", "_crowd", "_unsent", "quiet_since", "under_way")
 
-    def __init__(self, server: web.Server, handshakes: WeakSet[Connection], **options: Any) -> None:
+    def __init__(self, server: web.Server, crowd: Connections, **options: Any) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
-        self._handshakes = handshakes
-        handshakes.add(self)
-        self.quiet_since = time.monotonic()
+        self._crowd = crowd
+        self._unsent = Unsent()
+        self.quiet_since = self._began = time.monotonic()
         self.under_way = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note that the handshake is done."""
-        self._handshakes.discard(self)
+        self._crowd.made(self)
         super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Note that it has ended."""
+        self._crowd.lost(self)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Note that a request has begun, or a part of one."""
-        if data:
+        if data and not self.under_way:
+            self._began = time.monotonic()
             self.under_way = True
         super().data_received(data)
+        if len(self._messages) > PIPELINED:
+            # The one that is worked on is answered, and then it ends.
+            self.close()
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -53,11 +63,31 @@ class Connection(web.RequestHandler):
         sent = await super().finish_response(request, resp, start_time)
         self.under_way = False
         self.quiet_since = time.monotonic()
+        self._crowd.served(self)
         return sent
 
     def idle(self, now: float) -> bool:
         """Tell whether no request is under way, as far as this process knows, and none has been for a while."""
         return not self.under_way and now - self.quiet_since > QUIET
+
+    @property
+    def worked_on(self) -> bool:
+        """Whether a request has come in full and is not answered yet."""
+        request = self._current_request
+        return self.under_way and request is not None and request.content.is_eof()
+
+    def overdue(self, now: float) -> bool:
+        """Tell whether the peer takes too long to send a request, or to take an answer."""
+        if self.transport is None:
+            return False
+        if self._unsent.look(unsent(self.transport), now):
+            return True
+        return self.under_way and not self.worked_on and now - self._began > ARRIVAL
+
+    def cut(self) -> None:
+        """End it now, whatever is under way; what the peer has not taken is forgotten by the kernel too."""
+        if self.transport is not None:
+            reset(self.transport)
 
 
 class Connections:
@@ -66,6 +96,7 @@ class Connections:
     Args:
         server: what answers their requests.
         options: keywords of aiohttp's RequestHandler.
+        most: how many there may be; who comes then takes the place of one that has been of no use for longest.
     """
 
     def __init__(
@@ -73,21 +104,62 @@ class Connections:
         server: web.Server,
         options: Mapping[str, Any],
         clock: Callable[[], float] = time.monotonic,
+        most: int = MOST,
     ) -> None:
         self._server = server
         self._options = dict(options)
         self._clock = clock
-        self._handshakes: WeakSet[Connection] = WeakSet()
+        self._most = most
+        # Each in the order in which they came: in their handshake, with what asyncio does for them; open without an answer so far;
+        # and those that had one.
+        self._handshakes: dict[Connection, asyncio.Task[Any] | None] = {}
+        self._strangers: dict[Connection, None] = {}
+        self._known: dict[Connection, None] = {}
 
     def __call__(self) -> Connection:
         """Return the protocol of a connection that was accepted."""
-        return Connection(self._server, self._handshakes, **self._options)
+        if len(self._handshakes) + len(self._strangers) + len(self._known) >= self._most:
+            self._make_room()
+        connection = Connection(self._server, self, **self._options)
+        accepting = asyncio.current_task()
+        self._handshakes[connection] = accepting
+        if accepting is not None:
+            # Of a handshake that fails, this is all that is heard.
+            accepting.add_done_callback(lambda _: self._handshakes.pop(connection, None))
+        return connection
+
+    def made(self, connection: Connection) -> None:
+        """Note that a connection is open."""
+        self._handshakes.pop(connection, None)
+        self._strangers[connection] = None
+
+    def served(self, connection: Connection) -> None:
+        """Note that a connection had an answer."""
+        if self._strangers.pop(connection, self) is None:
+            self._known[connection] = None
+
+    def lost(self, connection: Connection) -> None:
+        """Note that a connection has ended."""
+        self._strangers.pop(connection, None)
+        self._known.pop(connection, None)
 
     def close_idle(self) -> None:
         """Close every connection on which nothing is under way."""
         now = self._clock()
         for connection in unheard([each for each in self._made() if each.connected and each.idle(now)]):
             connection.force_close()
+
+    def cut_overdue(self) -> None:
+        """Cut every connection whose peer takes too long."""
+        now = self._clock()
+        for connection in [each for each in self._made() if each.overdue(now)]:
+            connection.cut()
+
+    async def watch(self, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Cut for ever."""
+        while True:
+            await pause(LOOK)
+            self.cut_overdue()
 
     def left(self) -> int:
         """Return how many are open, those in a young handshake among them."""
@@ -96,7 +168,22 @@ class Connections:
         return shaking + sum(each.connected for each in self._made())
 
     def _made(self) -> list[Connection]:
-        return [each for each in self._server.connections if isinstance(each, Connection)]
+        return [*self._strangers, *self._known]
+
+    def _make_room(self) -> None:
+        """End one connection: the oldest that nobody was answered on, else the one idle for longest; none that is worked on."""
+        shaking = next(iter(self._handshakes), None)
+        stranger = next((each for each in self._strangers if not each.worked_on), None)
+        if shaking is not None and (stranger is None or shaking.quiet_since <= stranger.quiet_since):
+            accepting = self._handshakes.pop(shaking)
+            if accepting is not None:
+                accepting.cancel()
+            return
+        idle = (each for each in self._known if not each.under_way)
+        victim = stranger or min(idle, key=lambda each: each.quiet_since, default=None)
+        if victim is not None:
+            self.lost(victim)
+            victim.cut()
 
 
 def unheard(connections: Iterable[Connection]) -> list[Connection]:

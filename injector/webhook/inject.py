@@ -23,6 +23,7 @@ from injector.errors import (
     InjectorError,
     ManifestError,
     OverlayError,
+    PausedError,
     ReviewError,
     TemplateRenderError,
     UnknownRevisionError,
@@ -38,6 +39,7 @@ from injector.webhook.admittance import DEADLINE, Admittance
 from injector.webhook.deadline import timeout_of
 from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.history import History
+from injector.webhook.lane import Job, Lane
 from injector.webhook.path import parse_path
 from injector.webhook.reading import JSON, Reader, Refusal, turned_away
 from injector.webhook.repeats import Made, Repeats, masked
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.webhook.explained import Explained
+    from injector.webhook.lane import Ended
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.repeats import Masked
     from injector.webhook.shadow import Outcome as Injection
@@ -65,6 +68,7 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
     (ReviewError, "review"),
     (AnnotationError, "annotation"),
     (BreakOutError, GUARD_REASON),
+    (PausedError, "paused"),
     (TemplateRenderError, "template"),
     (OverlayError, "overlay"),
     (ConfigError, "config"),
@@ -86,6 +90,26 @@ class Answer:
     review: admission.Request | admission.Broken | None = None
     where: str = ""
     findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A review whose pod is to be injected: how, by whom, the hash of its workload, and the request without what repeats differ in."""
+
+    job: Job
+    resolved: Resolved
+    seen: int
+    wanted: Masked | None
+
+    @property
+    def review(self) -> admission.Request:
+        """The review."""
+        return self.job.review
+
+    @property
+    def envs(self) -> Mapping[str, str]:
+        """The pairs of the path."""
+        return self.job.facts.proxy_envs
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +147,8 @@ class InjectHandler:
         self._recent = recent
         self._desk = desk = desk or Desk()
         self._admittance, self._decisions, self._clock = desk.admittance, desk.decisions, desk.clock
-        self._planner = Planner()
+        self._planner, self._planner_aside = Planner(), Planner()
+        self.lane = Lane(partial(self._learn, self._planner_aside), self._clock)
         # A line for each pod that is injected needs the review, which a repeat is spared.
         self._repeats = None if desk.decisions.wants(Outcome.SUCCESS, "") else Repeats()
         self.reader = Reader(lifecycle, desk.admittance)
@@ -147,9 +172,10 @@ class InjectHandler:
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
-        if self._planner.eager:
+        # A plan is made by who injects, which is the lane while it has anything to do.
+        if self._planner.eager and not self.lane.waiting():
             await _sent(response, request)
-            self._learn()
+            self._learn(self._planner)
         return response
 
     async def _answer_in_turn(self, request: web.Request, watch: Stopwatch) -> Answer:
@@ -169,20 +195,43 @@ class InjectHandler:
             began = self._clock()
             if began >= due:
                 raise Refusal(503, DEADLINE, "the time that the caller gave is up")
-            answer = self.answer(request.rel_url.raw_path, body, watch)
+            answer = self._answered_here(request.rel_url.raw_path, body, watch)
             self._admittance.took(self._clock() - began)
+            if isinstance(answer, Opened):
+                return self._closed(answer, await self.lane.aside(answer.job, due), watch)
             return answer
 
-    def _learn(self) -> None:
-        """Make a plan for the requests to come; whatever goes wrong with that, this one is answered."""
+    def _learn(self, planner: Planner) -> None:
+        """Make a plan for the requests to come, if it is time; whatever goes wrong with that, this one is answered."""
         try:
-            self._planner.learn()
+            if planner.eager:
+                planner.learn()
         except Exception as error:  # noqa: BLE001 -- the edge of a task: pods go on to be injected without the plan
             _log.error("no plan: %s", whereabouts(error))
             self._metrics.unplanned()
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
-        """Return the answer to the review in ``body``.
+        """Return the answer to the review in ``body``, made on the thread that asks.
+
+        Raises:
+            Refusal: the body is no review that could be answered.
+        """
+        opened = self._opened(raw_path, body, watch)
+        return opened if isinstance(opened, Answer) else self._closed(opened, self.lane.here(opened.job), watch)
+
+    def _answered_here(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | Opened:
+        """Answer as ``answer`` does, but for a review that is to be injected aside."""
+        opened = self._opened(raw_path, body, watch)
+        if isinstance(opened, Answer):
+            return opened
+        if not self.lane.takes(opened.resolved.revision, len(body)):
+            return self._closed(opened, self.lane.here(opened.job), watch)
+        inject = inject_pod if _is_tried(opened.review, opened.resolved) else self._planner_aside.inject
+        # Other revisions may be served once it comes back, so it is not remembered.
+        return replace(opened, job=replace(opened.job, inject=inject), wanted=None)
+
+    def _opened(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | Opened:
+        """Return what a review asks to be injected, or the answer to one that needs no injection.
 
         Raises:
             Refusal: the body is no review that could be answered.
@@ -194,16 +243,6 @@ class InjectHandler:
             by = repeat.resolved
             self._desk.history.again(by.tag or "", by.revision.name, repeat.workload)
             return Answer(repeat.body(wanted.uid), Outcome.SUCCESS, resolved=by)
-        return self._reviewed(raw_path, body, watch, snapshot, wanted)
-
-    def _reviewed(
-        self, raw_path: str, body: bytes, watch: Stopwatch, snapshot: Snapshot, wanted: Masked | None
-    ) -> Answer:
-        """Answer a review that is none that came before.
-
-        Raises:
-            Refusal: the body is no review that could be answered.
-        """
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -211,6 +250,12 @@ class InjectHandler:
                 raise Refusal(400, "undecodable", error.what) from error
             return _failed(error.broken, error, None, self._desk.explained)
         watch.lap("decode")
+        return self._resolved(raw_path, review, snapshot, wanted, body)
+
+    def _resolved(
+        self, raw_path: str, review: admission.Request, snapshot: Snapshot, wanted: Masked | None, body: bytes
+    ) -> Answer | Opened:
+        """Return by whom a pod is to be injected, or the answer where nobody can."""
         resolved: Resolved | None = None
         envs: Mapping[str, str] = {}
         try:
@@ -219,23 +264,34 @@ class InjectHandler:
             workload = partial(workload_key, review.object, review.namespace)
             resolved = snapshot.resolve(path.name, workload)
             seen = self._desk.history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
-            facts = self._facts(resolved.revision, review, envs)
-            inject = inject_pod if _is_tried(review, resolved) else self._planner.inject
-            result = inject(resolved.revision, review.object, facts)
-            watch.lap("inject")
-            answer = _answered(review, result, resolved, self._desk.explained)
-            watch.lap("encode")
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             failed = _failed(review, error, resolved, self._desk.explained)
             return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
+        facts = self._facts(resolved.revision, review, envs)
+        inject = inject_pod if _is_tried(review, resolved) else self._planner.inject
+        return Opened(Job(inject, resolved.revision, review, facts, body), resolved, seen, wanted)
+
+    def _closed(self, opened: Opened, result: Ended, watch: Stopwatch) -> Answer:
+        """Return the answer to a review by how its injection ended."""
+        review, resolved, size = opened.review, opened.resolved, len(opened.job.body)
+        if not isinstance(result, Exception):
+            watch.lap("inject")
+            try:
+                answer = _answered(review, result, resolved, self._desk.explained)
+            except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
+                result = error
+            watch.lap("encode")
+        if isinstance(result, Exception):
+            failed = _failed(review, result, resolved, self._desk.explained)
+            return replace(failed, shadowed=self._shadowed(review, opened.envs, resolved, result, size))
         if self._recent is not None and not isinstance(result, Skipped) and not review.dry_run:
-            name = resolved.revision.name
-            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=envs)
+            name, body = resolved.revision.name, opened.job.body
+            self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=opened.envs)
         if isinstance(result, Planned):
-            if wanted is not None and self._repeats is not None and resolved.candidate is None:
-                self._repeats.keep(wanted, review, result.patch, Made(answer.body, resolved, seen))
+            if opened.wanted is not None and self._repeats is not None and resolved.candidate is None:
+                self._repeats.keep(opened.wanted, review, result.patch, Made(answer.body, resolved, opened.seen))
             return answer
-        shadowed = self._shadowed(review, envs, resolved, result, len(body))
+        shadowed = self._shadowed(review, opened.envs, resolved, result, size)
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
     def _facts(self, revision: Revision, review: admission.Request, envs: Mapping[str, str]) -> RequestFacts:

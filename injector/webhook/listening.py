@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from asyncio import sslproto
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from injector.errors import InjectorError
 from injector.webhook.clients import Gate
 from injector.webhook.connections import Connections
 from injector.webhook.drain import empty
+from injector.webhook.patience import HANDSHAKE
 
 if TYPE_CHECKING:
     import ssl
@@ -32,12 +34,16 @@ MAX_FIELD: Final = 8190
 # both: with a thousand handshakes begun nobody who has asked already is answered before all are through.
 BACKLOG: Final = 1024
 LET_IN: Final = 16
-# Go's net/http, and with it the API server, gives a handshake this long (DefaultTransport, TLSHandshakeTimeout).
-HANDSHAKE: Final = 10.0
 # How long a peer may take to confirm the end of a TLS connection, after which it is cut: nothing is under way any more.
 GOODBYE: Final = 1.0
 # What is open at the very end has not sent a whole request: aiohttp waits for it twice this long.
 CUT: Final = 0.25
+
+# Who is refused before his body has come reads why within this time, while what he sends is thrown away.
+LINGER: Final = 2.0
+# What asyncio reads of a connection with TLS at once. It keeps so much room for each, and fills it with zeros: 256 KiB unless told
+# otherwise, which is 300 MB for a thousand silent ones. A review that is longer takes a few reads more.
+TLS_BUFFER: Final = 4 * 1024
 
 HTTP: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -45,6 +51,7 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
         # A compressed body is answered 415 before anything inflates it.
         "auto_decompress": False,
         "keepalive_timeout": KEEPALIVE,
+        "lingering_time": LINGER,
         "max_line_size": MAX_LINE,
         "max_field_size": MAX_FIELD,
     }
@@ -63,6 +70,7 @@ class Port:
         self._http = http
         self._connections: Connections | None = None
         self._listening: asyncio.Server | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port; port 0 takes any free one.
@@ -73,6 +81,7 @@ class Port:
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101 -- what setup() makes, for the type checker
         self._connections = Connections(self._runner.server, self._http)
+        sslproto.SSLProtocol.max_size = TLS_BUFFER
         handshake, goodbye = (None, None) if tls is None else (HANDSHAKE, GOODBYE)
         try:
             self._listening = await asyncio.get_running_loop().create_server(
@@ -91,6 +100,7 @@ class Port:
                 hint="choose another --bind or port",
             ) from error
         _lengthen_backlog(self._listening)
+        self._watching = asyncio.create_task(self._connections.watch(), name="connections")
         return int(self._listening.sockets[-1].getsockname()[1])
 
     async def empty(self) -> int:
@@ -101,6 +111,8 @@ class Port:
 
     async def close(self) -> None:
         """Cut what is open."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._listening is not None:
             self._listening.close()
         await self._runner.cleanup()

@@ -126,9 +126,9 @@ async def serve(
 
 def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
     registry, metrics = services.registry, services.metrics
-    metrics.waiting(services.desk.admittance.waiting)
     desk = replace(services.desk, history=services.upkeep.history)
     inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk)
+    metrics.waiting(services.desk.admittance.waiting, inject.lane.waiting)
     names, elsewhere = services.upkeep.unserved, services.elsewhere
     return webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle, names, elsewhere))
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from injector.istio.jinjabudget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SEC
 from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import mesh_facts
 from injector.istio.template import TemplateData
+from injector.istio.workclock import worked
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def test_the_time_of_a_rendering_is_that_of_its_own_work() -> None:
     template = compile_jinja_templates({"sidecar": ""}, NEWEST)["sidecar"]
 
     assert isinstance(template, JinjaTemplate)
-    assert template.clock is time.thread_time
+    assert template.clock is worked
 
 
 @pytest.mark.parametrize(("elapsed", "refused"), [(MAX_SECONDS, False), (MAX_SECONDS + 0.01, True)])

@@ -6,8 +6,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from injector.webhook.admittance import DEADLINE, OVERLOAD, Admittance
+from injector.webhook.body import Body
 from injector.webhook.lifecycle import Phase
-from injector.webhook.reading import TURNED_AWAY, Reader, Refusal, too_large, turned_away
+from injector.webhook.reading import FEW, MAX_VALUES, TURNED_AWAY, Reader, Refusal, too_large, turned_away
 
 if TYPE_CHECKING:
     from injector.webhook.lifecycle import Lifecycle
@@ -62,3 +63,30 @@ def test_whose_body_is_left_unread_loses_the_connection(lifecycle: Lifecycle) ->
 
     assert (answer.status, answer.text, answer.keep_alive) == (413, "the body is larger than 5 bytes", False)
     assert "Retry-After" not in answer.headers
+
+
+class Sent(Body):
+    """A body that has come."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    async def read(self, limit: int) -> bytes:
+        del limit
+        return self.body
+
+
+@pytest.mark.parametrize("bomb", [b"[]", b"{}", b"0"])
+async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecycle: Lifecycle, bomb: bytes) -> None:
+    body = b"[" + b",".join([bomb] * (MAX_VALUES + 2)) + b"]"
+
+    with pytest.raises(Refusal) as caught:
+        await reader(lifecycle).read(Sent(body), len(body))
+
+    assert (caught.value.status, caught.value.reason) == (413, "too_large")
+
+
+async def test_a_large_body_of_few_values_is_read(lifecycle: Lifecycle) -> None:
+    body = b'{"a":"' + b"x" * (8 * FEW) + b'"}'
+
+    assert await reader(lifecycle).read(Sent(body), len(body)) == body

@@ -1,0 +1,257 @@
+"""The load that others are measured beside: mixed pods of four revisions, as an API server sends them, and every answer held.
+
+The revisions are Istio's own where ``../shared/corpus`` is beside the project, else those that the project ships, twice. Half of the
+calls are for pods of few workloads, half for pods of many. What is answered is compared with what the same revision makes of the
+pod offline: an answer is right where both patches lead to the same pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import random
+import shutil
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.kube.jsonapply import patched
+from injector.revisions.build import build
+from injector.revisions.directory import read_folder
+from tests.conformance import corpus
+from tests.factories import make_container
+from tests.reliability.replicas import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from injector.istio.revision import Revision
+    from tests.reliability.apiserver import ApiServer, Reply
+
+RATE: Final = 150.0
+CALLERS: Final = 200
+MINORS: Final = ("1.20", "1.24", "1.28", "1.30")
+SHIPPED: Final = {"stable": "stable", "canary": "canary", "stable-2": "stable", "canary-2": "canary"}
+WORKLOADS: Final = 160
+HOT: Final = 10
+NAMESPACE: Final = "shop"
+_SPLIT: Final = "00000000-0000-4000-8000-000000000000"
+# What else differs between the pods of the mix: each is taken by some of the workloads.
+ANNOTATIONS: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
+    {"sidecar.istio.io/proxyCPU": "150m", "sidecar.istio.io/proxyMemory": "96Mi"},
+    {"traffic.sidecar.istio.io/excludeOutboundPorts": "3306,6379"},
+    {"proxy.istio.io/config": "holdApplicationUntilProxyStarts: true\n"},
+    {"sidecar.istio.io/logLevel": "warning", "traffic.sidecar.istio.io/includeInboundPorts": "*"},
+    {"sidecar.istio.io/rewriteAppHTTPProbers": "false"},
+)
+_PROBE: Final = {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"}, "timeoutSeconds": 1}
+
+
+def written(folder: Path) -> list[str]:
+    """Write four revisions into a folder, and return their names."""
+    if not corpus.present():
+        for name, source in SHIPPED.items():
+            shutil.copytree(ROOT / "revisions" / source, folder / name)
+        return list(SHIPPED)
+    for minor in MINORS:
+        settings, revision = corpus.default_settings(minor), folder / minor.replace(".", "-")
+        revision.mkdir(parents=True)
+        for key, path in (("config", settings.config), ("values", settings.values), ("mesh", settings.mesh)):
+            if path is not None:
+                shutil.copy(path, revision / key)
+        stated = {"istioVersion": minor, "env": dict(settings.env), "nodeVersions": list(settings.nodes)}
+        (revision / "revision.yaml").write_text(json.dumps(stated))
+    return [minor.replace(".", "-") for minor in MINORS]
+
+
+def mixed_pods() -> list[dict[str, Any]]:
+    """Pods of many workloads as an API server sends them, and where there is a corpus, its pods too."""
+    known = [case.pod for case in corpus.webhook_cases("1.30") if not case.namespace]
+    return [*(pod_of(number) for number in range(WORKLOADS)), *known]
+
+
+def pod_of(number: int) -> dict[str, Any]:
+    """The pod of one workload; by its number it has annotations, probes, init containers or a security context."""
+    app, digest, token = f"app-{number}", f"{number * 7919 + 4096:010x}", f"kube-api-access-{'bcdfg'[number % 5]}2456"
+    mounts = [{"name": token, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]
+    container = make_container(
+        "app",
+        ports=[{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+        env=[{"name": f"SETTING_{each}", "value": f"{app}-{each}"} for each in range(number % 13)],
+        resources={"requests": {"cpu": "100m", "memory": "128Mi"}},
+        volumeMounts=mounts,
+        **({"readinessProbe": _PROBE, "livenessProbe": _PROBE} if number % 3 == 0 else {}),
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{digest}", "uid": "u", "controller": True}
+    init = [make_container("prepare", volumeMounts=mounts)] if number % 6 == 0 else []
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{app}-{digest}-",
+            "namespace": NAMESPACE,
+            "labels": {"app": app, "version": f"v{number % 7}", "pod-template-hash": digest},
+            "annotations": {"checksum/config": f"{number:064x}", **ANNOTATIONS[number % len(ANNOTATIONS)]},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "volumes": [{"name": token, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+            **({"initContainers": init} if init else {}),
+            "containers": [container],
+            "serviceAccountName": app,
+            "securityContext": {"fsGroup": 2000} if number % 4 == 0 else {},
+        },
+        "status": {},
+    }
+
+
+@dataclass(frozen=True)
+class Question:
+    """One pod for one revision: the body but for its uid, and the pod that has to come of it."""
+
+    revision: str
+    head: bytes
+    tail: bytes
+    pod: dict[str, Any] = field(repr=False)
+    wanted: dict[str, Any] = field(repr=False)
+
+    def body(self, uid: str) -> bytes:
+        """The review under a uid."""
+        return self.head + uid.encode() + self.tail
+
+    def fault(self, patch: bytes) -> str:
+        """What is wrong with a patch; nothing where it leads to the same pod."""
+        return "" if patched(self.pod, json.loads(patch or b"[]")) == self.wanted else "another pod than offline"
+
+
+def question(revision: Revision, pod: dict[str, Any]) -> Question | None:
+    """A question, answered offline; None for a pod that this revision refuses."""
+    namespace = pod["metadata"].get("namespace", NAMESPACE)
+    try:
+        result = inject_pod(revision, pod, RequestFacts(namespace))
+    except DataError:
+        return None
+    assert isinstance(result, Injected | Skipped)
+    wanted = patched(pod, result.patch) if isinstance(result, Injected) else pod
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    request = {"uid": _SPLIT, "kind": kind, "namespace": namespace, "operation": "CREATE", "object": pod}
+    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    head, _, tail = json.dumps(review, separators=(",", ":")).partition(_SPLIT)
+    return Question(revision.name, head.encode(), tail.encode(), pod, wanted)
+
+
+def questions(folder: Path, names: Sequence[str]) -> list[Question]:
+    """Every pod of the mix for each of the revisions that were written."""
+    pods = mixed_pods()
+    built = [build(read_folder(folder / name)) for name in names]
+    found = [question(revision, pod) for revision in built for pod in pods]
+    return [each for each in found if each is not None]
+
+
+@dataclass
+class Came:
+    """What came of a load."""
+
+    calls: int = 0
+    wrong: Counter[str] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def failures(self) -> int:
+        """How many calls were not answered as they have to be."""
+        return self.wrong.total()
+
+    def quantile_ms(self, part: float) -> float:
+        """How long that part of the calls took at most."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1e3 if ordered else 0.0
+
+    def add(self, more: Came) -> None:
+        """Count more of the same load."""
+        self.calls += more.calls
+        self.wrong += more.wrong
+        self.seconds += more.seconds
+
+    @property
+    def p99(self) -> float:
+        """In milliseconds."""
+        return self.quantile_ms(0.99)
+
+    def __str__(self) -> str:
+        said = f"{self.failures} failures of {self.calls}, p99 {self.p99:.1f} ms"
+        return f"{said} {dict(self.wrong)}" if self.wrong else said
+
+
+@dataclass
+class Profile:
+    """The load: ``rate`` calls a second whether or not the last ones are answered, up to ``CALLERS`` at once."""
+
+    client: ApiServer
+    asked: Sequence[Question]
+    rate: float = RATE
+    _held: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    _random: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 -- which pod comes next
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(CALLERS)
+        self._hot = self._random.sample(range(len(self.asked)), min(4 * HOT, len(self.asked)))
+
+    async def warm(self) -> None:
+        """Ask everything twice, so that what is remembered is."""
+        for _ in range(2):
+            for number in range(0, len(self.asked), 8):
+                some = range(number, min(number + 8, len(self.asked)))
+                await asyncio.gather(*(self._ask(each, Came()) for each in some))
+
+    async def run(self, seconds: float) -> Came:
+        """Call for so long; return what came of it once all is answered and held against what it has to be."""
+        found, begun = Came(), asyncio.get_running_loop().time()
+        tasks: set[asyncio.Task[None]] = set()
+        for number in range(int(seconds * self.rate)):
+            await asyncio.sleep(max(0.0, begun + number / self.rate - asyncio.get_running_loop().time()))
+            one = self._random.choice(self._hot) if number % 2 else self._random.randrange(len(self.asked))
+            task = asyncio.create_task(self._ask(one, found))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.gather(*tasks)
+        self._hold(found)
+        return found
+
+    async def _ask(self, number: int, found: Came) -> None:
+        begun, uid = asyncio.get_running_loop().time(), str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        question = self.asked[number]
+        found.calls += 1
+        try:
+            async with self._slots:
+                reply = await self.client.post(f"/inject/{question.revision}", question.body(uid))
+        except OSError as error:
+            found.wrong[str(error) or type(error).__name__] += 1
+            return
+        found.seconds.append(asyncio.get_running_loop().time() - begun)
+        self._look(number, uid, reply, found)
+
+    def _look(self, number: int, uid: str, reply: Reply, found: Came) -> None:
+        if reply.status != 200:
+            found.wrong[f"status {reply.status}"] += 1
+            return
+        response = reply.response
+        if (response["uid"], response["allowed"]) != (uid, True):
+            found.wrong[f"denied: {response.get('status', {}).get('message', '')[:80]}"] += 1
+            return
+        patch = base64.b64decode(response.get("patch", ""))
+        self._held[number, patch] = self._held.get((number, patch), 0) + 1
+
+    def _hold(self, found: Came) -> None:
+        """Hold each distinct answer against the pod that has to come of it."""
+        for (number, patch), count in self._held.items():
+            if fault := self.asked[number].fault(patch):
+                found.wrong[fault] += count
+        self._held.clear()

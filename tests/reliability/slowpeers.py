@@ -1,0 +1,169 @@
+"""Peers that take their time on purpose: each kind opens connections and notes when they are cut.
+
+A process of its own runs them for a long run, ``python -m tests.reliability.slowpeers PORT KIND PATH COUNT``, so that whoever measures
+does not wait for them. It prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import ssl
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tests.factories import make_review
+from tests.reliability.apiserver import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The beginning of a TLS record that holds a ClientHello of 512 bytes, and some of it (RFC 8446, 5.1).
+HALF_HELLO: Final = bytes.fromhex("1603010200010001fc0303") + bytes(64)
+DRIP: Final = 0.9
+LIMIT: Final = 20.0
+TOGETHER: Final = 50
+# As little as the kernel allows, so that an answer does not fit.
+WINDOW: Final = 2048
+
+
+@dataclass
+class Peer(asyncio.Protocol):
+    """One connection that sends what its kind does, bit by bit, and reads nothing unless it is asked to."""
+
+    first: bytes
+    drip: bytes = b""
+    deaf: bool = False
+    seconds: float = -1.0
+    _begun: float = 0.0
+    _sent: int = 0
+    _transport: asyncio.Transport | None = None
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport, self._begun = transport, time.monotonic()
+        if self.deaf:
+            transport.pause_reading()
+        if self.first:
+            transport.write(self.first)
+        if self.drip:
+            self._drip()
+        if self.deaf:
+            self._feel()
+
+    def _drip(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(self.drip[self._sent : self._sent + 1])
+        self._sent += 1
+        asyncio.get_running_loop().call_later(DRIP, self._drip)
+
+    def _feel(self) -> None:
+        """Who does not read learns of the end of a connection by asking the kernel."""
+        assert self._transport is not None
+        sock = self._transport.get_extra_info("socket")
+        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._transport.abort()
+            return
+        asyncio.get_running_loop().call_later(DRIP / 4, self._feel)
+
+    def data_received(self, data: bytes) -> None:
+        """Go on, whatever is said."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note when that was."""
+        del exc
+        self.seconds = time.monotonic() - self._begun
+        self.gone.set()
+
+
+KINDS: Final[dict[str, Callable[[bytes, bytes], Peer]]] = {
+    "no hello": lambda _head, _body: Peer(b""),
+    "half a hello": lambda _head, _body: Peer(HALF_HELLO),
+    "headers drip": lambda head, _body: Peer(head[:40], head[40:]),
+    "body drips": lambda head, body: Peer(head + body[:1], body[1:]),
+    "answer not read": lambda head, body: Peer(head + body, deaf=True),
+}
+"""How each is made of the head and the body of a request."""
+WITHOUT_TLS: Final = ("no hello", "half a hello")
+
+
+async def open_peer(port: int, kind: str, path: str) -> Peer | None:
+    """One more peer; None where it was not let in."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket()
+    sock.setblocking(False)
+    if kind == "answer not read":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WINDOW)
+    body = json.dumps(make_review()).encode()
+    head = request_of(path, body)[: -len(body)]
+    tls = None if kind in WITHOUT_TLS else trusting_anybody()
+    try:
+        await loop.sock_connect(sock, ("127.0.0.1", port))
+        _, peer = await loop.create_connection(
+            lambda: KINDS[kind](head, body), sock=sock, ssl=tls, server_hostname="x" if tls else None
+        )
+    except OSError:
+        sock.close()
+        return None
+    return peer
+
+
+def trusting_anybody() -> ssl.SSLContext:
+    """A client that does not look whom it talks to."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@dataclass
+class Held:
+    """Peers, and how they fared."""
+
+    peers: list[Peer]
+    refused: int
+
+    def longest(self, now: float) -> float:
+        """How long the one that lasted longest was held; those that still are count until now."""
+        return max((each.seconds if each.seconds >= 0 else now - each._begun for each in self.peers), default=0.0)
+
+    @property
+    def open(self) -> int:
+        """How many still are."""
+        return sum(each.seconds < 0 for each in self.peers)
+
+
+async def crowd(port: int, kind: str, path: str, count: int) -> Held:
+    """Open so many, some at once."""
+    peers: list[Peer] = []
+    refused = 0
+    for begun in range(0, count, TOGETHER):
+        some = await asyncio.gather(*(open_peer(port, kind, path) for _ in range(min(TOGETHER, count - begun))))
+        peers += [each for each in some if each is not None]
+        refused += sum(each is None for each in some)
+    return Held(peers, refused)
+
+
+async def main(port: int, kind: str, path: str, count: int) -> None:
+    """Open them, wait, and say what came of them."""
+    held = await crowd(port, kind, path, count)
+    try:
+        async with asyncio.timeout(LIMIT):
+            await asyncio.gather(*(each.gone.wait() for each in held.peers))
+    except TimeoutError:
+        pass
+    told = {"opened": len(held.peers), "refused": held.refused, "open": held.open}
+    sys.stdout.write(json.dumps({**told, "longest": held.longest(time.monotonic())}) + "\n")
+
+
+if __name__ == "__main__":
+    # asyncio says so of each connection that is cut while something is written to it.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))
