@@ -164,6 +164,17 @@ def test_what_no_injection_touches_is_in_no_operation() -> None:
     assert injected(revision_of(), pod).patch == injected(revision_of(), make_pod()).patch
 
 
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}])
+def test_metadata_that_is_missing_is_added(metadata: dict[str, Any]) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": make_pod()["spec"], **metadata}
+
+    result = injected(revision_of(), pod)
+
+    expected = json.loads(json.dumps(result.pod))
+    del expected["metadata"]["namespace"]
+    assert jsonpatch.apply_patch(pod, result.patch) == expected
+
+
 @pytest.mark.parametrize(
     ("expression", "minor", "expected"),
     [

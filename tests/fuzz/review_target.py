@@ -1,0 +1,246 @@
+"""Requests to the webhook, from the bytes on the connection to those that come back, in process and without a socket.
+
+An answer is any HTTP status below 500. A bug is a status of 500 and more, an answer that says "internal error", a line of the log at ERROR, a
+readable review that is not answered under its own uid, a patch that does not apply, and a request without an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+import orjson
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from injector.metrics import Metrics
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from injector.revisions.recent import RecentPods
+from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.tags import parse_tags
+from injector.webhook.app import webhook_app
+from injector.webhook.inject import InjectHandler
+from injector.webhook.lifecycle import Lifecycle, Phase
+from tests.factories import make_pod, make_review
+from tests.fuzz.draws import Draws
+from tests.fuzz.reviewing import PATHS, PODS, mutated_review
+from tests.fuzz.target import Target
+from tests.revisions.fakes import make_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONFIG = """\
+policy: enabled
+defaultTemplates: [sidecar]
+templates:
+  sidecar: |
+    metadata:
+      labels:
+        service.istio.io/canonical-name: {{ index .ObjectMeta.Labels `app` | default .DeploymentMeta.Name | trunc 63 | quote }}
+      annotations:
+        a: {{ annotation .ObjectMeta `sidecar.istio.io/logLevel` "info" | quote }}
+    spec:
+      {{- range $index, $each := .Spec.Containers }}
+      {{- if eq $each.Name "setup" }}
+      hostAliases: []
+      {{- end }}
+      {{- end }}
+      containers:
+      - name: istio-proxy
+        image: proxy:{{ .Values.global.tag }}
+        env:
+        - name: ISTIO_META_CLUSTER_ID
+          value: {{ valueOrDefault (index .ProxyConfig.ProxyMetadata `A`) "x" | quote }}
+        {{- range $key, $value := .ProxyConfig.ProxyMetadata }}
+        - name: {{ $key }}
+          value: "{{ $value }}"
+        {{- end }}
+      volumes:
+      - name: istio-data
+        emptyDir: {}
+"""
+HEAD_END = b"\r\n\r\n"
+# A request takes a dozen rounds of the loop.
+MOST_ROUNDS = 500
+
+
+class Transport(asyncio.Transport):
+    """A connection that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def writelines(self, list_of_data: Any) -> None:
+        for data in list_of_data:
+            self.write(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        """Nothing more is read anyway."""
+
+    def resume_reading(self) -> None:
+        """Nothing more is read anyway."""
+
+    def answers(self) -> bool:
+        """Whether a whole response is there."""
+        head, end, body = bytes(self.written).partition(HEAD_END)
+        if not end:
+            return False
+        lengths = [line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        return len(body) >= int(lengths[0]) if lengths else self.closed
+
+
+class Log(logging.Handler):
+    """Keeps the lines that say that something went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+class Injector:
+    """The webhook's application, and the loop that it runs on."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.log = Log()
+        logging.getLogger().addHandler(self.log)
+        lifecycle = Lifecycle()
+        lifecycle.enter(Phase.SERVING)
+        revisions = [*map(build, embedded_source().read().revisions), build(make_raw("plain", config=CONFIG))]
+        tags = parse_tags("prod: {stable: 50, plain: 50}\n")
+        registry = Registry(snapshot_of(revisions, tags, default="stable"))
+        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods())
+        self.runner = web.AppRunner(webhook_app(handler), access_log=None)
+        self.loop.run_until_complete(self.runner.setup())
+
+    def answered(self, request: bytes) -> bytes:
+        """What comes back for the bytes of a connection; empty where nothing does."""
+        return self.loop.run_until_complete(self._answered(request))
+
+    async def _answered(self, request: bytes) -> bytes:
+        assert self.runner.server is not None
+        protocol = self.runner.server()
+        transport = Transport()
+        protocol.connection_made(transport)
+        protocol.data_received(request)
+        rounds = 0
+        while not (transport.answers() or transport.closed) and rounds < MOST_ROUNDS:
+            await asyncio.sleep(0)
+            rounds += 1
+        protocol.connection_lost(None)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return bytes(transport.written)
+
+
+@cache
+def injector() -> Injector:
+    """One for all inputs, as one serves all pods."""
+    return Injector()
+
+
+def run(data: bytes) -> None:
+    """Try a request."""
+    draws = Draws(data)
+    path = draws.choice(PATHS) if draws.randrange(8) else f"/inject/{draws.randbytes(draws.randrange(24)).decode('latin-1')}"
+    kind, made = draws.randrange(8), draws.getrandbits(1)
+    body = mutated_review(draws) if made else draws.rest()
+    path = path.translate({ord(char): f"%{ord(char):02x}" for char in " \r\n"})
+    type_ = "text/plain" if kind == 7 else "application/json"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {type_}\r\n".encode("utf-8", "surrogateescape")
+    if kind == 6:
+        sent, whole = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body), bool(body)
+    else:
+        sent = head + b"Content-Length: %d\r\n\r\n" % (len(body) + (kind == 5)) + body
+        whole = kind != 5
+    reply = injector().answered(sent)
+    assert not injector().log.lines, injector().log.lines
+    if whole:
+        held(reply, body if kind != 7 and path.startswith("/inject") else b"")
+
+
+def held(reply: bytes, body: bytes) -> None:
+    """Hold an answer against the request that it is for."""
+    head, _, answer = reply.partition(HEAD_END)
+    assert head, "no answer"
+    status = int(head.split()[1])
+    assert 200 <= status < 500, head
+    uid, pod = readable(body)
+    if status != 200:
+        assert not uid or b"timeout=" in body, (head, answer)
+        return
+    response = json.loads(answer)["response"]
+    assert response["uid"] == uid
+    assert not response.get("status", {}).get("message", "").startswith("internal error"), response
+    if "patch" in response:
+        operations = orjson.loads(base64.b64decode(response["patch"]))
+        try:
+            jsonpatch.apply_patch(pod, operations)
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+            raise AssertionError(f"the patch does not apply: {str(error)[:80]}") from None
+
+
+def readable(body: bytes) -> tuple[str, Any]:
+    """The uid and the object of a review; no uid where it cannot be read."""
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "", None
+    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview" or not isinstance(review.get("request"), dict):
+        return "", None
+    uid = review["request"].get("uid")
+    return (uid if isinstance(uid, str) else ""), review["request"].get("object")
+
+
+def seeds() -> Iterator[bytes]:
+    """Valid reviews on every path, and mutated ones."""
+    for place in range(len(PATHS)):
+        for pod in PODS:
+            yield bytes([1, place, 0, 0]) + json.dumps(make_review(pod)).encode()
+    for body in (b"", b"{", b"[]", b'{"kind":"AdmissionReview"}', json.dumps(make_review(make_pod(), version="v2")).encode()):
+        for kind in range(8):
+            yield bytes([1, 1, kind, 0]) + body
+    random = Random(0)  # noqa: S311 -- bytes to begin with
+    for number in range(512):
+        yield bytes([1, number % len(PATHS), number % 8, 1]) + random.randbytes(random.randrange(400))
+
+
+TARGET = Target(
+    run=run,
+    modules=(
+        *(f"webhook/{name}.py" for name in ("inject", "reading", "body", "path", "deadline", "repeats")),
+        *(f"kube/{name}.py" for name in ("admission", "gojson", "jsonpatch")),
+        *(f"injection/{name}.py" for name in ("pipeline", "probes", "overrides")),
+    ),
+    seeds=seeds,
+    words=(
+        *('"metadata":', '"annotations":{', '"labels":{', '"sidecar.istio.io/inject":"true"', '"spec":{', '"containers":[{', '"name":', '"env":['),
+        *('"readinessProbe":{', '"httpGet":{', '"port":"http"', '"ports":[', '"uid":"x"', '"dryRun":true', '"request":{', "null", "true", "1e3", "{}", "[]"),
+    ),
+    longest=4096,
+)
