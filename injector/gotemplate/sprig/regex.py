@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
 _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
+_GROUP_NUMBER = _re.compile(r"0|[1-9][0-9]{0,7}", _re.ASCII)
+# Bytes that are no UTF-8 (``gotemplate.text``): Go matches each as U+FFFD.
+_SURROGATE = _re.compile("[\ud800-\udfff]")
 # What re2 calls a fault, and what Go's regexp/syntax calls it.
 _FAULTS: Final = {
     "missing )": "missing closing )",
@@ -39,6 +42,9 @@ _FAULTS: Final = {
 def _compiled(pattern: str) -> Any:
     import re2  # noqa: PLC0415 -- see above
 
+    bad = _SURROGATE.search(pattern)
+    if bad is not None:
+        raise FuncError(f"error parsing regexp: invalid UTF-8: `{pattern[bad.start() :]}`")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 8 << 20
@@ -67,7 +73,12 @@ def match(pattern: str, text: str) -> bool:
 
 def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
-    return _compiled(pattern).search(text) is not None
+    return _compiled(pattern).search(_valid(text)) is not None
+
+
+def _valid(text: str) -> str:
+    """Return a text as long as this one that re2 can read."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +99,7 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     """Yield matches as Go's FindAll does: an empty match right after another does not count."""
     last_end = -1
     found = 0
-    for each in _compiled(pattern).finditer(text):
+    for each in _compiled(pattern).finditer(_valid(text)):
         if count >= 0 and found >= count:
             return
         if each.start() == each.end() == last_end:
@@ -100,19 +111,19 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
 
 def find_all(pattern: str, text: str, count: int) -> Slice:
     """Return at most ``count`` matches, all where it is negative."""
-    found = [each.group() for each in _matches(pattern, text, count)]
+    found = [text[each.start() : each.end()] for each in _matches(pattern, text, count)]
     return Slice("string", found, nil=not found)
 
 
 def find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
-    found = _compiled(pattern).search(text)
-    return found.group() if found is not None else ""
+    found = _compiled(pattern).search(_valid(text))
+    return text[found.start() : found.end()] if found is not None else ""
 
 
 def replace_all(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced; ``$1`` and ``${name}`` stand for groups."""
-    return _replaced(pattern, text, lambda found: _expanded(replacement, found))
+    return _replaced(pattern, text, lambda found: _expanded(replacement, text, found))
 
 
 def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
@@ -131,15 +142,16 @@ def _replaced(pattern: str, text: str, make: Callable[[Any], str]) -> str:
     return "".join(out) + text[position:]
 
 
-def _expanded(replacement: str, found: Any) -> str:
+def _expanded(replacement: str, text: str, found: Any) -> str:
     def group(reference: _re.Match[str]) -> str:
         if reference[0] == "$$":
             return "$"
         name = reference[1] or reference[2]
-        try:
-            return found.group(int(name) if name.isdigit() else name) or ""
-        except (IndexError, KeyError):
+        number = int(name) if _GROUP_NUMBER.fullmatch(name) else found.re.groupindex.get(name)
+        if number is None or number > found.re.groups:
             return ""
+        begin, end = found.span(number)
+        return text[begin:end] if begin >= 0 else ""
 
     return _TEMPLATE.sub(group, replacement)
 
