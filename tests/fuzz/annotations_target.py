@@ -19,7 +19,7 @@ from injector.istio.meshconfig import apply_proxy_config, parse_mesh_config, pro
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 from injector.kube.selectors import Selector
-from tests.fuzz.draws import Draws
+from tests.fuzz.draws import DIGITS, Draws
 from tests.fuzz.target import Target, recorded
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 NAMES = tuple(row.name for row in ANNOTATIONS)
 PORTS = ("80", "80,443", " 80 , x", "*", "65536", "-1", "", ",", "1,", "99999999999999999999999")
-RANGES = ("10.0.0.0/8", "*", "::1/128", "1.2.3.4", "1.2.3/8", "fe80::1%eth0/64", "::ffff:1.2.3.4/96", "1.2.3.4/33", "01.2.3.4/8", "1::2::3/64")
+RANGES = (
+    *(f"10.0.0.0/{DIGITS}", f"{DIGITS}::/1", f"1.2.3.{DIGITS}/8"),
+    *("10.0.0.0/8", "*", "::1/128", "1.2.3.4", "1.2.3/8", "fe80::1%eth0/64", "::ffff:1.2.3.4/96", "1.2.3.4/33", "01.2.3.4/8", "1::2::3/64"),
+)
 FRAGMENTS = (
     *("drainDuration: 45s\n", "drainDuration: 1ms\n", "drainDuration: 2h\n", "drainDuration: 1.5s\n", "parentShutdownDuration: 60s\n"),
     *("discoveryAddress: istiod:15012\n", "discoveryAddress: '[::1]:1'\n", "discoveryAddress: x\n", "discoveryAddress: ''\n"),
@@ -59,9 +62,12 @@ FRAGMENTS = (
     "terminationDrainDuration: null\n",
     "readinessProbe: {httpGet: {port: 1}}\n",
     "meshId: &a x\n",
+    *(f"{key}: {DIGITS}\n" for key in ("concurrency", "statusPort", "drainDuration", "proxyAdminPort")),
+    *(f"drainDuration: {DIGITS}s\n", f"discoveryAddress: a:{DIGITS}\n", f"tracing: {{sampling: 1e{DIGITS}}}\n"),
     "{}\n",
 )
 TEXTS = (
+    *(DIGITS, f"{DIGITS}m", f"1e{DIGITS}", f"1.{DIGITS}Ki", f"1,{DIGITS}"),
     *PORTS,
     *RANGES,
     *("true", "false", "1", "T", "yes", "y", "on", "", "REDIRECT", "TPROXY", "NONE", "eth0,eth1", "a" * 16, "eth0,", "1eth", "100m", "1Gi", "1.5e3"),
@@ -170,5 +176,5 @@ TARGET = Target(
         "kube/selectors.py",
     ),
     seeds=seeds,
-    words=(*TEXTS, *FRAGMENTS),
+    words=tuple(text for text in (*TEXTS, *FRAGMENTS) if DIGITS not in text),
 )

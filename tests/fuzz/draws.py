@@ -10,6 +10,9 @@ from random import Random
 from typing import Any
 
 FRACTION_BITS = 16
+LONG = "\x07"
+"""Stands for a number of more digits than Python reads, which no fuzzer would find a digit at a time."""
+DIGITS = "9" * 4301
 
 
 class Draws(Random):
@@ -37,10 +40,11 @@ class Draws(Random):
         return self._at >= len(self._data)
 
     def rest(self) -> bytes:
+        """What is left."""
         part = self._data[self._at :]
         self._at = len(self._data)
         return part
 
     def whole_text(self) -> str:
-        """What is left as text; what is no UTF-8 are lone surrogates, as templates have it."""
-        return self.rest().decode("utf-8", "surrogateescape")
+        """What is left as text, a number in the place of ``LONG``; what is no UTF-8 are lone surrogates, as templates have it."""
+        return self.rest().decode("utf-8", "surrogateescape").replace(LONG, DIGITS)

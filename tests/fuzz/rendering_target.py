@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
-from tests.fuzz.draws import Draws
+from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.target import Target, recorded
 from tests.fuzz.wording import Wording
 from tests.gotemplate import world
@@ -23,9 +23,9 @@ BUDGET = Budget(steps=3_000, output=OUTPUT, depth=20, memory=1 << 20, clock=lamb
 MISSING = ("default", "zero", "error", "invalid")
 SETS = ("", "loops", "shadow")
 VERBS = ("%v", "%+v", "%#v", "%T", "%t", "%d", "%+d", "%x", "%X", "%o", "%O", "%b", "%c", "%q", "%U", "%#U", "%e", "%g", "%f", "%s", "%p")
-FLAGS = ("", "6", "-6", "06", ".2", "8.3", "+", "#", " ", "*", "[1]", "[2]*[1]", "%", "+.1")
+FLAGS = ("", "6", "-6", "06", ".2", "8.3", "+", "#", " ", "*", "[1]", "[2]*[1]", "%", "+.1", DIGITS, f".{DIGITS}", f"[{DIGITS}]")
 OPERANDS = (
-    *(".", "$", "1", "-2.5", "1i", "'a'", '"a"', "`b`", "nil", "true", "0x1F", "99999999999"),
+    *(".", "$", "1", "-2.5", "1i", "'a'", '"a"', "`b`", "nil", "true", "0x1F", "99999999999", DIGITS, f"1e{DIGITS}"),
     *(".user", ".user.Name", ".user.Tags", ".box.Any", ".m", ".l", ".mas", ".ints", ".i8", ".f32", ".c12", ".fn", ".nope", ".p.X"),
     *('(mkuser "x")', "(mkpoint 1 2)", '(fn "seq")', '(fn "add")', "nilany", "nilmap", "nilslice", "niluser", "(mkuint8 7)"),
 )
@@ -33,7 +33,7 @@ CALLS = (
     *("print", "printf", "println", "len", "index", "slice", "not", "and", "or", "eq", "ne", "lt", "le", "gt", "ge", "call"),
     *("html", "js", "urlquery", "same", "kind", "many", "str", "num", "i8", "u64", "f32", "c128", "ints", "sep", "two", "anymap"),
 )
-WORDS = (*(f'"{verb}"' for verb in VERBS), *OPERANDS, *CALLS, "{{", "}}", "{{range ", "{{end}}", "{{with ", "{{if ", "{{else}}", "$x := ")
+WORDS = (*(f'"{verb}"' for verb in VERBS), *(word for word in OPERANDS if DIGITS not in word), *CALLS, LONG, "{{", "}}", "{{range ", "{{end}}", "{{with ", "{{if ", "{{else}}", "$x := ")
 
 
 @cache

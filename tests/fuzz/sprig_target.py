@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
 from injector.gotemplate.signatures import parse_signature
 from injector.gotemplate.sprig import txt_func_map
-from tests.fuzz.draws import Draws
+from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.target import Target, recorded
 from tests.gotemplate.recorded import floats
 
@@ -34,7 +34,8 @@ TEXTS = (
     *("1h30m", "-5s", "2024-02-29T01:02:03Z", "Mon Jan _2 15:04:05 MST 2006", "UTC", "Europe/Berlin", "http://u:p@h:80/a?b#c"),
     *('{"a":[1,{"b":null}]}', "[1,2.5,true]", '{"a', "(a)(b)?", "[a-z]+", "$1-${2}", "(", "a|b*", "/a/../b//c.tar.gz", "./x"),
     *("SGVsbG8=", "!!", "JBSWY3DP", "0x1f", "077", "1e3", "true", " x y\n z\t", "<a href='x'>&\"", "fooBarBaz", "snake_case-kebab"),
-    *("%d %s", "k", "m", "name", "16:key/1234567890", "sha", "\x00\udcff", "é" * 40),
+    *("%d %s", "k", "m", "name", "16:key/1234567890", "sha", "\x00\udcff", "é" * 40, DIGITS, f"-{DIGITS}", f"1.{DIGITS}.2-{DIGITS}"),
+    *(f"0.{DIGITS}e{DIGITS}", f"{DIGITS}h", f"0x{DIGITS}", f"0{'7' * 4301}", f"x{{{DIGITS}}}", f"[{DIGITS}]", f"${DIGITS}", f"1e{DIGITS}"),
 )
 
 TIMES = ("now", '(toDate "2006-01-02" "2024-02-29")', "(now | date_modify \"-1h\")")
@@ -123,5 +124,5 @@ TARGET = Target(
         )
     ),
     seeds=seeds,
-    words=(*sorted(txt_func_map()), *TEXTS, "{{", "}}", " | ", ".l", ".m", ".s", ".n", "(", ")"),
+    words=(*sorted(txt_func_map()), *(text for text in TEXTS if len(text) < len(DIGITS)), LONG, "{{", "}}", " | ", ".l", ".m", ".s", ".n", "(", ")"),
 )

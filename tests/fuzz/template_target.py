@@ -12,7 +12,7 @@ from injector.gotemplate import ParseError, compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.parser import parse
 from injector.gotemplate.text import quote
-from tests.fuzz.draws import Draws
+from tests.fuzz.draws import LONG, Draws
 from tests.fuzz.target import Target, recorded
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ WORDS = (
     *("{{", "}}", "{{- ", " -}}", "/*", "*/", "{{end}}", "{{else}}", "{{if ", "{{else if ", "{{with ", "{{else with "),
     *("{{range ", "{{break}}", "{{continue}}", '{{define "d"}}', '{{template "d" .}}', '{{block "b" .}}', ":=", "=", "|"),
     *("$x", "$", ".x", ".", "nil", "true", "1i", "0x1p4", "0b1", "0o7", "1_000", "'a'", "'\\u00e9'", '"a\\n"', "`raw`", ","),
-    *("print ", "len ", "index ", "(", ")", "[[", "]]", "☃", "é"),
+    *("print ", "len ", "index ", "(", ")", "[[", "]]", "☃", "é", LONG),
 )
 
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig.durations import go_duration, parse_duration
+from injector.gotemplate.sprig.numeric import atoi
 from injector.gotemplate.values import Func, Int64, Struct
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _SECOND: Final = 1_000_000_000
 _INT64: Final = 1 << 63
-_MANY_DIGITS: Final = 20  # more than an int64 has
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS: Final = (
     "January February March April May June July August September October November December".split()  # noqa: SIM905 - a list of names
@@ -358,20 +358,10 @@ def duration(value: Any) -> str:
     """Return a number of seconds as a duration."""
     seconds = 0
     if isinstance(value, str):
-        seconds = _parsed_int64(value)
+        seconds = atoi(value)
     elif getattr(value, "go_type", "") == "int64":
         seconds = int(value)
     return go_duration((seconds * _SECOND + _INT64) % (2 * _INT64) - _INT64)
-
-
-def _parsed_int64(text: str) -> int:
-    """Return the number that strconv.ParseInt gives beside its error: 0, or the last one of an int64 for any beyond."""
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()):
-        return 0
-    shown = digits.lstrip("0")
-    number = int(shown or "0") if len(shown) < _MANY_DIGITS else _INT64
-    return max(-number, -_INT64) if text.startswith("-") else min(number, _INT64 - 1)
 
 
 def to_date(layout: str, text: str) -> TimeStruct:

@@ -9,6 +9,7 @@ from injector.gotemplate.budget import check_size
 from injector.gotemplate.builtins import slice_
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import is_true, kind_of
+from injector.gotemplate.sprig.numeric import to_int
 from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
 
@@ -147,7 +148,7 @@ def slice_list(items: Any, *indices: Any) -> Any:
         raise FuncError(f"list should be type of slice or array but {kind_of(items)}")
     if not items:
         return None
-    bounds = [int(index) for index in indices[:2]]
+    bounds = [to_int(index) for index in indices[:2]]
     begin = bounds[0] if bounds else 0
     end = bounds[1] if len(bounds) > 1 else len(items)
     if begin < 0 or end < begin or end > len(items):
@@ -177,9 +178,8 @@ def until_step(start: int, stop: int, step: int) -> Slice:
     """Return the integers from ``start`` to ``stop``, without it, by ``step``."""
     if (stop < start and step >= 0) or (stop >= start and step <= 0):
         return Slice("int")
-    numbers = range(start, stop, step)
-    check_size(len(numbers), "until")
-    return Slice("int", numbers)
+    check_size(-((start - stop) // step), "until")
+    return Slice("int", range(start, stop, step))
 
 
 def seq(*params: int) -> str:
