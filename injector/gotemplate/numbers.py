@@ -15,8 +15,9 @@ _INTEGER = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]*))",
     re.ASCII,
 )
-_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
+# Possessive, as all that read digits beside digits: else a text of digits takes time in the square of its length.
+_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]+", re.ASCII)
 _SIGN_AND_PREFIX = re.compile(r"[+-]?(0[bBoOxX])?")
 # What fmt.Sscan takes for a float; whether it is one is found out later.
 _FLOAT_TOKEN = re.compile(

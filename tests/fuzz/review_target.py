@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from injector.metrics import Metrics
@@ -26,8 +27,10 @@ from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.webhook.app import webhook_app
+from injector.webhook.connections import Connections
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.listening import HTTP
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
 from tests.fuzz.reviewing import PATHS, PODS, mutated_review
@@ -119,7 +122,9 @@ class Log(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
+        # What is no HTTP is answered 400, and told of in a line.
+        if record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError):
+            self.lines.append(self.format(record))
 
 
 class Injector:
@@ -135,16 +140,17 @@ class Injector:
         tags = parse_tags("prod: {stable: 50, plain: 50}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods())
-        self.runner = web.AppRunner(webhook_app(handler), access_log=None)
-        self.loop.run_until_complete(self.runner.setup())
+        runner = web.AppRunner(webhook_app(handler))
+        self.loop.run_until_complete(runner.setup())
+        assert runner.server is not None
+        self.connections = Connections(runner.server, HTTP)
 
     def answered(self, request: bytes) -> bytes:
         """What comes back for the bytes of a connection; empty where nothing does."""
         return self.loop.run_until_complete(self._answered(request))
 
     async def _answered(self, request: bytes) -> bytes:
-        assert self.runner.server is not None
-        protocol = self.runner.server()
+        protocol = self.connections()
         transport = Transport()
         protocol.connection_made(transport)
         protocol.data_received(request)
