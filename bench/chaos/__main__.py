@@ -1,4 +1,5 @@
-"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names.
+"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names, mutated
+reviews.
 
 Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
 one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
+from bench.chaos.soak import mutated_reviews
 from bench.chaos.stage import Stage
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from bench.reliability import Row
 
-LIMIT = 900.0
+LIMIT = 1800.0
 TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "restart": rolling_restart,
     "sigterm": terminated,
@@ -33,6 +35,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "mass": mass_start,
     "idle": kept_connections,
     "names": hostile_names,
+    "soak": mutated_reviews,
 }
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+import orjson
 
 from tests.factories import make_container, make_pod, make_review
 from tests.fuzz.jsondata import json_data
@@ -119,3 +123,39 @@ def cut(body: bytes, random: Random) -> bytes:
         put = random.choice((b"", random.choice(BYTES), random.randbytes(random.randrange(1, 5)), body[begin:end] * 2))
         body = body[:begin] + put + body[end if random.getrandbits(1) else begin :]
     return body
+
+
+def fault_of(status: int, answer: bytes, body: bytes) -> str:
+    """What is wrong with an answer to a body, empty where nothing is."""
+    if not 200 <= status < 500:
+        return f"status {status}"
+    uid, pod = readable(body)
+    if status != 200:
+        return f"status {status} for uid {uid}" if uid else ""
+    response = json.loads(answer)["response"]
+    if uid and response["uid"] != uid:
+        return f"the uid {response['uid']} for {uid}"
+    message = response.get("status", {}).get("message", "")
+    return message if message.startswith("internal error") else _patch_fault(pod, response)
+
+
+def _patch_fault(pod: Any, response: dict[str, Any]) -> str:
+    if "patch" not in response:
+        return ""
+    try:
+        jsonpatch.apply_patch(pod, orjson.loads(base64.b64decode(response["patch"])))
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+        return f"the patch does not apply: {str(error)[:80]}"
+    return ""
+
+
+def readable(body: bytes) -> tuple[str, Any]:
+    """The uid and the object of a review; no uid where it cannot be read."""
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "", None
+    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview" or not isinstance(review.get("request"), dict):
+        return "", None
+    uid = review["request"].get("uid")
+    return (uid if isinstance(uid, str) else ""), review["request"].get("object")
