@@ -108,7 +108,7 @@ def _explored(command: Path, target: Target, minutes: float, folders: list[str])
     run = _libfuzzer(command, target, ["-print_final_stats=1", *flags, *folders])
     executions = re.findall(r"number_of_executed_units: (\d+)|Done (\d+) runs", run.stderr)
     if run.returncode:
-        print("\n".join(run.stderr.splitlines()[-60:]), file=sys.stderr)
+        print("\n".join(line for line in run.stderr.splitlines() if line[:1] not in ("#", "") and line[:5] not in ("INFO:", "WARNI")), file=sys.stderr)
         for path in command.parent.glob("found-*"):
             print(f"{path.name}: {base64.b64encode(path.read_bytes()).decode()}", file=sys.stderr)
     return max((int(count or other) for count, other in executions), default=0), int(run.returncode != 0)

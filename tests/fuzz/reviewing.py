@@ -132,8 +132,10 @@ def fault_of(status: int, answer: bytes, body: bytes) -> str:
     uid, pod = readable(body)
     if status != 200:
         return f"status {status} for uid {uid}" if uid else ""
+    if not uid:
+        return ""
     response = json.loads(answer)["response"]
-    if uid and response["uid"] != uid:
+    if response["uid"] != uid:
         return f"the uid {response['uid']} for {uid}"
     message = response.get("status", {}).get("message", "")
     return message if message.startswith("internal error") else _patch_fault(pod, response)
