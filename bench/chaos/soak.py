@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from bench.reliability import Row
@@ -27,6 +28,8 @@ async def mutated_reviews(stage: Stage) -> Sequence[Row]:
     server_errors = sum(count for status, count in soak.statuses.items() if status >= 500)
     answers = ", ".join(f"{count} x {status}" for status, count in sorted(soak.statuses.items()))
     wrong = soak.faults.total()
+    curve = " ".join(str(kib) for answered, kib in soak.memory if answered % 10_000 == 0)
+    print(f"soak: KiB at each 10,000 reviews: {curve}", file=sys.stderr)
     figure = (
         f"{answers}; {wrong} wrong, {len(soak.errors)} errors logged, {soak.files} files and {soak.threads} threads left, "
         f"{slope:+.1f} KiB per 1,000, {soak.memory[-1][1] // 1024} MiB {dict(soak.faults.most_common(3)) or ''}"

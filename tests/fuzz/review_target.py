@@ -17,15 +17,17 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
+from injector.injection.result import WARN
 from injector.metrics import Metrics
 from injector.revisions.build import build
 from injector.revisions.embedded import embedded_source
 from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
-from injector.webhook.app import webhook_app
+from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.connections import Connections
-from injector.webhook.inject import InjectHandler
+from injector.webhook.explained import Explained
+from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listening import HTTP
 from tests.factories import make_pod, make_review
@@ -127,16 +129,18 @@ class Log(logging.Handler):
 class Injector:
     """The webhook's application, and the loop that it runs on."""
 
-    def __init__(self) -> None:
+    def __init__(self, desk: Desk) -> None:
         self.loop = asyncio.new_event_loop()
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         lifecycle = Lifecycle()
         lifecycle.enter(Phase.SERVING)
-        revisions = [*map(build, embedded_source().read().revisions), build(make_raw("plain", config=CONFIG))]
+        openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
+        made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
+        revisions = [*map(build, embedded_source().read().revisions), *map(build, made)]
         tags = parse_tags("prod: {stable: 50, plain: 50}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
-        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods())
+        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), desk=desk)
         runner = web.AppRunner(webhook_app(handler))
         self.loop.run_until_complete(runner.setup())
         assert runner.server is not None
@@ -163,33 +167,63 @@ class Injector:
 
 
 @cache
-def injector() -> Injector:
-    """One for all inputs, as one serves all pods."""
-    return Injector()
+def injector(*, tells: bool) -> Injector:
+    """One for all inputs, as one serves all pods; and one that says more in its answers."""
+    return Injector(Desk(explained=Explained(warns=True, audits=True), guard=WARN) if tells else Desk())
 
 
 def run(data: bytes) -> None:
-    """Try a request."""
+    """Try a request, once or, so that plans and repeats answer it, several times."""
     draws = Draws(data)
     path = draws.choice(PATHS) if draws.randrange(8) else f"/inject/{draws.randbytes(draws.randrange(24)).decode('latin-1')}"
-    kind, made = draws.randrange(8), draws.getrandbits(1)
-    body = mutated_review(draws) if made else draws.rest()
     path = "".join(char if "!" <= char <= "~" else f"%{ord(char):02x}" for char in path)
-    type_ = "text/plain" if kind == 7 else "application/json"
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {type_}\r\n".encode("utf-8", "surrogateescape")
-    if kind == 6:
-        sent, whole = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body), bool(body)
-    else:
-        sent = head + b"Content-Length: %d\r\n\r\n" % (len(body) + (kind == 5)) + body
-        whole = kind != 5
-    reply = injector().answered(sent)
-    assert not injector().log.lines, injector().log.lines
-    if not whole:
-        return
-    status, _, answer = reply.partition(HEAD_END)
-    assert status, "no answer"
-    fault = fault_of(int(status.split()[1]), answer, body if kind != 7 and path.startswith("/inject") and "?" not in path else b"")
-    assert not fault, fault
+    kind, choice = draws.randrange(len(SENT)), draws.getrandbits(2)
+    body = mutated_review(draws) if choice & 1 else draws.rest()
+    sent, whole = SENT[kind](f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii"), body)
+    asked = injector(tells=bool(choice & 2))
+    for _ in range(AGAIN if kind == 1 else 1):
+        reply = asked.answered(sent)
+        assert not asked.log.lines, asked.log.lines
+        if whole:
+            head, _, answer = reply.partition(HEAD_END)
+            assert head, "no answer"
+            read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""
+            fault = fault_of(int(head.split()[1]), answer, read)
+            assert not fault, fault
+
+
+JSON = b"Content-Type: application/json\r\n"
+AGAIN = 4
+
+
+def _whole(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body, True
+
+
+def _torn_chunks(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + body, False
+
+
+def _too_large(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % (MAX_BODY + 1) + body, False
+
+
+def _short(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body, False
+
+
+def _chunked(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    return head + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + chunks, bool(body)
+
+
+def _text(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body, True
+
+
+SENT = (_whole, _whole, _whole, _torn_chunks, _too_large, _short, _chunked, _text)
+"""How a request comes: its bytes, and whether there has to be an answer."""
+TEXT = SENT.index(_text)
 
 
 def seeds() -> Iterator[bytes]:
@@ -202,15 +236,15 @@ def seeds() -> Iterator[bytes]:
             yield bytes([1, 1, kind, 0]) + body
     random = Random(0)  # noqa: S311 -- bytes to begin with
     for number in range(512):
-        yield bytes([1, number % len(PATHS), number % 8, 1]) + random.randbytes(random.randrange(400))
+        yield bytes([1, number % len(PATHS), number % 8, 1 + 2 * (number % 3 == 0)]) + random.randbytes(random.randrange(400))
 
 
 TARGET = Target(
     run=run,
     modules=(
         *(f"webhook/{name}.py" for name in ("inject", "reading", "body", "path", "deadline", "repeats")),
-        *(f"kube/{name}.py" for name in ("admission", "gojson", "jsonpatch")),
-        *(f"injection/{name}.py" for name in ("pipeline", "probes", "overrides")),
+        *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
+        "injection/pipeline.py",
     ),
     seeds=seeds,
     words=(

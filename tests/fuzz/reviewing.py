@@ -57,8 +57,20 @@ PODS = (
         serviceAccountName="web",
     ),
     make_pod(annotations={"inject.istio.io/templates": "sidecar,nope"}, hostNetwork=True),
+    make_pod(
+        namespace="shop",
+        annotations={
+            "sidecar.istio.io/status": '{"containers":["istio-proxy"],"initContainers":null,"volumes":["istio-data"]}',
+            "proxy.istio.io/overrides": '{"containers":[{"name":"istio-proxy","image":"auto","env":[{"name":"A","value":"b"}]}]}',
+            "proxy.istio.io/config": "statusPort: 15021\n",
+        },
+        labels={"app": 'x"\n', "deploymentconfig": "d"},
+        containers=[make_container(), make_container("istio-proxy")],
+        securityContext={"runAsUser": 1000660000},
+    ),
 )
 PATHS = (
+    *("/inject/stable", "/inject/canary", "/inject/plain", "/inject/old", "/inject/prod"),
     *("/inject", "/inject/", "/inject/stable", "/inject/canary", "/inject/plain", "/inject/prod", "/inject/nope", "/inject/cluster/c1/net/n1"),
     *("/inject/stable/cluster/a--slash--b", "/inject/:ENV:cluster=c:ENV:net=n", "/inject/plain/A/b/C", "/inject/%2e%2e/x", "/inject/%ff", "/inject/%00"),
     *("/inject/stable?timeout=10s", "/inject/stable?timeout=x", "/inject/stable?timeout=0s", "/inject/UPPER", "/inject/=/x", "/inject//", "/x"),
