@@ -1,5 +1,4 @@
-"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names, mutated
-reviews.
+"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile input.
 
 Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
 one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.

@@ -43,6 +43,7 @@ def test_no_committed_file_names_a_registry_or_a_path_of_one_machine(text: str) 
         ("requirements-dev.lock", ("dependency-groups", "build")),
         ("requirements-build.lock", ("dependency-groups", "build")),
         ("requirements-image.lock", ("dependency-groups", "image")),
+        ("requirements-fuzz.lock", ("dependency-groups", "fuzz")),
     ],
 )
 def test_the_lock_has_what_the_project_asks_for(lock: str, section: tuple[str, ...]) -> None:
@@ -66,7 +67,7 @@ def test_what_is_tested_is_what_is_run() -> None:
     assert {name: tested[name] for name in run} == run
 
 
-@pytest.mark.parametrize("lock", [f"requirements{part}.lock" for part in ("", "-build", "-image", "-dev")])
+@pytest.mark.parametrize("lock", [f"requirements{part}.lock" for part in ("", "-build", "-image", "-dev", "-fuzz")])
 def test_every_locked_package_has_hashes(lock: str) -> None:
     entries = re.split(r"\n(?=\S)", (ROOT / lock).read_text())
 

@@ -55,10 +55,16 @@ class Fuzzed:
 
 def main() -> int:
     """Fuzz; the exit status tells whether all is well."""
-    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one of {', '.join(TARGETS)}; all of them by default")
+    parser = argparse.ArgumentParser(
+        prog="scripts/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help=f"one of {', '.join(TARGETS)}; all of them by default"
+    )
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to fuzz each target")
-    parser.add_argument("--leave-corpus", action="store_true", help="do not merge what was found into tests/fuzz/corpus")
+    parser.add_argument(
+        "--leave-corpus", action="store_true", help="do not merge what was found into tests/fuzz/corpus"
+    )
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     if unknown := set(options.targets) - set(TARGETS):
@@ -76,7 +82,14 @@ def ended(found: list[Fuzzed], options: argparse.Namespace) -> int:
     rows = [each.row() for each in found]
     if not options.targets:
         total = sum(each.executions for each in found)
-        rows.append(Row("T31 fuzzing of all targets", f"{EXECUTIONS} executions a night", f"{total} executions", total >= EXECUTIONS))
+        rows.append(
+            Row(
+                "T31 fuzzing of all targets",
+                f"{EXECUTIONS} executions a night",
+                f"{total} executions",
+                total >= EXECUTIONS,
+            )
+        )
     if options.record:
         keep(rows, " ".join(("scripts/fuzz", *options.targets, f"--minutes {options.minutes:g}")))
     return 0 if all(each.row().met for each in found) else 1
@@ -88,7 +101,10 @@ def fuzzed(name: str, minutes: float, folder: Path, *, leave: bool) -> Fuzzed:
     command = folder / "fuzz"
     command.write_text(f'#!/bin/sh\nFUZZ_COMMAND=$0 exec "{sys.executable}" -m tests.fuzz.child {name} "$@"\n')
     command.chmod(0o755)
-    known = [str(corpus.unpacked(inputs, folder / place)) for place, inputs in (("kept", corpus.kept(name)), ("seeds", target.seeds()))]
+    known = [
+        str(corpus.unpacked(inputs, folder / place))
+        for place, inputs in (("kept", corpus.kept(name)), ("seeds", target.seeds()))
+    ]
     new = corpus.unpacked((), folder / "new")
     executions, crashes = _explored(command, target, minutes, [str(new), *known])
     if not leave:
@@ -104,11 +120,22 @@ def _explored(command: Path, target: Target, minutes: float, folders: list[str])
     """How many inputs were tried, and how many of them were bugs: libFuzzer ends at the first."""
     words = command.with_name("words")
     words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words if word))
-    flags = [f"-max_total_time={max(1, round(minutes * 60))}", f"-dict={words}", f"-artifact_prefix={command.parent}/found-"]
+    flags = [
+        f"-max_total_time={max(1, round(minutes * 60))}",
+        f"-dict={words}",
+        f"-artifact_prefix={command.parent}/found-",
+    ]
     run = _libfuzzer(command, target, ["-print_final_stats=1", *flags, *folders])
     executions = re.findall(r"number_of_executed_units: (\d+)|Done (\d+) runs", run.stderr)
     if run.returncode:
-        print("\n".join(line for line in run.stderr.splitlines() if line[:1] not in ("#", "") and line[:5] not in ("INFO:", "WARNI")), file=sys.stderr)
+        print(
+            "\n".join(
+                line
+                for line in run.stderr.splitlines()
+                if line[:1] not in ("#", "") and line[:5] not in ("INFO:", "WARNI")
+            ),
+            file=sys.stderr,
+        )
         for path in command.parent.glob("found-*"):
             print(f"{path.name}: {base64.b64encode(path.read_bytes()).decode()}", file=sys.stderr)
     return max((int(count or other) for count, other in executions), default=0), int(run.returncode != 0)
@@ -116,7 +143,9 @@ def _explored(command: Path, target: Target, minutes: float, folders: list[str])
 
 def _libfuzzer(command: Path, target: Target, flags: list[str]) -> subprocess.CompletedProcess[str]:
     limits = (f"-max_len={target.longest}", f"-timeout={LONGEST_RUN}", f"-rss_limit_mb={MEMORY}")
-    return subprocess.run([command, *limits, *flags], cwd=ROOT, check=False, stderr=subprocess.PIPE, text=True, errors="replace")
+    return subprocess.run(
+        [command, *limits, *flags], cwd=ROOT, check=False, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
 
 
 def _escaped(word: str) -> str:
@@ -128,7 +157,9 @@ def _escaped(word: str) -> str:
 def _covered(name: str, folder: Path) -> tuple[int, int]:
     """How many branches of the target's modules the inputs of a folder take, and how many there are."""
     command = [sys.executable, "-m", "tests.fuzz.covered", name, str(folder)]
-    by_module: dict[str, list[int]] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    by_module: dict[str, list[int]] = json.loads(
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
+    )
     for module, (taken, branches) in by_module.items():
         if taken < FLOOR * branches:
             print(f"{name}: {module} has {branches} branches, of which the corpus takes {taken}", file=sys.stderr)

@@ -8,11 +8,88 @@ if TYPE_CHECKING:
     from random import Random
 
 WORDS = (
-    *("", "a", "name", "yes", "y", "null", "~", "true", "1", "1e3", "0x1f", "017", "1_000", ".inf", "-", "- a", "a: b", "a #b", "1:30"),
-    *("2001-01-02", "=", "!a", "&a", "*a", "@a", "`a", "%a", "{a", "[a", "a\nb", "a\n", "\na", " a", "a ", "\t", "'", '"', "\\", "é☃"),
-    *("\u0085", "\u2028", "\ufeff", "\x00", "\x7f", "x" * 90, "word " * 30, "a\n\n b\n", "😀", "key", "~1", "/", "?", "? a", "--- a", "9" * 4301),
+    *(
+        "",
+        "a",
+        "name",
+        "yes",
+        "y",
+        "null",
+        "~",
+        "true",
+        "1",
+        "1e3",
+        "0x1f",
+        "017",
+        "1_000",
+        ".inf",
+        "-",
+        "- a",
+        "a: b",
+        "a #b",
+        "1:30",
+    ),
+    *(
+        "2001-01-02",
+        "=",
+        "!a",
+        "&a",
+        "*a",
+        "@a",
+        "`a",
+        "%a",
+        "{a",
+        "[a",
+        "a\nb",
+        "a\n",
+        "\na",
+        " a",
+        "a ",
+        "\t",
+        "'",
+        '"',
+        "\\",
+        "é☃",
+    ),
+    *(
+        "\u0085",
+        "\u2028",
+        "\ufeff",
+        "\x00",
+        "\x7f",
+        "x" * 90,
+        "word " * 30,
+        "a\n\n b\n",
+        "😀",
+        "key",
+        "~1",
+        "/",
+        "?",
+        "? a",
+        "--- a",
+        "9" * 4301,
+    ),
 )
-NUMBERS = (0, 1, -1, 8080, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1, 0.5, -2.5, 1e21, 1e-7, 1e308, 5e-324, 1.0, 1e15, 123456789.125)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    8080,
+    2**31,
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+    2**64 - 1,
+    0.5,
+    -2.5,
+    1e21,
+    1e-7,
+    1e308,
+    5e-324,
+    1.0,
+    1e15,
+    123456789.125,
+)
 DEEPEST = 5
 
 
@@ -33,7 +110,11 @@ def json_scalar(random: Random) -> Any:
 
 def json_text(random: Random) -> str:
     """A text as JSON holds them: without what is no Unicode, and no merge key, which Go cannot read back either."""
-    text = random.randbytes(random.randrange(24)).decode("utf-8", "replace") if random.getrandbits(1) else random.choice(WORDS)
+    text = (
+        random.randbytes(random.randrange(24)).decode("utf-8", "replace")
+        if random.getrandbits(1)
+        else random.choice(WORDS)
+    )
     return "<" if text == "<<" else text
 
 

@@ -33,7 +33,13 @@ TYPES = ("v1.Pod", "v1.PodSpec", "v1.Container", "v1.Deployment", "v1.ObjectMeta
 NAMES = ("a", "b", "c", "istio-proxy")
 DIRECTIVES = ("replace", "delete", "merge", "x", None)
 DEEPEST = 7
-SCALARS = {"string": NAMES, "bool": (True, False), "int32": (1, 0, 8080, -1), "int64": (1, 0, 2**53), "resource.Quantity": ("1", "100m", "1e3Ki")}
+SCALARS = {
+    "string": NAMES,
+    "bool": (True, False),
+    "int32": (1, 0, 8080, -1),
+    "int64": (1, 0, 2**53),
+    "resource.Quantity": ("1", "100m", "1e3Ki"),
+}
 
 
 def run(data: bytes) -> None:
@@ -91,7 +97,10 @@ def made(random: Random, type_name: str, like: Any, depth: int) -> Any:
     if base.startswith("[]"):
         return [made(random, base[2:], _item(like), depth + 1) for _ in range(random.randrange(4))]
     if base.startswith("map["):
-        return {random.choice(NAMES): made(random, base.partition("]")[2], None, depth + 1) for _ in range(random.randrange(3))}
+        return {
+            random.choice(NAMES): made(random, base.partition("]")[2], None, depth + 1)
+            for _ in range(random.randrange(3))
+        }
     return random.choice(SCALARS[base]) if base in SCALARS and base not in OPAQUE else json_scalar(random)
 
 
@@ -118,7 +127,7 @@ def _direct(random: Random, value: dict[str, Any], field: FieldType) -> None:
     """Put a directive into an object of a patch."""
     listed = value.get(field.json)
     key = field.merge_key
-    order = [{key: name} if key else name for name in random.sample(NAMES, random.randrange(3))]
+    order: list[Any] = [{key: name} if key else name for name in random.sample(NAMES, random.randrange(3))]
     if isinstance(listed, list) and random.getrandbits(1):
         order += [{key: item.get(key)} if key and isinstance(item, dict) else item for item in listed]
     kind = random.randrange(4)
@@ -150,11 +159,33 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "elementorder", "jsonpatch", "jsonapply", "typed", "typedscalar", "schema")),
+    modules=tuple(
+        f"kube/{name}.py"
+        for name in ("strategicpatch", "elementorder", "jsonpatch", "jsonapply", "typed", "typedscalar", "schema")
+    ),
     seeds=seeds,
     words=(
-        *('"$patch":', '"delete"', '"replace"', '"$retainKeys":', '"$setElementOrder/', '"$deleteFromPrimitiveList/', '"name":"a"'),
-        *('"containers":[', '"spec":{', '"metadata":{', '"env":[', "null", "[]", "{}", '"finalizers":', '"ports":[', '"containerPort":80'),
+        *(
+            '"$patch":',
+            '"delete"',
+            '"replace"',
+            '"$retainKeys":',
+            '"$setElementOrder/',
+            '"$deleteFromPrimitiveList/',
+            '"name":"a"',
+        ),
+        *(
+            '"containers":[',
+            '"spec":{',
+            '"metadata":{',
+            '"env":[',
+            "null",
+            "[]",
+            "{}",
+            '"finalizers":',
+            '"ports":[',
+            '"containerPort":80',
+        ),
     ),
     longest=4096,
 )

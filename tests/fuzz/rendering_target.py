@@ -22,18 +22,130 @@ OUTPUT = 20_000
 BUDGET = Budget(steps=3_000, output=OUTPUT, depth=20, memory=1 << 20, clock=lambda: 0.0)
 MISSING = ("default", "zero", "error", "invalid")
 SETS = ("", "loops", "shadow")
-VERBS = ("%v", "%+v", "%#v", "%T", "%t", "%d", "%+d", "%x", "%X", "%o", "%O", "%b", "%c", "%q", "%U", "%#U", "%e", "%g", "%f", "%s", "%p")
-FLAGS = ("", "6", "-6", "06", ".2", "8.3", "+", "#", " ", "*", "[1]", "[2]*[1]", "%", "+.1", DIGITS, f".{DIGITS}", f"[{DIGITS}]")
+VERBS = (
+    "%v",
+    "%+v",
+    "%#v",
+    "%T",
+    "%t",
+    "%d",
+    "%+d",
+    "%x",
+    "%X",
+    "%o",
+    "%O",
+    "%b",
+    "%c",
+    "%q",
+    "%U",
+    "%#U",
+    "%e",
+    "%g",
+    "%f",
+    "%s",
+    "%p",
+)
+FLAGS = (
+    "",
+    "6",
+    "-6",
+    "06",
+    ".2",
+    "8.3",
+    "+",
+    "#",
+    " ",
+    "*",
+    "[1]",
+    "[2]*[1]",
+    "%",
+    "+.1",
+    DIGITS,
+    f".{DIGITS}",
+    f"[{DIGITS}]",
+)
 OPERANDS = (
     *(".", "$", "1", "-2.5", "1i", "'a'", '"a"', "`b`", "nil", "true", "0x1F", "99999999999", DIGITS, f"1e{DIGITS}"),
-    *(".user", ".user.Name", ".user.Tags", ".box.Any", ".m", ".l", ".mas", ".ints", ".i8", ".f32", ".c12", ".fn", ".nope", ".p.X"),
-    *('(mkuser "x")', "(mkpoint 1 2)", '(fn "seq")', '(fn "add")', "nilany", "nilmap", "nilslice", "niluser", "(mkuint8 7)"),
+    *(
+        ".user",
+        ".user.Name",
+        ".user.Tags",
+        ".box.Any",
+        ".m",
+        ".l",
+        ".mas",
+        ".ints",
+        ".i8",
+        ".f32",
+        ".c12",
+        ".fn",
+        ".nope",
+        ".p.X",
+    ),
+    *(
+        '(mkuser "x")',
+        "(mkpoint 1 2)",
+        '(fn "seq")',
+        '(fn "add")',
+        "nilany",
+        "nilmap",
+        "nilslice",
+        "niluser",
+        "(mkuint8 7)",
+    ),
 )
 CALLS = (
-    *("print", "printf", "println", "len", "index", "slice", "not", "and", "or", "eq", "ne", "lt", "le", "gt", "ge", "call"),
-    *("html", "js", "urlquery", "same", "kind", "many", "str", "num", "i8", "u64", "f32", "c128", "ints", "sep", "two", "anymap"),
+    *(
+        "print",
+        "printf",
+        "println",
+        "len",
+        "index",
+        "slice",
+        "not",
+        "and",
+        "or",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "call",
+    ),
+    *(
+        "html",
+        "js",
+        "urlquery",
+        "same",
+        "kind",
+        "many",
+        "str",
+        "num",
+        "i8",
+        "u64",
+        "f32",
+        "c128",
+        "ints",
+        "sep",
+        "two",
+        "anymap",
+    ),
 )
-WORDS = (*(f'"{verb}"' for verb in VERBS), *(word for word in OPERANDS if DIGITS not in word), *CALLS, LONG, "{{", "}}", "{{range ", "{{end}}", "{{with ", "{{if ", "{{else}}", "$x := ")
+WORDS = (
+    *(f'"{verb}"' for verb in VERBS),
+    *(word for word in OPERANDS if DIGITS not in word),
+    *CALLS,
+    LONG,
+    "{{",
+    "}}",
+    "{{range ",
+    "{{end}}",
+    "{{with ",
+    "{{if ",
+    "{{else}}",
+    "$x := ",
+)
 
 
 @cache
@@ -68,7 +180,10 @@ def seeds() -> Iterator[bytes]:
     """Templates that Go has answered, on the values that it had."""
     for name in ("typed", "random"):
         for case in recorded(f"gotemplate/corpus/{name}.json")["cases"]:
-            for each in [case.get("data", "all"), *(names[0] for names in (group["for"] for group in case.get("answers", [])))]:
+            for each in [
+                case.get("data", "all"),
+                *(names[0] for names in (group["for"] for group in case.get("answers", []))),
+            ]:
                 place = _names().index(each) if each in _names() else 0
                 head = bytes([MISSING.index(case.get("missingkey", "default")), SETS.index(case.get("funcs", "")), 1])
                 yield place.to_bytes(2, "little") + head + case["template"].encode("utf-8", "surrogateescape")
@@ -79,7 +194,18 @@ TARGET = Target(
     modules=tuple(
         f"gotemplate/{name}.py"
         for name in (
-            *("rendering", "arguments", "fields", "iteration", "builtins", "printf", "formats", "printing", "values", "reflect"),
+            *(
+                "rendering",
+                "arguments",
+                "fields",
+                "iteration",
+                "builtins",
+                "printf",
+                "formats",
+                "printing",
+                "values",
+                "reflect",
+            ),
             *("floats", "numbers", "operands", "failures", "pipelines", "actions"),
         )
     ),

@@ -1,7 +1,8 @@
 """Requests to the webhook, from the bytes on the connection to those that come back, in process and without a socket.
 
-An answer is any HTTP status below 500. A bug is a status of 500 and more, an answer that says "internal error", a line of the log at ERROR, a
-readable review that is not answered under its own uid, a patch that does not apply, and a request without an answer.
+An answer is any HTTP status below 500. A bug is a status of 500 and more, an answer that says "internal error", a line of the log at
+ERROR, a readable review that is not answered under its own uid, a patch that does not apply, a request without an answer, and a task that
+is left of one.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ class Transport(asyncio.Transport):
         head, end, body = bytes(self.written).partition(HEAD_END)
         if not end:
             return False
-        lengths = [line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        lengths = [
+            line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        ]
         return len(body) >= int(lengths[0]) if lengths else self.closed
 
 
@@ -175,7 +178,11 @@ def injector(*, tells: bool) -> Injector:
 def run(data: bytes) -> None:
     """Try a request, once or, so that plans and repeats answer it, several times."""
     draws = Draws(data)
-    path = draws.choice(PATHS) if draws.randrange(8) else f"/inject/{draws.randbytes(draws.randrange(24)).decode('latin-1')}"
+    path = (
+        draws.choice(PATHS)
+        if draws.randrange(8)
+        else f"/inject/{draws.randbytes(draws.randrange(24)).decode('latin-1')}"
+    )
     path = "".join(char if "!" <= char <= "~" else f"%{ord(char):02x}" for char in path)
     kind, choice = draws.randrange(len(SENT)), draws.getrandbits(2)
     body = mutated_review(draws) if choice & 1 else draws.rest()
@@ -231,12 +238,20 @@ def seeds() -> Iterator[bytes]:
     for place in range(len(PATHS)):
         for pod in PODS:
             yield bytes([1, place, 0, 0]) + json.dumps(make_review(pod)).encode()
-    for body in (b"", b"{", b"[]", b'{"kind":"AdmissionReview"}', json.dumps(make_review(make_pod(), version="v2")).encode()):
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"kind":"AdmissionReview"}',
+        json.dumps(make_review(make_pod(), version="v2")).encode(),
+    ):
         for kind in range(8):
             yield bytes([1, 1, kind, 0]) + body
     random = Random(0)  # noqa: S311 -- bytes to begin with
     for number in range(512):
-        yield bytes([1, number % len(PATHS), number % 8, 1 + 2 * (number % 3 == 0)]) + random.randbytes(random.randrange(400))
+        yield bytes([1, number % len(PATHS), number % 8, 1 + 2 * (number % 3 == 0)]) + random.randbytes(
+            random.randrange(400)
+        )
 
 
 TARGET = Target(
@@ -248,8 +263,30 @@ TARGET = Target(
     ),
     seeds=seeds,
     words=(
-        *('"metadata":', '"annotations":{', '"labels":{', '"sidecar.istio.io/inject":"true"', '"spec":{', '"containers":[{', '"name":', '"env":['),
-        *('"readinessProbe":{', '"httpGet":{', '"port":"http"', '"ports":[', '"uid":"x"', '"dryRun":true', '"request":{', "null", "true", "1e3", "{}", "[]"),
+        *(
+            '"metadata":',
+            '"annotations":{',
+            '"labels":{',
+            '"sidecar.istio.io/inject":"true"',
+            '"spec":{',
+            '"containers":[{',
+            '"name":',
+            '"env":[',
+        ),
+        *(
+            '"readinessProbe":{',
+            '"httpGet":{',
+            '"port":"http"',
+            '"ports":[',
+            '"uid":"x"',
+            '"dryRun":true',
+            '"request":{',
+            "null",
+            "true",
+            "1e3",
+            "{}",
+            "[]",
+        ),
     ),
     longest=4096,
 )

@@ -43,15 +43,22 @@ PODS = (
                 livenessProbe={"tcpSocket": {"port": 8080}},
                 startupProbe={"grpc": {"port": 9, "service": "s"}},
                 lifecycle={"preStop": {"httpGet": {"port": 8080}}},
-                env=[{"name": "A", "value": "b"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                env=[
+                    {"name": "A", "value": "b"},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                ],
                 resources={"limits": {"cpu": "1"}},
                 securityContext={"runAsUser": 1000},
-                volumeMounts=[{"name": "kube-api-access-bcdfg", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
+                volumeMounts=[
+                    {"name": "kube-api-access-bcdfg", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+                ],
             ),
             make_container("istio-proxy", image="auto"),
         ],
         initContainers=[make_container("setup")],
-        volumes=[{"name": "kube-api-access-bcdfg", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+        volumes=[
+            {"name": "kube-api-access-bcdfg", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+        ],
         securityContext={"fsGroup": 7},
         imagePullSecrets=[{"name": "registry"}],
         serviceAccountName="web",
@@ -71,11 +78,52 @@ PODS = (
 )
 PATHS = (
     *("/inject/stable", "/inject/canary", "/inject/plain", "/inject/old", "/inject/prod"),
-    *("/inject", "/inject/", "/inject/stable", "/inject/canary", "/inject/plain", "/inject/prod", "/inject/nope", "/inject/cluster/c1/net/n1"),
-    *("/inject/stable/cluster/a--slash--b", "/inject/:ENV:cluster=c:ENV:net=n", "/inject/plain/A/b/C", "/inject/%2e%2e/x", "/inject/%ff", "/inject/%00"),
-    *("/inject/stable?timeout=10s", "/inject/stable?timeout=x", "/inject/stable?timeout=0s", "/inject/UPPER", "/inject/=/x", "/inject//", "/x"),
+    *(
+        "/inject",
+        "/inject/",
+        "/inject/stable",
+        "/inject/canary",
+        "/inject/plain",
+        "/inject/prod",
+        "/inject/nope",
+        "/inject/cluster/c1/net/n1",
+    ),
+    *(
+        "/inject/stable/cluster/a--slash--b",
+        "/inject/:ENV:cluster=c:ENV:net=n",
+        "/inject/plain/A/b/C",
+        "/inject/%2e%2e/x",
+        "/inject/%ff",
+        "/inject/%00",
+    ),
+    *(
+        "/inject/stable?timeout=10s",
+        "/inject/stable?timeout=x",
+        "/inject/stable?timeout=0s",
+        "/inject/UPPER",
+        "/inject/=/x",
+        "/inject//",
+        "/x",
+    ),
 )
-BYTES = (b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\\ud800", b"\x00", b"\xff", b"NaN", b"1e999", b"null", b"-0", b'"uid":"x",')
+BYTES = (
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\\",
+    b"\\ud800",
+    b"\x00",
+    b"\xff",
+    b"NaN",
+    b"1e999",
+    b"null",
+    b"-0",
+    b'"uid":"x",',
+)
 MOST_CUTS = 4
 
 
@@ -97,7 +145,7 @@ def mutated_review(random: Random) -> bytes:
 
 def api_server_order(review: dict[str, Any]) -> dict[str, Any]:
     """The review with the keys first that the API server writes first: so the injector knows repeats of it."""
-    first = {key: review[key] for key in ("kind", "apiVersion") if key in review}
+    first: dict[str, Any] = {key: review[key] for key in ("kind", "apiVersion") if key in review}
     return {**first, **review}
 
 
@@ -117,11 +165,26 @@ def retyped(document: dict[str, Any], random: Random) -> None:
 
 def json_words() -> tuple[str, ...]:
     """Keys that are read somewhere."""
-    return ("name", "metadata", "spec", "labels", "annotations", "containers", "uid", "namespace", "generateName", "env", "", "a/b~c")
+    return (
+        "name",
+        "metadata",
+        "spec",
+        "labels",
+        "annotations",
+        "containers",
+        "uid",
+        "namespace",
+        "generateName",
+        "env",
+        "",
+        "a/b~c",
+    )
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    inner = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+    inner = (
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+    )
     for key, item in inner:
         yield value, key
         yield from _places(item)
@@ -169,7 +232,11 @@ def readable(body: bytes) -> tuple[str, Any]:
         review = orjson.loads(body)
     except orjson.JSONDecodeError:
         return "", None
-    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview" or not isinstance(review.get("request"), dict):
+    if (
+        not isinstance(review, dict)
+        or review.get("kind") != "AdmissionReview"
+        or not isinstance(review.get("request"), dict)
+    ):
         return "", None
     uid = review["request"].get("uid")
     return (uid if isinstance(uid, str) else ""), review["request"].get("object")

@@ -30,15 +30,78 @@ SLOW = re.compile(r"\b(gen\w+|bcrypt|htpasswd|derivePassword)\b")
 NUMBERS = (0, 1, -1, 2, 3, 7, 64, 255, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 1_000_000)
 FLOATS = (0.0, 1.5, -2.5, 0.1, 1e21, 1e-7, 1e308, 123456789.125)
 TEXTS = (
-    *("", "a", "hello World", "héllo ☃", "a,b,,c", "1.2.3-rc.1+b", ">=1.2 <2 || ~3.1", "^1.x", "1.2 - 2.3.4", "2006-01-02"),
-    *("1h30m", "-5s", "2024-02-29T01:02:03Z", "Mon Jan _2 15:04:05 MST 2006", "UTC", "Europe/Berlin", "http://u:p@h:80/a?b#c"),
-    *('{"a":[1,{"b":null}]}', "[1,2.5,true]", '{"a', "(a)(b)?", "[a-z]+", "$1-${2}", "(", "a|b*", "/a/../b//c.tar.gz", "./x"),
-    *("SGVsbG8=", "!!", "JBSWY3DP", "0x1f", "077", "1e3", "true", " x y\n z\t", "<a href='x'>&\"", "fooBarBaz", "snake_case-kebab"),
-    *("%d %s", "k", "m", "name", "16:key/1234567890", "sha", "\x00\udcff", "é" * 40, DIGITS, f"-{DIGITS}", f"1.{DIGITS}.2-{DIGITS}"),
-    *(f"0.{DIGITS}e{DIGITS}", f"{DIGITS}h", f"0x{DIGITS}", f"0{'7' * 4301}", f"x{{{DIGITS}}}", f"[{DIGITS}]", f"${DIGITS}", f"1e{DIGITS}"),
+    *(
+        "",
+        "a",
+        "hello World",
+        "héllo ☃",
+        "a,b,,c",
+        "1.2.3-rc.1+b",
+        ">=1.2 <2 || ~3.1",
+        "^1.x",
+        "1.2 - 2.3.4",
+        "2006-01-02",
+    ),
+    *(
+        "1h30m",
+        "-5s",
+        "2024-02-29T01:02:03Z",
+        "Mon Jan _2 15:04:05 MST 2006",
+        "UTC",
+        "Europe/Berlin",
+        "http://u:p@h:80/a?b#c",
+    ),
+    *(
+        '{"a":[1,{"b":null}]}',
+        "[1,2.5,true]",
+        '{"a',
+        "(a)(b)?",
+        "[a-z]+",
+        "$1-${2}",
+        "(",
+        "a|b*",
+        "/a/../b//c.tar.gz",
+        "./x",
+    ),
+    *(
+        "SGVsbG8=",
+        "!!",
+        "JBSWY3DP",
+        "0x1f",
+        "077",
+        "1e3",
+        "true",
+        " x y\n z\t",
+        "<a href='x'>&\"",
+        "fooBarBaz",
+        "snake_case-kebab",
+    ),
+    *(
+        "%d %s",
+        "k",
+        "m",
+        "name",
+        "16:key/1234567890",
+        "sha",
+        "\x00\udcff",
+        "é" * 40,
+        DIGITS,
+        f"-{DIGITS}",
+        f"1.{DIGITS}.2-{DIGITS}",
+    ),
+    *(
+        f"0.{DIGITS}e{DIGITS}",
+        f"{DIGITS}h",
+        f"0x{DIGITS}",
+        f"0{'7' * 4301}",
+        f"x{{{DIGITS}}}",
+        f"[{DIGITS}]",
+        f"${DIGITS}",
+        f"1e{DIGITS}",
+    ),
 )
 
-TIMES = ("now", '(toDate "2006-01-02" "2024-02-29")', "(now | date_modify \"-1h\")")
+TIMES = ("now", '(toDate "2006-01-02" "2024-02-29")', '(now | date_modify "-1h")')
 
 
 @cache
@@ -57,14 +120,15 @@ def run(data: bytes) -> None:
     """Try a template of seeds' kind, or one call after another."""
     draws = Draws(data)
     dot = floats(json.loads(_data()))
-    if draws.getrandbits(1):
-        text = draws.whole_text()
-    else:
-        text = "".join(f"{{{{{call(draws, dot, 0)}}}}}" for _ in range(draws.randrange(1, 4)))
+    text = draws.whole_text() if draws.getrandbits(1) else _calls(draws, dot)
     try:
         compile_template("t", text, funcs=functions()).execute(dot, budget=BUDGET)
     except (ParseError, ExecError):
         return
+
+
+def _calls(draws: Draws, dot: dict[str, Any]) -> str:
+    return "".join(f"{{{{{call(draws, dot, 0)}}}}}" for _ in range(draws.randrange(1, 4)))
 
 
 def call(draws: Draws, dot: dict[str, Any], depth: int) -> str:
@@ -119,10 +183,35 @@ TARGET = Target(
     modules=tuple(
         f"gotemplate/sprig/{name}.py"
         for name in (
-            *("cases", "dates", "defaults", "dicts", "durations", "environ", "jsonfault", "lists", "numeric", "paths", "randoms"),
+            *(
+                "cases",
+                "dates",
+                "defaults",
+                "dicts",
+                "durations",
+                "environ",
+                "jsonfault",
+                "lists",
+                "numeric",
+                "paths",
+                "randoms",
+            ),
             *("regex", "semver", "strings", "url"),
         )
     ),
     seeds=seeds,
-    words=(*sorted(txt_func_map()), *(text for text in TEXTS if len(text) < len(DIGITS)), LONG, "{{", "}}", " | ", ".l", ".m", ".s", ".n", "(", ")"),
+    words=(
+        *sorted(txt_func_map()),
+        *(text for text in TEXTS if len(text) < len(DIGITS)),
+        LONG,
+        "{{",
+        "}}",
+        " | ",
+        ".l",
+        ".m",
+        ".s",
+        ".n",
+        "(",
+        ")",
+    ),
 )

@@ -23,8 +23,35 @@ if TYPE_CHECKING:
 DELIMITERS = (("{{", "}}"), ("[[", "]]"), ("<", ">"), ("é", "☃"))
 WORDS = (
     *("{{", "}}", "{{- ", " -}}", "/*", "*/", "{{end}}", "{{else}}", "{{if ", "{{else if ", "{{with ", "{{else with "),
-    *("{{range ", "{{break}}", "{{continue}}", '{{define "d"}}', '{{template "d" .}}', '{{block "b" .}}', ":=", "=", "|"),
-    *("$x", "$", ".x", ".", "nil", "true", "1i", "0x1p4", "0b1", "0o7", "1_000", "'a'", "'\\u00e9'", '"a\\n"', "`raw`", ","),
+    *(
+        "{{range ",
+        "{{break}}",
+        "{{continue}}",
+        '{{define "d"}}',
+        '{{template "d" .}}',
+        '{{block "b" .}}',
+        ":=",
+        "=",
+        "|",
+    ),
+    *(
+        "$x",
+        "$",
+        ".x",
+        ".",
+        "nil",
+        "true",
+        "1i",
+        "0x1p4",
+        "0b1",
+        "0o7",
+        "1_000",
+        "'a'",
+        "'\\u00e9'",
+        '"a\\n"',
+        "`raw`",
+        ",",
+    ),
     *("print ", "len ", "index ", "(", ")", "[[", "]]", "☃", "é", LONG),
 )
 
@@ -34,10 +61,13 @@ def run(data: bytes) -> None:
     draws = Draws(data)
     left, right = draws.choice(DELIMITERS)
     text = draws.whole_text()
+    line = 1
     try:
         trees = parse("t", text, functions=BUILTINS, left=left, right=right)
     except ParseError as error:
-        assert 1 <= error.line <= text.count("\n") + 1, error
+        trees, line = {}, error.line
+    assert 1 <= line <= text.count("\n") + 1
+    if not trees:
         return
     printed = source_of(trees)
     if left == "{{" and not _ambiguous(text, printed):
@@ -68,7 +98,18 @@ TARGET = Target(
     run=run,
     modules=tuple(
         f"gotemplate/{name}.py"
-        for name in ("lexer", "tokens", "tokenstream", "parser", "expressions", "nodes", "text", "compiler", "actions", "source")
+        for name in (
+            "lexer",
+            "tokens",
+            "tokenstream",
+            "parser",
+            "expressions",
+            "nodes",
+            "text",
+            "compiler",
+            "actions",
+            "source",
+        )
     ),
     seeds=seeds,
     words=WORDS,

@@ -67,7 +67,8 @@ def test_a_text_in_double_quotes_is_neither_escaped_nor_wrapped_here() -> None:
 
 # A quote of the text itself is a word like any other; the one that closes a quoted text is none.
 @pytest.mark.parametrize(
-    ("text", "expected"), [("one two three '", "a: one two three\n  '\n"), ("one: two three ", "a: 'one: two three '\n")]
+    ("text", "expected"),
+    [("one two three '", "a: one two three\n  '\n"), ("one: two three ", "a: 'one: two three '\n")],
 )
 def test_a_line_breaks_before_a_quote_that_closes_nothing(text: str, expected: str) -> None:
     assert written({"a": text}, 12) == expected == emitted({"a": text}, 12)

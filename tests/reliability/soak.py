@@ -46,7 +46,7 @@ class Soak:
         points = [(answered / 1_000, kib) for answered, kib in self.memory if answered >= warm]
         middle = [sum(each) / len(points) for each in zip(*points, strict=True)]
         spread = sum((x - middle[0]) ** 2 for x, _ in points)
-        return sum((x - middle[0]) * (kib - middle[1]) for x, kib in points) / spread
+        return float(sum((x - middle[0]) * (kib - middle[1]) for x, kib in points) / spread)
 
 
 def revisions_below(folder: Path) -> Path:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 REVIEWS = 2_000
 
 
-async def test_mutated_reviews_are_answered_and_leave_nothing_behind(start_replica: ReplicaFactory, tmp_path: Path) -> None:
+async def test_mutated_reviews_are_answered_and_leave_nothing_behind(
+    start_replica: ReplicaFactory, tmp_path: Path
+) -> None:
     flags = ("--insecure-http", "--log-decisions", "none", "--revisions-dir", str(revisions_below(tmp_path)))
     replica = start_replica(*flags)
     await replica.until_ready()
