@@ -33,7 +33,7 @@ from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listening import HTTP
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
-from tests.fuzz.reviewing import PATHS, PODS, fault_of, mutated_review
+from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.fuzz.target import Target
 from tests.revisions.fakes import make_raw
 
@@ -237,7 +237,7 @@ def seeds() -> Iterator[bytes]:
     """Valid reviews on every path, and mutated ones."""
     for place in range(len(PATHS)):
         for pod in PODS:
-            yield bytes([1, place, 0, 0]) + json.dumps(make_review(pod)).encode()
+            yield bytes([1, place, 1, 0]) + body_of(make_review(pod))
     for body in (
         b"",
         b"{",

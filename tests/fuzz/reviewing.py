@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from random import Random
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "1", "controller": True}
+TOKEN = "kube-api-access-bcdfg"
 PROBE = {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 5}
 PODS = (
     make_pod(),
     make_pod(labels={"app": "web", "version": "v1"}, annotations={"sidecar.istio.io/inject": "true"}),
     make_pod(labels={"sidecar.istio.io/inject": "false"}),
+    make_pod(
+        labels={"app": "web"},
+        containers=[make_container(volumeMounts=[{"name": TOKEN, "mountPath": "/var/run/secrets"}])],
+        volumes=[{"name": TOKEN, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+    ),
     make_pod(
         labels={"app": "web", "pod-template-hash": "5d9f", "topology.istio.io/network": "n1"},
         annotations={
@@ -49,16 +55,12 @@ PODS = (
                 ],
                 resources={"limits": {"cpu": "1"}},
                 securityContext={"runAsUser": 1000},
-                volumeMounts=[
-                    {"name": "kube-api-access-bcdfg", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
-                ],
+                volumeMounts=[{"name": TOKEN, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
             ),
             make_container("istio-proxy", image="auto"),
         ],
         initContainers=[make_container("setup")],
-        volumes=[
-            {"name": "kube-api-access-bcdfg", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
-        ],
+        volumes=[{"name": TOKEN, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
         securityContext={"fsGroup": 7},
         imagePullSecrets=[{"name": "registry"}],
         serviceAccountName="web",
@@ -139,14 +141,14 @@ def mutated_review(random: Random) -> bytes:
     if ways & 2:
         for _ in range(random.randrange(1, 4)):
             retyped(review, random)
-    body = json.dumps(api_server_order(review), separators=(",", ":")).encode("utf-8", "surrogatepass")
+    body = body_of(review)
     return cut(body, random) if ways & 4 and random.getrandbits(1) else body
 
 
-def api_server_order(review: dict[str, Any]) -> dict[str, Any]:
-    """The review with the keys first that the API server writes first: so the injector knows repeats of it."""
+def body_of(review: dict[str, Any]) -> bytes:
+    """A review as the API server writes it, which is how the injector knows repeats of it."""
     first: dict[str, Any] = {key: review[key] for key in ("kind", "apiVersion") if key in review}
-    return {**first, **review}
+    return json.dumps({**first, **review}, separators=(",", ":")).encode()
 
 
 def retyped(document: dict[str, Any], random: Random) -> None:
