@@ -50,13 +50,9 @@ def test_the_lock_has_what_the_project_asks_for(lock: str, section: tuple[str, .
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for key in section:
         asked = asked[key]
-    locked = pins(lock)
+    locked = {Requirement(f"{name}=={version}") for name, version in entries(lock)}
 
-    unmet = [
-        text
-        for text in asked
-        if not (wish := Requirement(text)).specifier.contains(locked.get(canonicalize_name(wish.name), "0"))
-    ]
+    unmet = [text for text in asked if not any(meets(pin, Requirement(text)) for pin in locked)]
 
     assert unmet == [], "run scripts/lock"
 
@@ -76,8 +72,18 @@ def test_every_locked_package_has_hashes(lock: str) -> None:
 
 def pins(lock: str) -> dict[str, str]:
     """The versions of a lock file, by canonical name."""
-    found = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / lock).read_text(), re.MULTILINE)
-    return {canonicalize_name(name): version for name, version in found}
+    return {canonicalize_name(name): version for name, version in entries(lock)}
+
+
+def entries(lock: str) -> list[tuple[str, str]]:
+    """The names and versions of a lock file; some have one version for each minor of Python."""
+    return re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / lock).read_text(), re.MULTILINE)
+
+
+def meets(pin: Requirement, wish: Requirement) -> bool:
+    """Whether what is locked is what is asked for."""
+    (version,) = (each.version for each in pin.specifier)
+    return canonicalize_name(pin.name) == canonicalize_name(wish.name) and wish.specifier.contains(version)
 
 
 def tracked() -> dict[str, str]:

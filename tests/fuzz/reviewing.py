@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from random import Random
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "1", "controller": True}
-TOKEN = "kube-api-access-bcdfg"
+VOLUME = "kube-api-access-bcdfg"
 PROBE = {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 5}
 PODS = (
     make_pod(),
@@ -27,8 +27,8 @@ PODS = (
     make_pod(labels={"sidecar.istio.io/inject": "false"}),
     make_pod(
         labels={"app": "web"},
-        containers=[make_container(volumeMounts=[{"name": TOKEN, "mountPath": "/var/run/secrets"}])],
-        volumes=[{"name": TOKEN, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+        containers=[make_container(volumeMounts=[{"name": VOLUME, "mountPath": "/var/run/secrets"}])],
+        volumes=[{"name": VOLUME, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
     ),
     make_pod(
         labels={"app": "web", "pod-template-hash": "5d9f", "topology.istio.io/network": "n1"},
@@ -55,12 +55,12 @@ PODS = (
                 ],
                 resources={"limits": {"cpu": "1"}},
                 securityContext={"runAsUser": 1000},
-                volumeMounts=[{"name": TOKEN, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
+                volumeMounts=[{"name": VOLUME, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
             ),
             make_container("istio-proxy", image="auto"),
         ],
         initContainers=[make_container("setup")],
-        volumes=[{"name": TOKEN, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+        volumes=[{"name": VOLUME, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
         securityContext={"fsGroup": 7},
         imagePullSecrets=[{"name": "registry"}],
         serviceAccountName="web",
