@@ -8,7 +8,9 @@ from typing import Final
 from injector.errors import UsageError
 
 # Go's time.ParseDuration, as the flags of the old injector are written; without a unit only 0 is a duration.
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
+_PART: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|ms|s|m|h)"
+_DURATION: Final = re.compile(f"(?:{_PART})+", re.ASCII)
+_PARTS: Final = re.compile(_PART, re.ASCII)
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -21,10 +23,10 @@ def parse_duration(text: str) -> float:
     """
     if text == "0":
         return 0.0
-    parts = _DURATION.findall(text)
-    if not parts or "".join(parts) != text:
+    # Whole first: looking for parts takes time in the square of digits without a unit, and URLs have them.
+    if not _DURATION.fullmatch(text):
         raise UsageError(f"{text!r} is no duration", hint="write it as 500ms, 5s or 1m30s")
-    return sum(float(part.rstrip("nsuµmh")) * _UNITS[part.lstrip("0123456789.")] for part in parts)
+    return sum(float(part.rstrip("nsuµmh")) * _UNITS[part.lstrip("0123456789.")] for part in _PARTS.findall(text))
 
 
 def key_values(pairs: tuple[str, ...], *, flag: str) -> dict[str, str]:

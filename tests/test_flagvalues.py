@@ -39,3 +39,9 @@ def test_the_last_of_several_values_of_a_name_wins() -> None:
 def test_what_is_no_pair_is_refused(pair: str) -> None:
     with pytest.raises(UsageError, match=r"--set-env: .* is not NAME=VALUE"):
         key_values((pair,), flag="--set-env")
+
+
+# Each place in it was a begin to look from, for half an hour; a URL has some thousand digits at most.
+def test_digits_without_a_unit_are_refused_in_the_time_of_their_length() -> None:
+    with pytest.raises(UsageError, match="is no duration"):
+        parse_duration("9" * 250_000)

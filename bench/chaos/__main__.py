@@ -1,4 +1,4 @@
-"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names.
+"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile input.
 
 Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
 one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.
@@ -21,6 +21,7 @@ from bench.chaos.hostile import hostile_revision
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.slow import slow_peers
+from bench.chaos.soak import mutated_reviews
 from bench.chaos.stage import Stage
 from bench.chaos.steady import steady_load
 from bench.chaos.tested import tested
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from bench.reliability import Row
 
-LIMIT = 900.0
+LIMIT = 1800.0
 TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "restart": rolling_restart,
     "sigterm": terminated,
@@ -50,6 +51,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "steady": steady_load,
     "bodies": hostile_bodies,
     "json": hostile_values,
+    "soak": mutated_reviews,
 }
 
 

@@ -15,8 +15,9 @@ _INTEGER = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]*))",
     re.ASCII,
 )
-_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
+# Possessive, as all that read digits beside digits: else a text of digits takes time in the square of its length.
+_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]+", re.ASCII)
 _SIGN_AND_PREFIX = re.compile(r"[+-]?(0[bBoOxX])?")
 # What fmt.Sscan takes for a float; whether it is one is found out later.
 _FLOAT_TOKEN = re.compile(
@@ -24,18 +25,20 @@ _FLOAT_TOKEN = re.compile(
     re.ASCII,
 )
 _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10}
+_MANY_DIGITS: Final = 65  # more than an integer of 64 bits has in any base; Python refuses to read thousands
 _INT64: Final = 2**63
 _UINT64: Final = 2**64
 _REPLACEMENT: Final = 0xFFFD
 
 
 def parse_int(text: str) -> int | None:
-    """Return an integer literal of any base, or None (strconv.ParseInt with base 0, without its bounds)."""
+    """Return an integer literal of any base, or None (strconv.ParseInt with base 0); beyond 64 bits any integer that is."""
     match = _INTEGER.fullmatch(text.replace("_", "")) if _underscores_separate(text) else None
     if match is None:
         return None
     name = next(key for key in _BASES if match[key] is not None)
-    number = int(match[name] or "0", _BASES[name])
+    digits = match[name].lstrip("0")
+    number = int(digits or "0", _BASES[name]) if len(digits) < _MANY_DIGITS else 2 * _UINT64
     return -number if match["sign"] == "-" else number
 
 

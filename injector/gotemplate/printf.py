@@ -188,7 +188,8 @@ class _Printer:
 
 def _number(digits: str) -> int | None:
     """Return a number; None for one so large that Go stops reading it (parsenum)."""
-    return None if int(digits[:-1] or 0) > _TOO_LARGE or len(digits) > len(str(_TOO_LARGE)) + 1 else int(digits)
+    shown = digits.lstrip("0")
+    return None if len(shown) > len(str(_TOO_LARGE)) + 1 or int(shown[:-1] or 0) > _TOO_LARGE else int(shown or 0)
 
 
 def _extra(arg: Any) -> str:

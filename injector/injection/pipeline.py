@@ -78,13 +78,13 @@ def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:
 def patched_object(pod: dict[str, Any]) -> c.Pod:
     """Return what the patch is made against: the pod as it was given, without what no injection touches.
 
-    Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation.
+    Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation. Metadata that
+    is not there, or null, has to be added as a whole.
     """
-    meta = pod.get("metadata")
-    if meta is None:
+    if pod.get("metadata") is None:
         return pod
-    kept = {key: value for key, value in meta.items() if value is not None and key != "managedFields"}
-    return {**pod, "metadata": kept}
+    meta = {key: value for key, value in pod["metadata"].items() if value is not None and key != "managedFields"}
+    return {**pod, "metadata": meta}
 
 
 def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:

@@ -97,7 +97,7 @@ def _interpreted(suffix: str) -> tuple[int, Form]:
     if suffix in _BINARY:
         return _BINARY[suffix], "binary"
     match = _EXPONENT.fullmatch(suffix)
-    power = int(match["power"]) if match is not None else _MAX + 1
+    power = int(match["power"]) if match is not None and len(match["power"]) <= _MAX_DIGITS else _MAX + 1
     if not -_MAX - 1 <= power <= _MAX:
         raise DataError(_SUFFIX_ERROR, hint=_HINT)
     # Go keeps the low 32 bits.

@@ -191,11 +191,12 @@ class _Writing:
         if form[0] == '"':
             raise NotPlainError
         before, *words = form.split(" ")
+        closing = form[0] == "'"
         found = [before]
         column += len(before)
         inside = before != "'"
         for word in words:
-            if column > width and inside and before and word and not (word == "'" and word is words[-1]):
+            if column > width and inside and before and word and not (closing and word == "'" and word is words[-1]):
                 found.append("\n" + " " * indent)
                 column = indent + len(word)
             else:

@@ -47,3 +47,19 @@ def test_a_character_is_its_code() -> None:
     assert rune_of("'\u00e9'") == 233
     with pytest.raises(ValueError, match="malformed character constant"):
         rune_of("'ab'")
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_of_thousands_of_digits_is_beyond_64_bits(sign: str) -> None:
+    found = parse_int(sign + "9" * 5000)
+
+    assert found is not None
+    assert abs(found) >= 2**64
+    assert (found < 0) == (sign == "-")
+    assert parse_int(f"{sign}0x{'0' * 5000}7") == (-7 if sign else 7)
+
+
+# In the square of their number, digits would take half an hour.
+@pytest.mark.parametrize("text", ["9" * 250_000 + "x", "0x" + "a" * 250_000, "." + "9" * 250_000 + "x"])
+def test_digits_that_are_no_number_are_refused_in_the_time_of_their_length(text: str) -> None:
+    assert parse_float(text) is None

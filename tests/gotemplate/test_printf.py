@@ -65,3 +65,16 @@ def test_a_text_that_would_be_too_large_is_refused_before_it_is_made(template: s
 def test_operands_that_would_be_too_large_together_are_refused() -> None:
     with pytest.raises(FuncError, match="result too large"):
         sprint("x" * 600_000, "x" * 600_000)
+
+
+# What Go 1.26 prints.
+@pytest.mark.parametrize(
+    ("template", "value", "expected"),
+    [
+        (f"%{'9' * 5000}d", 1, "%!(NOVERB)%!(EXTRA int=1)"),
+        (f"%.{'9' * 5000}f", 1.5, "%!(NOVERB)%!(EXTRA float64=1.5)"),
+        (f"%.{'0' * 5000}3f", 1.5, "1.500"),
+    ],
+)
+def test_a_width_of_thousands_of_digits_ends_the_format(template: str, value: object, expected: str) -> None:
+    assert sprintf(template, value) == expected

@@ -61,3 +61,8 @@ def test_a_number_of_thousands_of_digits_is_refused(text: str) -> None:
 def test_a_long_text_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(DataError, match="quantities must match"):
         parse_quantity("0" * 1_000_000 + "x")
+
+
+def test_an_exponent_of_thousands_of_digits_is_refused_as_any_that_is_too_large() -> None:
+    assert written(f"1e{'9' * 5000}") == written("1e99999999999999999999")
+    assert written(f"1e{'9' * 5000}").startswith("error: ")

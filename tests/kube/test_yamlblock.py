@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from injector.kube.yamlblock import BLOCKS, BlockWriter, NotPlainError
+from injector.kube.yamlwrite import emitted
 
 WIDE = 2**31 - 1
 
@@ -96,3 +97,12 @@ def test_not_more_is_remembered_than_agreed() -> None:
         writer.text([{"a": f"x{number}"}], WIDE)
 
     assert len(writer.blocks) <= BLOCKS
+
+
+# A quote of the text itself is a word like any other; the one that closes a quoted text is none.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("one two three '", "a: one two three\n  '\n"), ("one: two three ", "a: 'one: two three '\n")],
+)
+def test_a_line_breaks_before_a_quote_that_closes_nothing(text: str, expected: str) -> None:
+    assert written({"a": text}, 12) == expected == emitted({"a": text}, 12)

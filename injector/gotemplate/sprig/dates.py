@@ -10,12 +10,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig.durations import go_duration, parse_duration
+from injector.gotemplate.sprig.numeric import atoi
 from injector.gotemplate.values import Func, Int64, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SECOND: Final = 1_000_000_000
+_INT64: Final = 1 << 63
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS: Final = (
     "January February March April May June July August September October November December".split()  # noqa: SIM905 - a list of names
@@ -35,8 +37,15 @@ class Instant:
     zone: Any
 
     def local(self) -> datetime:
-        """Return it as a datetime in its zone, to the second."""
-        return (_EPOCH + timedelta(seconds=self.nanoseconds // _SECOND)).astimezone(self.zone)
+        """Return it as a datetime in its zone, to the second.
+
+        Raises:
+            FuncError: its year is none from 1 to 9999, which Go alone knows.
+        """
+        try:
+            return (_EPOCH + timedelta(seconds=self.nanoseconds // _SECOND)).astimezone(self.zone)
+        except OverflowError as error:
+            raise FuncError("the year of a time is beyond 1 to 9999") from error
 
 
 class TimeStruct(Struct):
@@ -188,6 +197,7 @@ _PARSED: Final = {
     "Mon": r"[A-Za-z]{3}",
     "Monday": r"[A-Za-z]+",
 }
+_GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
 def parse_time(layout: str, text: str) -> Instant:
@@ -201,13 +211,16 @@ def parse_time(layout: str, text: str) -> Instant:
         pattern += re.escape(layout[position : match.start()])
         token = match[0]
         default = r"(?P<offset>Z|[-+]\d{2}:?\d{0,2})" if token[0] in "-Z" else r"(?:[.,]\d+)?"
-        pattern += _PARSED.get(token, default)
+        # A field may be there twice, a group may not.
+        pattern += _GROUP.sub(rf"(?P<\1_{position}>", _PARSED.get(token, default))
         position = match.end()
     pattern += re.escape(layout[position:])
     found = re.fullmatch(pattern, text, re.ASCII)
     if found is None:
         raise FuncError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "{_first_token(layout)}"')
-    return _instant(layout, text, found.groupdict())
+    # As in Go, what comes last counts.
+    parts = {name.partition("_")[0]: value for name, value in found.groupdict().items() if value is not None}
+    return _instant(text, parts)
 
 
 def _first_token(layout: str) -> str:
@@ -215,7 +228,7 @@ def _first_token(layout: str) -> str:
     return match[0] if match is not None else layout
 
 
-def _instant(layout: str, text: str, parts: dict[str, str | None]) -> Instant:
+def _instant(text: str, parts: dict[str, str]) -> Instant:
     def number(name: str, default: int) -> int:
         return int(parts.get(name) or default)
 
@@ -238,7 +251,6 @@ def _instant(layout: str, text: str, parts: dict[str, str | None]) -> Instant:
         raise FuncError(f'parsing time "{text}": {field} out of range') from error
     seconds = int((moment - _EPOCH).total_seconds())
     fraction = (parts.get("fraction") or ".0")[1:10].ljust(9, "0")
-    del layout
     return Instant(seconds * _SECOND + int(fraction), zone)
 
 
@@ -346,11 +358,10 @@ def duration(value: Any) -> str:
     """Return a number of seconds as a duration."""
     seconds = 0
     if isinstance(value, str):
-        body = value.removeprefix("-")
-        seconds = int(value) if body.isascii() and body.isdigit() else 0
+        seconds = atoi(value)
     elif getattr(value, "go_type", "") == "int64":
         seconds = int(value)
-    return go_duration(seconds * _SECOND)
+    return go_duration((seconds * _SECOND + _INT64) % (2 * _INT64) - _INT64)
 
 
 def to_date(layout: str, text: str) -> TimeStruct:

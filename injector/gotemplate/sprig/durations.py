@@ -16,8 +16,9 @@ _UNITS: Final = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
-_UNKNOWN_UNIT = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]+)")
+# Possessive: else digits without a unit take time in the square of their number, and pods have them in annotations.
+_PART = re.compile(r"(?P<number>[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
+_UNKNOWN_UNIT = re.compile(r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]+)")
 _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 2**63
 

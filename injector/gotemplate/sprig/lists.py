@@ -179,9 +179,8 @@ def until_step(start: int, stop: int, step: int) -> Slice:
     """Return the integers from ``start`` to ``stop``, without it, by ``step``."""
     if (stop < start and step >= 0) or (stop >= start and step <= 0):
         return Slice("int")
-    numbers = range(start, stop, step)
-    check_size(len(numbers), "until")
-    return Slice("int", numbers)
+    check_size(-((start - stop) // step), "until")
+    return Slice("int", range(start, stop, step))
 
 
 def seq(*params: int) -> str:

@@ -12,7 +12,7 @@ from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 
 if TYPE_CHECKING:
-    from collections.abc import MutableSequence, Sequence
+    from collections.abc import MutableSequence
     from typing import Any
 
 _ASCII: Final = "".join(chr(code) for code in range(32, 127))
@@ -20,9 +20,6 @@ _ASCII: Final = "".join(chr(code) for code in range(32, 127))
 
 class Source(Protocol):
     """What the functions need of randomness; random.SystemRandom has it."""
-
-    def choice(self, seq: Sequence[str], /) -> str:
-        """Return one of the characters."""
 
     def randrange(self, start: int, stop: int, /) -> int:
         """Return an integer of a range."""
@@ -44,7 +41,13 @@ class Randoms:
         if count < 0:
             return ""
         check_size(count, "random text")
-        return "".join(self.source.choice(alphabet) for _ in range(count))
+        # Each byte stands for a character, but for those at the end that would make some likelier than others.
+        even = 256 - 256 % len(alphabet)
+        letters = bytes(ord(alphabet[byte % len(alphabet)]) for byte in range(256))
+        found = b""
+        while len(found) < count:
+            found += self.source.randbytes(2 * (count - len(found))).translate(letters, bytes(range(even, 256)))
+        return found[:count].decode("ascii")
 
     def alpha_num(self, count: int) -> str:
         """Return random letters and digits."""

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
 _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
-# Bytes that are no UTF-8, as texts hold them (PEP 383); Go's expressions take each for U+FFFD.
-_NO_TEXT = _re.compile("[\ud800-\udfff]")
+_GROUP_NUMBER = _re.compile(r"0|[1-9][0-9]{0,7}", _re.ASCII)
+# Bytes that are no UTF-8 (``gotemplate.text``): Go matches each as U+FFFD.
+_SURROGATE = _re.compile("[\ud800-\udfff]")
 # What re2 calls a fault, and what Go's regexp/syntax calls it.
 _FAULTS: Final = {
     "missing )": "missing closing )",
@@ -41,8 +42,9 @@ _FAULTS: Final = {
 def _compiled(pattern: str) -> Any:
     import re2  # noqa: PLC0415 -- see above
 
-    if _NO_TEXT.search(pattern):
-        raise FuncError(f"error parsing regexp: invalid UTF-8: `{pattern}`")
+    bad = _SURROGATE.search(pattern)
+    if bad is not None:
+        raise FuncError(f"error parsing regexp: invalid UTF-8: `{pattern[bad.start() :]}`")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 8 << 20
@@ -71,18 +73,12 @@ def match(pattern: str, text: str) -> bool:
 
 def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
-    return _compiled(pattern).search(_subject(text)) is not None
+    return _compiled(pattern).search(_valid(text)) is not None
 
 
-def _subject(text: str) -> str:
-    """Return a text as the engine takes it: with the same places, but without bytes that are no text."""
-    return text if text.isascii() else _NO_TEXT.sub("\ufffd", text)
-
-
-def _part(text: str, found: Any, group: int = 0) -> str:
-    """Return what a group of a match is in the text itself."""
-    begin, end = found.span(group)
-    return text[begin:end] if begin >= 0 else ""
+def _valid(text: str) -> str:
+    """Return a text as long as this one that re2 can read."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +99,7 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     """Yield matches as Go's FindAll does: an empty match right after another does not count."""
     last_end = -1
     found = 0
-    for each in _compiled(pattern).finditer(_subject(text)):
+    for each in _compiled(pattern).finditer(_valid(text)):
         if count >= 0 and found >= count:
             return
         if each.start() == each.end() == last_end:
@@ -115,14 +111,14 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
 
 def find_all(pattern: str, text: str, count: int) -> Slice:
     """Return at most ``count`` matches, all where it is negative."""
-    found = [_part(text, each) for each in _matches(pattern, text, count)]
+    found = [text[each.start() : each.end()] for each in _matches(pattern, text, count)]
     return Slice("string", found, nil=not found)
 
 
 def find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
-    found = _compiled(pattern).search(_subject(text))
-    return _part(text, found) if found is not None else ""
+    found = _compiled(pattern).search(_valid(text))
+    return text[found.start() : found.end()] if found is not None else ""
 
 
 def replace_all(pattern: str, text: str, replacement: str) -> str:
@@ -151,20 +147,21 @@ def _expanded(replacement: str, text: str, found: Any) -> str:
         if reference[0] == "$$":
             return "$"
         name = reference[1] or reference[2]
-        try:
-            return _part(text, found, int(name) if name.isdigit() else found.re.groupindex[name])
-        except (IndexError, KeyError):
+        number = int(name) if _GROUP_NUMBER.fullmatch(name) else found.re.groupindex.get(name)
+        if number is None or number > found.re.groups:
             return ""
+        begin, end = found.span(number)
+        return text[begin:end] if begin >= 0 else ""
 
     return _TEMPLATE.sub(group, replacement)
 
 
 def split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
-    _compiled(pattern)
     if count == 0:
         return Slice("string", nil=True)
     if pattern and not text:
+        _compiled(pattern)
         return Slice("string", [""])
     parts: list[str] = []
     begin = end = 0

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.text import quote
 from injector.gotemplate.values import Func, Pointer, Struct, Uint64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_UINT64: Final = 2**64
+_UINT64_DIGITS: Final = 20
 _LOOSE = re.compile(
     r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"
     r"(?:-(?P<pre>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(?:\+(?P<meta>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?",
@@ -129,14 +132,23 @@ def parse(text: str) -> Version:
     for part in (match["pre"] or "").split("."):
         if part.isdigit() and len(part) > 1 and part.startswith("0"):
             raise FuncError("Version segment starts with 0")
-    return Version(
-        int(match["major"]),
-        int(match["minor"] or 0),
-        int(match["patch"] or 0),
-        match["pre"] or "",
-        match["meta"] or "",
-        text,
-    )
+    major, minor, patch = (_segment(match[name] or "0") for name in ("major", "minor", "patch"))
+    return Version(major, minor, patch, match["pre"] or "", match["meta"] or "", text)
+
+
+def _segment(digits: str) -> int:
+    number = _uint64(digits)
+    if number is None:
+        fault = f"strconv.ParseUint: parsing {quote(digits)}: value out of range"
+        raise FuncError(f"Error parsing version segment: {fault}")
+    return number
+
+
+def _uint64(digits: str) -> int | None:
+    """Return a decimal number, None where no uint64 holds it."""
+    shown = digits.lstrip("0")
+    number = int(shown or "0") if len(shown) <= _UINT64_DIGITS else _UINT64
+    return number if number < _UINT64 else None
 
 
 def compare(left: Version, right: Version) -> int:
@@ -155,7 +167,8 @@ def compare(left: Version, right: Version) -> int:
 
 
 def _part_key(part: str) -> tuple[int, int, str]:
-    return (0, int(part), "") if part.isdigit() else (1, 0, part)
+    number = _uint64(part) if part.isdigit() else None
+    return (1, 0, part) if number is None else (0, number, "")
 
 
 def semver_compare(constraint: str, text: str) -> bool:
@@ -288,6 +301,9 @@ def _condition(match: re.Match[str]) -> _Condition:
         )
     minor_dirty = minor is None or minor in wild
     patch_dirty = minor_dirty or patch is None or patch in wild
-    numbers = int(major), 0 if minor_dirty else int(minor), 0 if patch_dirty else int(patch)
+    try:
+        numbers = _segment(major), 0 if minor_dirty else _segment(minor), 0 if patch_dirty else _segment(patch)
+    except FuncError as error:
+        raise FuncError("constraint Parser Error") from error
     version = Version(*numbers, match["pre"] or "", "", match["text"])
     return _Condition(op, version, minor_dirty=minor_dirty, patch_dirty=patch_dirty, all_dirty=False)

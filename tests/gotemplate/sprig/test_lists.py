@@ -55,3 +55,30 @@ def test_every_function_answers_as_gos_does() -> None:
 def test_a_list_longer_than_any_output_is_refused_before_it_is_made() -> None:
     with pytest.raises(FuncError, match="too large"):
         lists.until(10**9)
+
+
+# What sprig v3.3 answers: bounds are whatever its `toInt` makes of them.
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        (("1",), [2, 3]),
+        (("x", 2.9), [1, 2]),
+        (([],), [1, 2, 3]),
+        ((True, "2"), [2]),
+        ((None, 2), [1, 2]),
+        ((1.5,), [2, 3]),
+    ],
+)
+def test_the_bounds_of_a_slice_may_be_of_any_type(indices: tuple[object, ...], expected: list[int]) -> None:
+    assert lists.slice_list([1, 2, 3], *indices) == expected
+
+
+@pytest.mark.parametrize(("start", "stop", "step"), [(0, 2**63 - 1, 1), (2**63 - 1, -(2**63), -1)])
+def test_a_range_beyond_any_memory_is_refused_before_it_is_made(start: int, stop: int, step: int) -> None:
+    with pytest.raises(FuncError, match="too large"):
+        lists.until_step(start, stop, step)
+
+
+@pytest.mark.parametrize(("start", "stop", "step"), [(0, 5, 2), (5, 0, -2), (0, 1, 7), (0, -3, -3)])
+def test_a_range_of_any_step_has_pythons_length(start: int, stop: int, step: int) -> None:
+    assert lists.until_step(start, stop, step) == list(range(start, stop, step))

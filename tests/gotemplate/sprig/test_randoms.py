@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from random import Random
 
 from injector.gotemplate.sprig import randoms
@@ -32,3 +33,12 @@ def test_random_texts_have_their_length_and_alphabet() -> None:
     assert random.alpha_num(50).isalnum()
     assert sorted(random.shuffle("abcd")) == list("abcd")
     assert uuid.UUID(random.uuid()).version == 4
+
+
+def test_every_character_of_an_alphabet_is_as_likely() -> None:
+    random = randoms.Randoms(Random(7))  # noqa: S311 -- a seed makes the test repeatable
+    counts = Counter(random.alpha_num(62_000))
+
+    assert len(counts) == 62
+    assert all(850 < count < 1150 for count in counts.values())
+    assert len(random.ascii(1 << 20)) == 1 << 20

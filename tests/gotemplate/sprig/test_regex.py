@@ -36,3 +36,25 @@ def test_an_expression_that_backtracks_elsewhere_takes_linear_time_here() -> Non
 def test_a_replacement_may_not_grow_beyond_any_output() -> None:
     with pytest.raises(FuncError, match="too large"):
         regex.replace_all("", "x" * 2000, "y" * 2000)
+
+
+# What Go 1.26 answers; its strings are bytes, and those that are no UTF-8 stand as lone surrogates here.
+def test_bytes_that_are_no_utf8_match_as_the_replacement_character_and_come_out_as_they_are() -> None:
+    text = "a\udcffb a\udce2 \udcffa☃"
+
+    assert list(regex.find_all("(a.)(b)?", text, -1)) == ["a\udcffb", "a\udce2", "a☃"]
+    assert regex.find("..", "\udcff\udcfe") == "\udcff\udcfe"
+    assert regex.match("^\ufffd$", "\udcff")
+    assert regex.replace_all("(a.)(b)?", "xa\udcffb\udcfe", "<$1|$2>\udcfd") == "x<a\udcff|b>\udcfd\udcfe"
+    assert list(regex.split("b*", "a\udcffbbc\udcfe", -1)) == ["a", "\udcff", "c", "\udcfe"]
+
+
+def test_an_expression_that_is_no_utf8_is_refused_from_there_on() -> None:
+    with pytest.raises(FuncError) as caught:
+        regex.must_match("ab\udcffcd", "x")
+    assert str(caught.value) == "error parsing regexp: invalid UTF-8: `\udcffcd`"
+
+
+@pytest.mark.parametrize("group", ["$9", "$01", "${nope}", f"${'9' * 5000}"])
+def test_a_group_that_is_not_there_is_empty_in_a_replacement(group: str) -> None:
+    assert regex.replace_all("(a)(?P<n>b)?", "xab", f"<$1|${{n}}|{group}>") == "x<a|b|>"

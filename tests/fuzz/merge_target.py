@@ -1,0 +1,191 @@
+"""Strategic merge patches of Kubernetes objects by their types, and the JSON patches that lead to what comes out.
+
+An answer is a merged object or a ``ManifestError``. A bug is any other exception, an argument that was changed, and a JSON patch that does
+not lead from the object to the merged one, be it applied by us or by the ``jsonpatch`` package.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+import orjson
+
+from injector.errors import ManifestError
+from injector.kube.jsonapply import patched
+from injector.kube.jsonpatch import create_patch
+from injector.kube.schema import OPAQUE, struct_type, underlying
+from injector.kube.strategicpatch import strategic_merge
+from injector.kube.typed import normalise
+from tests.fuzz.draws import Draws
+from tests.fuzz.jsondata import json_data, json_scalar
+from tests.fuzz.target import Target, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+    from injector.kube.schema import FieldType
+
+TYPES = ("v1.Pod", "v1.PodSpec", "v1.Container", "v1.Deployment", "v1.ObjectMeta", "v1.Volume", "v1.List")
+# Few, so that an object and its patch are about the same.
+NAMES = ("a", "b", "c", "istio-proxy")
+DIRECTIVES = ("replace", "delete", "merge", "x", None)
+DEEPEST = 7
+SCALARS = {
+    "string": NAMES,
+    "bool": (True, False),
+    "int32": (1, 0, 8080, -1),
+    "int64": (1, 0, 2**53),
+    "resource.Quantity": ("1", "100m", "1e3Ki"),
+}
+
+
+def run(data: bytes) -> None:
+    """Try an object and a patch, of JSON or made by their type."""
+    draws = Draws(data)
+    type_name = draws.choice(TYPES)
+    if draws.getrandbits(1):
+        given = _given(draws.rest())
+        if given is None:
+            return
+        original, patch = given
+    else:
+        original = _struct(draws, type_name, None, 0)
+        patch = _struct(draws, type_name, original, 0)
+    before = text(original), text(patch)
+    for value in (original, patch):
+        _normalised(value, type_name)
+    try:
+        merged = strategic_merge(original, patch, type_name)
+    except ManifestError:
+        return
+    finally:
+        assert (text(original), text(patch)) == before
+    _normalised(merged, type_name)
+    operations = create_patch(original, merged)
+    assert text(patched(original, operations)) == text(merged)
+    assert text(jsonpatch.apply_patch(original, orjson.loads(orjson.dumps(operations)))) == text(merged)
+    assert (text(original), text(patch)) == before
+
+
+def _given(data: bytes) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if isinstance(found, list) and len(found) == 2 and all(isinstance(each, dict) for each in found):
+        return found[0], found[1]
+    return None
+
+
+def _normalised(value: Any, type_name: str) -> None:
+    try:
+        normalise(value, type_name, coerce=True)
+    except ManifestError:
+        return
+
+
+def made(random: Random, type_name: str, like: Any, depth: int) -> Any:
+    """A value of a Go type; ``like`` is what it is a patch for, and then it has directives too."""
+    base = underlying(type_name.removeprefix("*"))
+    if random.randrange(24) == 23 or depth > DEEPEST:
+        return json_data(random, depth)
+    if struct_type.known(base):
+        return _struct(random, base, like, depth)
+    if base.startswith("[]"):
+        return [made(random, base[2:], _item(like), depth + 1) for _ in range(random.randrange(4))]
+    if base.startswith("map["):
+        return {
+            random.choice(NAMES): made(random, base.partition("]")[2], None, depth + 1)
+            for _ in range(random.randrange(3))
+        }
+    return random.choice(SCALARS[base]) if base in SCALARS and base not in OPAQUE else json_scalar(random)
+
+
+def _item(like: Any) -> Any:
+    return like[0] if isinstance(like, list) and like else None
+
+
+def _struct(random: Random, base: str, like: Any, depth: int) -> dict[str, Any]:
+    fields = struct_type(base).by_json
+    known = [name for name in like if name in fields] if isinstance(like, dict) else []
+    value: dict[str, Any] = {}
+    for _ in range(random.randrange(5)):
+        name = random.choice(known) if known and random.getrandbits(1) else random.choice(list(fields))
+        inner = like.get(name) if isinstance(like, dict) else None
+        value[name] = None if random.randrange(12) == 11 else made(random, fields[name].type, inner, depth + 1)
+        if like is not None and random.randrange(4) == 3:
+            _direct(random, value, fields[name])
+    if "name" in fields and random.randrange(16) != 15:
+        value["name"] = random.choice(NAMES)
+    return value
+
+
+def _direct(random: Random, value: dict[str, Any], field: FieldType) -> None:
+    """Put a directive into an object of a patch."""
+    listed = value.get(field.json)
+    key = field.merge_key
+    order: list[Any] = [{key: name} if key else name for name in random.sample(NAMES, random.randrange(3))]
+    if isinstance(listed, list) and random.getrandbits(1):
+        order += [{key: item.get(key)} if key and isinstance(item, dict) else item for item in listed]
+    kind = random.randrange(4)
+    if kind == 0:
+        value["$patch"] = random.choice(DIRECTIVES)
+    elif kind == 1:
+        value[f"$setElementOrder/{field.json}"] = order
+    elif kind == 2:
+        value[f"$deleteFromPrimitiveList/{field.json}"] = order
+    else:
+        value["$retainKeys"] = list(value) if random.getrandbits(1) else order
+
+
+def text(document: Any) -> bytes:
+    """The JSON of a document, which tells 1 from 1.0 and from true."""
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def seeds() -> Iterator[bytes]:
+    """Merges that Go has answered, and objects made by their types."""
+    for case in recorded("kube/corpus/strategic_merge.json"):
+        yield b"\x00\x01" + json.dumps([case["original"], case["patch"]]).encode()
+    for case in recorded("kube/corpus/typed.json"):
+        if isinstance(case.get("json"), dict) and case["type"] in TYPES:
+            yield bytes([TYPES.index(case["type"]), 1]) + json.dumps([case["json"], {}]).encode()
+    for number in range(256):
+        yield bytes([number % 7, 0, 4, 0, number, *((number * each) % 251 for each in range(60))])
+
+
+TARGET = Target(
+    run=run,
+    modules=tuple(
+        f"kube/{name}.py"
+        for name in ("strategicpatch", "elementorder", "jsonpatch", "jsonapply", "typed", "typedscalar", "schema")
+    ),
+    seeds=seeds,
+    words=(
+        *(
+            '"$patch":',
+            '"delete"',
+            '"replace"',
+            '"$retainKeys":',
+            '"$setElementOrder/',
+            '"$deleteFromPrimitiveList/',
+            '"name":"a"',
+        ),
+        *(
+            '"containers":[',
+            '"spec":{',
+            '"metadata":{',
+            '"env":[',
+            "null",
+            "[]",
+            "{}",
+            '"finalizers":',
+            '"ports":[',
+            '"containerPort":80',
+        ),
+    ),
+    longest=4096,
+)

@@ -1,0 +1,292 @@
+"""Requests to the webhook, from the bytes on the connection to those that come back, in process and without a socket.
+
+An answer is any HTTP status below 500. A bug is a status of 500 and more, an answer that says "internal error", a line of the log at
+ERROR, a readable review that is not answered under its own uid, a patch that does not apply, a request without an answer, and a task that
+is left of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from prometheus_client import CollectorRegistry
+
+from injector.injection.result import WARN
+from injector.metrics import Metrics
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from injector.revisions.recent import RecentPods
+from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.tags import parse_tags
+from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.connections import Connections
+from injector.webhook.explained import Explained
+from injector.webhook.inject import Desk, InjectHandler
+from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.listening import HTTP
+from tests.factories import make_pod, make_review
+from tests.fuzz.draws import Draws
+from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
+from tests.fuzz.target import Target
+from tests.revisions.fakes import make_raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONFIG = """\
+policy: enabled
+defaultTemplates: [sidecar]
+templates:
+  sidecar: |
+    metadata:
+      labels:
+        service.istio.io/canonical-name: {{ index .ObjectMeta.Labels `app` | default .DeploymentMeta.Name | trunc 63 | quote }}
+      annotations:
+        a: {{ annotation .ObjectMeta `sidecar.istio.io/logLevel` "info" | quote }}
+    spec:
+      {{- range $index, $each := .Spec.Containers }}
+      {{- if eq $each.Name "setup" }}
+      hostAliases: []
+      {{- end }}
+      {{- end }}
+      containers:
+      - name: istio-proxy
+        image: proxy:{{ .Values.global.tag }}
+        env:
+        - name: ISTIO_META_CLUSTER_ID
+          value: {{ valueOrDefault (index .ProxyConfig.ProxyMetadata `A`) "x" | quote }}
+        {{- range $key, $value := .ProxyConfig.ProxyMetadata }}
+        - name: {{ $key }}
+          value: "{{ $value }}"
+        {{- end }}
+      volumes:
+      - name: istio-data
+        emptyDir: {}
+"""
+HEAD_END = b"\r\n\r\n"
+# A request takes a dozen rounds of the loop.
+MOST_ROUNDS = 500
+
+
+class Transport(asyncio.Transport):
+    """A connection that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def writelines(self, list_of_data: Any) -> None:
+        for data in list_of_data:
+            self.write(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        """Nothing more is read anyway."""
+
+    def resume_reading(self) -> None:
+        """Nothing more is read anyway."""
+
+    def answers(self) -> bool:
+        """Whether a whole response is there."""
+        head, end, body = bytes(self.written).partition(HEAD_END)
+        if not end:
+            return False
+        lengths = [
+            line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        ]
+        return len(body) >= int(lengths[0]) if lengths else self.closed
+
+
+class Log(logging.Handler):
+    """Keeps the lines that say that something went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # What is no HTTP is answered 400, and told of in a line.
+        if record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError):
+            self.lines.append(self.format(record))
+
+
+class Injector:
+    """The webhook's application, and the loop that it runs on."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.log = Log()
+        logging.getLogger().addHandler(self.log)
+        lifecycle = Lifecycle()
+        lifecycle.enter(Phase.SERVING)
+        openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
+        made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
+        revisions = [*map(build, embedded_source().read().revisions), *map(build, made)]
+        tags = parse_tags("prod: {stable: 50, plain: 50}\n")
+        registry = Registry(snapshot_of(revisions, tags, default="stable"))
+        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), desk=desk)
+        runner = web.AppRunner(webhook_app(handler))
+        self.loop.run_until_complete(runner.setup())
+        assert runner.server is not None
+        self.connections = Connections(runner.server, HTTP)
+
+    def answered(self, request: bytes) -> bytes:
+        """What comes back for the bytes of a connection; empty where nothing does."""
+        return self.loop.run_until_complete(self._answered(request))
+
+    async def _answered(self, request: bytes) -> bytes:
+        protocol = self.connections()
+        transport = Transport()
+        protocol.connection_made(transport)
+        protocol.data_received(request)
+        rounds = 0
+        while not (transport.answers() or transport.closed) and rounds < MOST_ROUNDS:
+            await asyncio.sleep(0)
+            rounds += 1
+        protocol.connection_lost(None)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "a task is left"
+        return bytes(transport.written)
+
+
+@cache
+def injector(*, tells: bool) -> Injector:
+    """One for all inputs, as one serves all pods; and one that says more in its answers."""
+    return Injector(Desk(explained=Explained(warns=True, audits=True), guard=WARN) if tells else Desk())
+
+
+def run(data: bytes) -> None:
+    """Try a request, once or, so that plans and repeats answer it, several times."""
+    draws = Draws(data)
+    path = (
+        draws.choice(PATHS)
+        if draws.randrange(8)
+        else f"/inject/{draws.randbytes(draws.randrange(24)).decode('latin-1')}"
+    )
+    path = "".join(char if "!" <= char <= "~" else f"%{ord(char):02x}" for char in path)
+    kind, choice = draws.randrange(len(SENT)), draws.getrandbits(2)
+    body = mutated_review(draws) if choice & 1 else draws.rest()
+    sent, whole = SENT[kind](f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii"), body)
+    asked = injector(tells=bool(choice & 2))
+    for _ in range(AGAIN if kind == 1 else 1):
+        reply = asked.answered(sent)
+        assert not asked.log.lines, asked.log.lines
+        if whole:
+            head, _, answer = reply.partition(HEAD_END)
+            assert head, "no answer"
+            read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""
+            fault = fault_of(int(head.split()[1]), answer, read)
+            assert not fault, fault
+
+
+JSON = b"Content-Type: application/json\r\n"
+AGAIN = 4
+
+
+def _whole(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body, True
+
+
+def _torn_chunks(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + body, False
+
+
+def _too_large(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % (MAX_BODY + 1) + body, False
+
+
+def _short(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body, False
+
+
+def _chunked(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    return head + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + chunks, bool(body)
+
+
+def _text(head: bytes, body: bytes) -> tuple[bytes, bool]:
+    return head + b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body, True
+
+
+SENT = (_whole, _whole, _whole, _torn_chunks, _too_large, _short, _chunked, _text)
+"""How a request comes: its bytes, and whether there has to be an answer."""
+TEXT = SENT.index(_text)
+
+
+def seeds() -> Iterator[bytes]:
+    """Valid reviews on every path, and mutated ones."""
+    for place in range(len(PATHS)):
+        for pod in PODS:
+            yield bytes([1, place, 1, 0]) + body_of(make_review(pod))
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"kind":"AdmissionReview"}',
+        json.dumps(make_review(make_pod(), version="v2")).encode(),
+    ):
+        for kind in range(8):
+            yield bytes([1, 1, kind, 0]) + body
+    random = Random(0)  # noqa: S311 -- bytes to begin with
+    for number in range(512):
+        yield bytes([1, number % len(PATHS), number % 8, 1 + 2 * (number % 3 == 0)]) + random.randbytes(
+            random.randrange(400)
+        )
+
+
+TARGET = Target(
+    run=run,
+    modules=(
+        *(f"webhook/{name}.py" for name in ("inject", "reading", "body", "path", "deadline", "repeats")),
+        *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
+        "injection/pipeline.py",
+    ),
+    seeds=seeds,
+    words=(
+        *(
+            '"metadata":',
+            '"annotations":{',
+            '"labels":{',
+            '"sidecar.istio.io/inject":"true"',
+            '"spec":{',
+            '"containers":[{',
+            '"name":',
+            '"env":[',
+        ),
+        *(
+            '"readinessProbe":{',
+            '"httpGet":{',
+            '"port":"http"',
+            '"ports":[',
+            '"uid":"x"',
+            '"dryRun":true',
+            '"request":{',
+            "null",
+            "true",
+            "1e3",
+            "{}",
+            "[]",
+        ),
+    ),
+    longest=4096,
+)

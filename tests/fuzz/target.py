@@ -1,0 +1,56 @@
+"""What a fuzz target is: one function on bytes, and which modules it is there to reach."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ("template", "rendering", "sprig", "yaml", "merge", "review", "annotations")
+"""The modules of this folder that define a target, by the name that the command line has."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target of the fuzzer.
+
+    Attributes:
+        run: tries one input. It returns where the input is answered, be that with an error that is an answer, and lets any
+            other exception through: a bug.
+        modules: what it is there to reach, as paths below ``injector``; the coverage floor holds for their branches.
+        seeds: inputs to begin with, where the corpus has none yet.
+        words: what the fuzzer puts into inputs, beside what it finds.
+        longest: bytes of the longest input.
+    """
+
+    run: Callable[[bytes], None]
+    modules: tuple[str, ...]
+    seeds: Callable[[], Iterable[bytes]]
+    words: tuple[str, ...] = ()
+    longest: int = 512
+
+    def files(self) -> list[str]:
+        """The files of its modules; a folder stands for all modules in it."""
+        found = []
+        for name in self.modules:
+            path = ROOT / "injector" / name
+            found += [str(each) for each in sorted(path.rglob("*.py"))] if path.is_dir() else [str(path)]
+        return found
+
+
+def load(name: str) -> Target:
+    """Import a target."""
+    found = import_module(f"tests.fuzz.{name}_target").TARGET
+    assert isinstance(found, Target)
+    return found
+
+
+def recorded(path: str) -> Any:
+    """A file of recorded answers, whose questions are seeds."""
+    return json.loads((ROOT / "tests" / path).read_text("utf-8"))

@@ -1,0 +1,41 @@
+"""Each corpus is tried by its target, with no fuzzer: an input that was a bug once does not become one again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import corpus
+from tests.fuzz.target import TARGETS, load
+
+FEWEST = 50
+LARGEST = 256 * 1024
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_input_of_the_corpus_is_answered(name: str) -> None:
+    target = load(name)
+    inputs = corpus.kept(name)
+
+    for data in inputs:
+        target.run(data)
+
+    assert len(inputs) >= FEWEST
+    assert all(len(data) <= target.longest for data in inputs)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_corpus_is_kept_small_and_in_order(name: str) -> None:
+    inputs = corpus.kept(name)
+
+    assert inputs == sorted(set(inputs), key=lambda data: (len(data), data))
+    assert (corpus.FOLDER / f"{name}.txt").stat().st_size < LARGEST
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_names_modules_that_exist(name: str) -> None:
+    files = load(name).files()
+
+    assert files
+    assert [file for file in files if not Path(file).is_file()] == []

@@ -1,0 +1,114 @@
+"""Mutated reviews, by the thousand, for one injector: what it answered wrongly, and what is left of them in it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tests.fuzz.review_target import CONFIG
+from tests.fuzz.reviewing import PATHS, fault_of, mutated_review
+from tests.reliability.apiserver import ApiServer
+from tests.reliability.replicas import ROOT
+from tests.revisions.fakes import VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.reliability.replicas import Replica
+
+CALLERS: Final = 4
+SAMPLE: Final = 500
+"""Memory is looked at each so many reviews."""
+ASKED: Final = tuple(path for path in PATHS if "?" not in path and path.startswith("/inject"))
+
+
+@dataclass
+class Soak:
+    """What came of a soak: answers by status, those that were wrong, and the process before and after.
+
+    ``memory`` are pairs of reviews that were answered and the process's KiB by then.
+    """
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    memory: list[tuple[int, int]] = field(default_factory=list)
+    files: int = 0
+    threads: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def slope(self, warm: int) -> float:
+        """KiB for each 1,000 reviews after the first ``warm``: of the line with the least squares."""
+        points = [(answered / 1_000, kib) for answered, kib in self.memory if answered >= warm]
+        middle = [sum(each) / len(points) for each in zip(*points, strict=True)]
+        spread = sum((x - middle[0]) ** 2 for x, _ in points)
+        return float(sum((x - middle[0]) * (kib - middle[1]) for x, kib in points) / spread)
+
+
+def revisions_below(folder: Path) -> Path:
+    """A folder of revisions: the two that are shipped, one of a Go template, and a tag with weights."""
+    shutil.copytree(ROOT / "revisions", folder / "revisions")
+    plain = folder / "revisions" / "plain"
+    plain.mkdir()
+    (plain / "config").write_text(CONFIG)
+    (plain / "values").write_text(VALUES)
+    (folder / "revisions" / "tags.yaml").write_text("prod: {stable: 50, plain: 50}\ndefault: stable\n")
+    return folder / "revisions"
+
+
+async def soaked(replica: Replica, reviews: int, seed: int) -> Soak:
+    """Ask a replica about mutated reviews, some at once, and see what is left when all are answered."""
+    soak, asked = Soak(), questions(reviews, seed)
+    client = ApiServer(lambda: [replica.port])
+    await _ask(client, replica, iter([next(asked) for _ in range(SAMPLE)]), soak)
+    before = left_in(replica)
+    await asyncio.gather(*(_ask(client, replica, asked, soak) for _ in range(CALLERS)))
+    await client.close()
+    async with asyncio.timeout(60):
+        while (after := left_in(replica))[0] > before[0]:  # noqa: ASYNC110 -- connections that end have no event here
+            await asyncio.sleep(0.1)
+    # The first ones left a connection open.
+    soak.files, soak.threads = max(0, after[0] - before[0]), after[1] - before[1]
+    lines = replica.log.read_text(errors="replace").splitlines()
+    soak.errors = [line for line in lines if '"level": "error"' in line or "Traceback" in line]
+    return soak
+
+
+def questions(reviews: int, seed: int) -> Iterator[tuple[str, bytes]]:
+    """Paths and bodies; the same for the same seed."""
+    random = Random(seed)  # noqa: S311 -- what a seed makes can be made again
+    for _ in range(reviews):
+        yield random.choice(ASKED), mutated_review(random)
+
+
+async def _ask(client: ApiServer, replica: Replica, asked: Iterator[tuple[str, bytes]], soak: Soak) -> None:
+    for path, body in asked:
+        try:
+            reply = await client.post(path, body)
+            soak.statuses[reply.status] += 1
+            fault = fault_of(reply.status, reply.body, body)
+        except OSError as error:
+            fault = str(error)
+        if fault:
+            soak.faults[fault] += 1
+        answered = soak.statuses.total()
+        if answered % SAMPLE == 0:
+            soak.memory.append((answered, kib_of(replica)))
+
+
+def left_in(replica: Replica) -> tuple[int, int]:
+    """How many files and threads a process has (Linux, /proc)."""
+    assert replica.process is not None
+    process = Path(f"/proc/{replica.process.pid}")
+    return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
+
+
+def kib_of(replica: Replica) -> int:
+    """What a process has in memory (Linux, /proc)."""
+    assert replica.process is not None
+    lines = Path(f"/proc/{replica.process.pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
