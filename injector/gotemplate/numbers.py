@@ -15,8 +15,8 @@ _INTEGER = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]*))",
     re.ASCII,
 )
-_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
+_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?", re.ASCII)
+_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?+[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++", re.ASCII)
 _SIGN_AND_PREFIX = re.compile(r"[+-]?(0[bBoOxX])?")
 # What fmt.Sscan takes for a float; whether it is one is found out later.
 _FLOAT_TOKEN = re.compile(
@@ -24,18 +24,21 @@ _FLOAT_TOKEN = re.compile(
     re.ASCII,
 )
 _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10}
+_DIGITS: Final = 20
+"""Of the largest integer of Go; a longer one is as much too large as any other."""
 _INT64: Final = 2**63
 _UINT64: Final = 2**64
 _REPLACEMENT: Final = 0xFFFD
 
 
 def parse_int(text: str) -> int | None:
-    """Return an integer literal of any base, or None (strconv.ParseInt with base 0, without its bounds)."""
+    """Return an integer literal of any base, or None (strconv.ParseInt with base 0, without its bounds but in proportion to them)."""
     match = _INTEGER.fullmatch(text.replace("_", "")) if _underscores_separate(text) else None
     if match is None:
         return None
     name = next(key for key in _BASES if match[key] is not None)
-    number = int(match[name] or "0", _BASES[name])
+    digits = match[name] or "0"
+    number = int(digits, _BASES[name]) if name != "dec" or len(digits) <= _DIGITS else 10**_DIGITS
     return -number if match["sign"] == "-" else number
 
 

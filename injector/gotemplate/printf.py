@@ -21,16 +21,25 @@ _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "spa
 def sprint(*args: Any) -> str:
     """Return fmt.Sprint: operands in default format, a space between two that are no strings."""
     parts: list[str] = []
+    size = 0
     for index, arg in enumerate(args):
         if index and not isinstance(arg, str) and not isinstance(args[index - 1], str):
             parts.append(" ")
         parts.append(arg if type(arg) is str else print_operand(arg, "v", Spec()))
-    return _joined(parts)
+        size += len(parts[-1])
+        check_size(size)
+    return "".join(parts)
 
 
 def sprintln(*args: Any) -> str:
     """Return fmt.Sprintln: operands in default format with spaces between, and a newline."""
-    return _joined([print_operand(arg, "v", Spec()) for arg in args], " ") + "\n"
+    texts: list[str] = []
+    size = 0
+    for arg in args:
+        texts.append(print_operand(arg, "v", Spec()))
+        size += len(texts[-1]) + 1
+        check_size(size)
+    return " ".join(texts) + "\n"
 
 
 def sprintf(template: str, *args: Any) -> str:
@@ -40,11 +49,6 @@ def sprintf(template: str, *args: Any) -> str:
         FuncError: the result would be larger than any output may be.
     """
     return _Printer(template, args).run()
-
-
-def _joined(parts: Sequence[str], separator: str = "") -> str:
-    check_size(sum(map(len, parts)))
-    return separator.join(parts)
 
 
 class _Printer:

@@ -174,7 +174,7 @@ class LineMap:
         node = self._place(mark, frame)
         if isinstance(raised, Spent | RecursionError):
             what = raised.what if isinstance(raised, Spent) else "nesting"
-            return _at(BudgetError, mark.tree, node, f"the template's budget is spent: {what}")
+            return _at(BudgetError, mark.tree, mark.call or node, f"the template's budget is spent: {what}")
         if isinstance(raised, FuncError | TemplateError):
             return _at(ExecError, mark.tree, mark.call or node, f"error calling {mark.name}: {raised}")
         if isinstance(raised, MethodFailure):

@@ -105,6 +105,10 @@ class Message(Struct):
         for field in self.kind.fields:
             yield field.go, self.field(field.go)
 
+    def parts(self) -> Any:
+        """Return the fields that are set."""
+        return self.values
+
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
         asked = name[3:] if name.startswith("Get") else ""

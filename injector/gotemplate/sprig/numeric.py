@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _INT64: Final = 2**63
+_DIGITS: Final = 19
 _OCTAL = re.compile(r"[+-]?[0-7]+", re.ASCII)
 _DIVISION_PLACES: Final = 16
 
@@ -69,8 +70,9 @@ def atoi(text: str) -> int:
     body = text[1:] if text[:1] in ("+", "-") else text
     if not (body.isascii() and body.isdigit()):
         return 0
-    number = int(text)
-    return max(-_INT64, min(number, _INT64 - 1))
+    digits = body.lstrip("0")
+    number = int(digits or "0") if len(digits) <= _DIGITS else _INT64
+    return max(-number, -_INT64) if text[0] == "-" else min(number, _INT64 - 1)
 
 
 def to_decimal(value: Any) -> Int64:

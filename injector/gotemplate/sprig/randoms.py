@@ -8,13 +8,15 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence, Sequence
     from typing import Any
 
+_CHOICE: Final = 4
+"""Steps of a random choice."""
 _ASCII: Final = "".join(chr(code) for code in range(32, 127))
 
 
@@ -44,6 +46,7 @@ class Randoms:
         if count < 0:
             return ""
         check_size(count, "random text")
+        spend(_CHOICE * count)
         return "".join(self.source.choice(alphabet) for _ in range(count))
 
     def alpha_num(self, count: int) -> str:
@@ -81,6 +84,7 @@ class Randoms:
 
     def shuffle(self, text: str) -> str:
         """Return a text's characters in random order."""
+        spend(_CHOICE * len(text))
         characters = list(text)
         self.source.shuffle(characters)
         return "".join(characters)

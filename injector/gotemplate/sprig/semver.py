@@ -6,12 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Func, Pointer, Struct, Uint64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_DIGITS: Final = 40
+"""That Python reads in no time; the largest part of a version has 20, and may have zeros before it."""
+_PER_STEP: Final = 16
+"""Characters that are tried again in a step: a range of versions is looked for at each place of a constraint."""
 _LOOSE = re.compile(
     r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"
     r"(?:-(?P<pre>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(?:\+(?P<meta>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?",
@@ -130,13 +135,21 @@ def parse(text: str) -> Version:
         if part.isdigit() and len(part) > 1 and part.startswith("0"):
             raise FuncError("Version segment starts with 0")
     return Version(
-        int(match["major"]),
-        int(match["minor"] or 0),
-        int(match["patch"] or 0),
+        _number(match["major"]),
+        _number(match["minor"] or "0"),
+        _number(match["patch"] or "0"),
         match["pre"] or "",
         match["meta"] or "",
         text,
     )
+
+
+def _number(digits: str) -> int:
+    """Return a part of a version (strconv.ParseUint)."""
+    number = int(digits) if len(digits) <= _DIGITS else 2**64
+    if number >= 2**64:
+        raise FuncError(f'strconv.ParseUint: parsing "{digits}": value out of range')
+    return number
 
 
 def compare(left: Version, right: Version) -> int:
@@ -155,11 +168,15 @@ def compare(left: Version, right: Version) -> int:
 
 
 def _part_key(part: str) -> tuple[int, int, str]:
-    return (0, int(part), "") if part.isdigit() else (1, 0, part)
+    if not part.isdigit():
+        return 1, 0, part
+    digits = part.lstrip("0")
+    return 0, len(digits), digits
 
 
 def semver_compare(constraint: str, text: str) -> bool:
     """Return whether a version satisfies a constraint."""
+    spend(len(constraint) ** 2 // _PER_STEP)
     groups = [_conditions(group) for group in _expand_hyphens(constraint).split("||")]
     version = parse(text)
     return any(all(condition.holds(version) for condition in group) for group in groups)
@@ -288,6 +305,6 @@ def _condition(match: re.Match[str]) -> _Condition:
         )
     minor_dirty = minor is None or minor in wild
     patch_dirty = minor_dirty or patch is None or patch in wild
-    numbers = int(major), 0 if minor_dirty else int(minor), 0 if patch_dirty else int(patch)
+    numbers = _number(major), 0 if minor_dirty else _number(minor), 0 if patch_dirty else _number(patch)
     version = Version(*numbers, match["pre"] or "", "", match["text"])
     return _Condition(op, version, minor_dirty=minor_dirty, patch_dirty=patch_dirty, all_dirty=False)
