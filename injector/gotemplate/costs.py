@@ -16,7 +16,7 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Map, Pointer, Slice, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from injector.gotemplate.values import Func
 
@@ -77,65 +77,52 @@ _QUOTED: Final = Cost(characters=1, item=0, text_bytes=12)
 _JSON: Final = Cost(characters=64, item=16, text_bytes=6, item_bytes=80)
 _READ_JSON: Final = Cost(characters=1, item=0, text_bytes=32)
 _DATES: Final = Cost(once=40, characters=1, item=0, text_bytes=24)
-_CERTIFICATE: Final = Cost(once=450_000, characters=16, item=100, text_bytes=8)
-_KEYED: Final = replace(_CERTIFICATE, once=100_000)
+_YAML: Final = Cost(characters=16, item=60, text_bytes=8, item_bytes=200)
 _CONTAINERS: Final = Cost(characters=256, item=6, text_bytes=0, item_bytes=0)
+_HASHED: Final = replace(_SCAN, once=200_000)
+_DERIVED: Final = replace(_SCAN, once=400_000)
+_NEW_KEY: Final = replace(_SCAN, once=4_000)
+_CERTIFICATE: Final = Cost(once=100_000, item=100)
+_NEW_CERTIFICATE: Final = replace(_CERTIFICATE, once=450_000)
 
-_COSTS: Final[dict[str, Cost]] = {
-    name: cost
-    for cost, names in (
-        (
-            _NOTHING,
-            "and or not isset hasKey get all any empty default coalesce ternary typeOf typeIs typeIsLike kindOf kindIs valueOrDefault "
-            "hello env first mustFirst last mustLast annotation kubevirtInterfaces excludeInterfaces plural isAbs osIsAbs "
-            "otelResourceAttributes",
-        ),
-        (
-            _PASS,
-            "len index contains hasPrefix hasSuffix fail getHostByName dig eq ne lt le gt ge slice mustSlice",
-        ),
-        (
-            _SCAN,
-            "trunc substr trim trimAll trimall trimSuffix trimPrefix sha1sum sha256sum sha512sum adler32sum base ext osBase osExt "
-            "directory regexMatch mustRegexMatch regexFind mustRegexFind regexFindAll mustRegexFindAll regexSplit mustRegexSplit "
-            "regexReplaceAll mustRegexReplaceAll regexReplaceAllLiteral mustRegexReplaceAllLiteral randInt uuidv4 now unixEpoch",
-        ),
-        (
-            _COPY,
-            "repeat indent nindent replace abbrev abbrevboth append mustAppend push mustPush prepend mustPrepend rest mustRest initial "
-            "mustInitial reverse mustReverse concat list tuple dict set unset pick omit pluck values b64enc b64dec b32enc strdict "
-            "mergeMaps until untilStep seq compact mustCompact chunk mustChunk randAlpha randAlphaNum randAscii randNumeric randBytes "
-            "encryptAES decryptAES",
-        ),
-        (
-            _BY_CHARACTER,
-            "lower upper toLower title untitle nospace initials swapcase wrap wrapWith b32dec js regexQuoteMeta expandenv urlParse "
-            "urlJoin",
-        ),
-        (_WORDS, "snakecase kebabcase camelcase"),
-        (_PARTS, "splitList clean dir osClean osDir excludeInboundPort keys sortAlpha"),
-        (_NUMBERED, "split splitn"),
-        (
-            _NUMBERS,
-            "atoi int int64 float64 toDecimal add add1 sub div mod mul addf add1f subf divf mulf biggest max min maxf minf ceil floor "
-            "round duration durationRound dateModify date_modify mustDateModify must_date_modify formatDuration",
-        ),
-        (_PRINTED, "print printf println html urlquery toString cat squote"),
-        (_LISTED, "join toStrings"),
-        (_QUOTED, "quote shuffle"),
-        (_JSON, "toJson toRawJson toPrettyJson mustToJson mustToRawJson mustToPrettyJson toJSON toJsonMap structToJSON protoToJSON"),
-        (_READ_JSON, "fromJson mustFromJson fromJSON appendMultusNetwork semver semverCompare"),
-        (_DATES, "date dateInZone date_in_zone htmlDate htmlDateInZone toDate mustToDate ago"),
-        (_CERTIFICATE, "genCA genSelfSignedCert genSignedCert"),
-        (_KEYED, "genCAWithKey genSelfSignedCertWithKey genSignedCertWithKey buildCustomCert"),
-        (_CONTAINERS, "applicationPorts includeInboundPorts"),
-        (replace(_SCAN, once=200_000), "bcrypt htpasswd"),
-        (replace(_SCAN, once=400_000), "derivePassword"),
-        (replace(_SCAN, once=4_000), "genPrivateKey"),
-        (Cost(characters=16, item=60, text_bytes=8, item_bytes=200), "toYaml"),
-    )
-    for name in names.split()
+_NAMES: Final[dict[Cost, str]] = {
+    _NOTHING: """
+        and or not call isset hasKey get all any empty default coalesce ternary typeOf typeIs typeIsLike kindOf kindIs valueOrDefault hello
+        env first mustFirst last mustLast annotation kubevirtInterfaces excludeInterfaces plural isAbs osIsAbs otelResourceAttributes""",
+    _PASS: "len index contains hasPrefix hasSuffix fail getHostByName dig eq ne lt le gt ge slice mustSlice",
+    _SCAN: """
+        trunc substr trim trimAll trimall trimSuffix trimPrefix sha1sum sha256sum sha512sum adler32sum base ext osBase osExt directory
+        regexMatch mustRegexMatch regexFind mustRegexFind regexFindAll mustRegexFindAll regexSplit mustRegexSplit regexReplaceAll
+        mustRegexReplaceAll regexReplaceAllLiteral mustRegexReplaceAllLiteral randInt uuidv4 now unixEpoch""",
+    _COPY: """
+        repeat indent nindent replace abbrev abbrevboth append mustAppend push mustPush prepend mustPrepend rest mustRest initial
+        mustInitial reverse mustReverse concat list tuple dict set unset pick omit pluck values b64enc b64dec b32enc strdict mergeMaps
+        until untilStep seq compact mustCompact chunk mustChunk randAlpha randAlphaNum randAscii randNumeric randBytes encryptAES
+        decryptAES""",
+    _BY_CHARACTER: """
+        lower upper toLower title untitle nospace initials swapcase wrap wrapWith b32dec js regexQuoteMeta expandenv urlParse urlJoin""",
+    _WORDS: "snakecase kebabcase camelcase",
+    _PARTS: "splitList clean dir osClean osDir excludeInboundPort keys sortAlpha",
+    _NUMBERED: "split splitn",
+    _NUMBERS: """
+        atoi int int64 float64 toDecimal add add1 sub div mod mul addf add1f subf divf mulf biggest max min maxf minf ceil floor round
+        duration durationRound dateModify date_modify mustDateModify must_date_modify formatDuration""",
+    _PRINTED: "print printf println html urlquery toString cat squote",
+    _LISTED: "join toStrings",
+    _QUOTED: "quote shuffle",
+    _JSON: """
+        toJson toRawJson toPrettyJson mustToJson mustToRawJson mustToPrettyJson toJSON toJsonMap structToJSON protoToJSON""",
+    _READ_JSON: "fromJson mustFromJson fromJSON appendMultusNetwork semver semverCompare",
+    _YAML: "toYaml",
+    _DATES: "date dateInZone date_in_zone htmlDate htmlDateInZone toDate mustToDate ago",
+    _CONTAINERS: "applicationPorts includeInboundPorts",
+    _HASHED: "bcrypt htpasswd",
+    _DERIVED: "derivePassword",
+    _NEW_KEY: "genPrivateKey",
+    _NEW_CERTIFICATE: "genCA genSelfSignedCert genSignedCert",
+    _CERTIFICATE: "genCAWithKey genSelfSignedCertWithKey genSignedCertWithKey buildCustomCert",
 }
+_COSTS: Final[dict[str, Cost]] = {name: cost for cost, names in _NAMES.items() for name in names.split()}
 
 
 def cost_of(name: str) -> Cost:

@@ -10,6 +10,7 @@ from injector.gotemplate.failures import Spent
 if TYPE_CHECKING:
     from injector.gotemplate.budget import Budget, Meter
 
+
 class Rendering:
     """What generated code writes to and is counted by. It never raises for output that fits the budget.
 

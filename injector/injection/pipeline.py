@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
+_MOST_ANNOTATIONS: Final = 256 << 10
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
@@ -52,6 +53,7 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
+    check_size(admitted)
     given = patched_object(pod)
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
@@ -139,6 +141,23 @@ def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
         return revision.mesh
     validated(revision, pod)
     return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor))
+
+
+def check_size(pod: c.Pod) -> None:
+    """Check that the annotations are no longer than Kubernetes permits, before anything is looked for in them.
+
+    Kubernetes checks it too, but after the webhooks (k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
+
+    Raises:
+        AnnotationError: they are longer.
+    """
+    size = sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
+    if size > _MOST_ANNOTATIONS:
+        raise AnnotationError(
+            f"{size} characters, more than the {_MOST_ANNOTATIONS} bytes that Kubernetes permits",
+            where="metadata.annotations",
+            hint="shorten the annotations",
+        )
 
 
 def validated(revision: Revision, pod: c.Pod) -> None:

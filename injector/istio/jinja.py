@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import jinja2
 
@@ -64,6 +64,7 @@ class JinjaTemplate:
     compiled: jinja2.Template
     minor: Minor
     clock: Callable[[], float] = time.thread_time
+    changes_data: ClassVar[bool] = False
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text.

@@ -90,9 +90,7 @@ def derive_password(counter: int, kind: str, password: str, user: str, site: str
     scope = b"com.lyndir.masterpassword"
     salt = scope + len(user.encode()).to_bytes(4, "big") + user.encode()
     reserve(128 * _SCRYPT_COST * _SCRYPT_BLOCK)
-    key = hashlib.scrypt(
-        password.encode(), salt=salt, n=_SCRYPT_COST, r=_SCRYPT_BLOCK, p=2, maxmem=1 << 27, dklen=64
-    )
+    key = hashlib.scrypt(password.encode(), salt=salt, n=_SCRYPT_COST, r=_SCRYPT_BLOCK, p=2, maxmem=1 << 27, dklen=64)
     message = scope + len(site.encode()).to_bytes(4, "big") + site.encode() + int(counter).to_bytes(4, "big")
     seed = hmac.new(key, message, hashlib.sha256).digest()
     template = templates[seed[0] % len(templates)]
