@@ -23,7 +23,7 @@ from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 _MAX_DEPTH: Final = 100
 _METHOD_VERBS: Final = "vsxXq"
 _TEXT_VERBS: Final = "sqxX"
-_VALUE_STEPS: Final = 12
+_VALUE_STEPS: Final = 20
 _VALUE_BYTES: Final = 96
 
 

@@ -21,6 +21,7 @@ from injector.istio.template import go_functions
 from tests.property.hostile import in_itself, nested
 
 SIZE = 60_000
+EACH = 29
 MINUTES = 600
 ROOT = Path(__file__).parents[2]
 
@@ -172,7 +173,7 @@ GROWN = '{{ $x := dict }}\n{{ range 1000000 }}\n{{ $_ := set $x (toString .) "a"
 )
 def test_a_bomb_is_refused_where_it_stands(template: str, line: int) -> None:
     with pytest.raises(
-        ExecError, match="the template's budget is spent|too large|longer than a rendering may"
+        ExecError, match=r"the template's budget is spent|too large|longer than a rendering may"
     ) as caught:
         run(template)
     assert (caught.value.template, caught.value.line) == ("bomb", line)
@@ -187,17 +188,18 @@ def test_a_bomb_is_refused_where_it_stands(template: str, line: int) -> None:
     ],
 )
 def test_a_template_takes_no_longer_to_compile_than_it_is_long(template: str) -> None:
-    begun = compile_template("bomb", template, funcs=txt_func_map())
+    compiled = compile_template("bomb", template, funcs=txt_func_map())
     with pytest.raises(BudgetError):
-        begun.execute(None, budget=Budget(clock=lambda: 0.0))
+        compiled.execute(None, budget=Budget(clock=lambda: 0.0))
 
 
 def test_no_function_takes_more_than_a_rendering_may_whatever_it_is_given() -> None:
-    command = [sys.executable, "-m", "tests.property.hostile", str(SIZE), "1", "sample"]
+    command = [sys.executable, "-m", "tests.property.hostile", str(SIZE), str(EACH)]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=MINUTES, check=False)
     *lines, last = found.stdout.splitlines() or [""]
 
-    assert (last, found.stderr) == ("done", "")
+    assert found.stderr == ""
+    assert int(last) > 800
     # How long a call takes is for the benchmarks: a busy machine proves nothing.
     escapes = [json.loads(line) for line in lines]
     assert [each for each in escapes if each["mebibytes"] > 32 or each["answer"].startswith("escaped")] == []

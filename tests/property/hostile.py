@@ -1,7 +1,8 @@
 """Arguments that make a function of Go templates take long or much, and what calls with them cost: each within a budget of its own.
 
-As a program (``python -m tests.property.hostile SIZE FRIENDS``) it calls every function of Go, sprig and Istio with values of about that
-size, and prints what escapes the budget, a line of JSON each. It limits its own memory, and whoever starts it limits its time.
+As a program (``python -m tests.property.hostile SIZE EACH``) it calls every function of Go, sprig and Istio with values of about that
+size, one call out of ``EACH``, and prints what escapes the budget, a line of JSON each, and last how many calls there were. It limits its
+own memory, and whoever starts it limits its time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import resource
 import sys
 import time
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,6 +70,11 @@ EXPRESSIONS: Final = (
     "a.*z|a",
 )
 NUMBERS: Final = (10**9, 2**63 - 1, -(2**63), 10**6, 1, 0, -1)
+FUNCTIONS: Final = {
+    **BUILTINS,
+    **go_functions((1, 13), {}, with_sprig=True),
+    **go_functions(NEWEST, {}, with_sprig=True),
+}
 SKIPPED: Final = frozenset({"and", "or", "call"})
 """They call nothing of their own."""
 
@@ -165,17 +172,15 @@ def values_by_type(size: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def arguments(
-    func: Func, by_type: dict[str, dict[str, Any]], friends: int
-) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """Yield arguments and their names: each value in each place, with some others, ``friends`` of them, in the other places."""
+def arguments(func: Func, by_type: dict[str, dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """Yield arguments and their names: each value in each place, with itself and with another one in the other places."""
     signature = parse_signature(func.signature)
     types = [*signature.params, *([signature.variadic] * 2 if signature.variadic else [])]
     pools = [by_type[each] for each in types]
     seen = set()
     for place, pool in enumerate(pools):
         for name in pool:
-            for friend in range(friends):
+            for friend in range(2):
                 names = tuple(name if at == place else _friend(other, friend, name) for at, other in enumerate(pools))
                 if names not in seen:
                     seen.add(names)
@@ -189,22 +194,19 @@ def _friend(pool: dict[str, Any], friend: int, name: str) -> str:
     return names[(friend * 5) % len(names)]
 
 
-def escapes(size: int, friends: int) -> Iterator[Escape]:
-    """Call every function with hostile arguments, and yield the calls that take too much."""
-    functions = {**BUILTINS, **go_functions((1, 13), {}, with_sprig=True), **go_functions(NEWEST, {}, with_sprig=True)}
+def calls(size: int) -> Iterator[tuple[Func, tuple[str, ...], list[Any]]]:
+    """Yield every function with hostile arguments, and their names."""
     by_type = values_by_type(size)
-    for name, func in functions.items():
+    for name, func in FUNCTIONS.items():
         if name not in SKIPPED:
-            for names, values in arguments(func, by_type, friends):
-                found = called(func, functions, names, values)
-                if found is not None:
-                    yield found
+            for names, values in arguments(func, by_type):
+                yield func, names, values
 
 
-def called(func: Func, functions: dict[str, Func], names: tuple[str, ...], values: list[Any]) -> Escape | None:
+def called(func: Func, names: tuple[str, ...], values: list[Any]) -> Escape | None:
     """Call a function from a template; return what it took if that is too much."""
     words = " ".join(f"(index $ {place})" for place in range(len(values)))
-    template = compile_template("t", f"{{{{$x := {func.name} {words}}}}}", funcs=functions)
+    template = compile_template("t", f"{{{{$x := {func.name} {words}}}}}", funcs=FUNCTIONS)
     before, begun = _start_of_peak(), time.thread_time()
     try:
         template.execute(values, budget=Budget())
@@ -231,11 +233,16 @@ def _status(field: str) -> int:
 
 
 def main() -> None:
-    """Print the escapes, and at last how many functions there were."""
+    """Print the escapes, and last how many calls there were."""
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    for escape in escapes(int(sys.argv[1]), int(sys.argv[2])):
-        print(json.dumps(asdict(escape)), flush=True)
-    print("done", flush=True)
+    size, each = map(int, sys.argv[1:3])
+    count = 0
+    for func, names, values in islice(calls(size), 0, None, each):
+        count += 1
+        escape = called(func, names, values)
+        if escape is not None:
+            sys.stdout.write(json.dumps(asdict(escape)) + "\n")
+    sys.stdout.write(f"{count}\n")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from injector.gotemplate.reflect import is_true, kind_of
 from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
 
-_COMPARED: Final = 4
-"""Pairs of values that are compared in a step."""
+_COUNTED: Final = 4
+"""Integers that are made in a step."""
 _INT: Final = 40
 """Bytes of an integer in a list."""
 _NIL: Final = "runtime error: invalid memory address or nil pointer dereference"
@@ -116,7 +116,7 @@ def _unique(items: list[Any]) -> list[Any]:
 
 
 def _contains(items: list[Any], wanted: Any) -> bool:
-    spend(1 + len(items) // _COMPARED)
+    spend(1 + len(items))
     return any(same(item, wanted) for item in items)
 
 
@@ -125,7 +125,7 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right) or getattr(left, "go_type", "") != getattr(right, "go_type", ""):
         return False
     if isinstance(left, list | dict):
-        spend(1 + len(left) // _COMPARED)
+        spend(1 + len(left))
     if isinstance(left, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
     if isinstance(left, dict):
@@ -186,7 +186,7 @@ def until_step(start: int, stop: int, step: int) -> Slice:
         return Slice("int")
     numbers = range(start, stop, step)
     check_size(len(numbers), "until")
-    spend(len(numbers) // _COMPARED)
+    spend(len(numbers) // _COUNTED)
     reserve(_INT * len(numbers))
     return Slice("int", numbers)
 

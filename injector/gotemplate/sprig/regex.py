@@ -19,6 +19,9 @@ _PER_STEP: Final = 64
 """Instructions that the engine follows in a step, over all characters; where it cannot but follow all of them for each."""
 _MEMORY: Final = 1 << 20
 """Bytes that an expression may take, and its automata; what needs more is refused, as Go refuses what is too large."""
+_COMPILED_STEPS: Final = 2
+_COMPILED_BYTES: Final = 400
+"""What compiling takes for a character."""
 _EXPRESSIONS: Final = 16
 """That are kept: the templates of Istio have two."""
 _MATCH: Final = 100
@@ -49,6 +52,8 @@ _FAULTS: Final = {
 def _compiled(pattern: str) -> Any:
     import re2  # noqa: PLC0415 -- see above
 
+    spend(_COMPILED_STEPS * len(pattern))
+    reserve(_COMPILED_BYTES * len(pattern))
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
