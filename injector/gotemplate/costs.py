@@ -63,7 +63,7 @@ _SCAN: Final = Cost(characters=256, item=0, text_bytes=0)
 _PASS: Final = replace(_SCAN, makes=False)
 _COPY: Final = Cost(characters=128, item=0, text_bytes=2, entry=8)
 """Copies texts at the speed of C, or the entries of a list or map but not what is in them."""
-_BY_CHARACTER: Final = Cost(characters=2, item=0, text_bytes=12)
+_BY_CHARACTER: Final = Cost(characters=2, item=0, text_bytes=80)
 """Takes a text apart in Python."""
 _WORDS: Final = Cost(characters=1, item=0, text_bytes=96)
 _PARTS: Final = Cost(characters=16, item=4, deep=False, text_bytes=90, entry=8)

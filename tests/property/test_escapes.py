@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from itertools import chain, islice
 from pathlib import Path
-
 from typing import TYPE_CHECKING
 
 import pytest
