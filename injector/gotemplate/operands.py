@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.budget import METER, Budget
-from injector.gotemplate.errors import FuncError
+from injector.gotemplate.errors import FuncError, TemplateError
 from injector.gotemplate.failures import Spent
 from injector.gotemplate.reflect import NO_VALUE
 from injector.gotemplate.rendering import Rendering
@@ -67,7 +67,7 @@ def folded(func: Func, given: Sequence[Operand]) -> Any:
     token = METER.set(Rendering(_FOLDING))
     try:
         result = func.call(*values)
-    except (FuncError, Spent):
+    except (FuncError, Spent, TemplateError):
         return None
     finally:
         METER.reset(token)

@@ -115,7 +115,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
-    return Func("render", "func(string) string", render)
+    return Func("render", "func(string) string", render, hermetic=False)
 
 
 def go_functions(minor: Minor, env: Mapping[str, str], *, with_sprig: bool) -> dict[str, Func]:

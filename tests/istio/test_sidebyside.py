@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from injector.errors import TemplateRenderError
 from injector.istio.goview import view
 from injector.istio.harmless import Harmless, tamed
 from injector.istio.sidebyside import decodes, side_by_side
@@ -73,3 +74,9 @@ def test_a_template_of_another_engine_stays_as_it_is() -> None:
 
     assert side_by_side(others) == others
     assert not decodes(others)
+
+
+def test_a_list_that_holds_another_one_twice_and_so_on_ends_the_rendering() -> None:
+    text = "{{ $l := list .ObjectMeta.Name }}{{ range 60 }}{{ $l = list $l $l }}{{ end }}{{ if empty $l }}{{ end }}"
+    with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
+        rendered(text, {"a": Harmless.of("it's")})

@@ -25,7 +25,14 @@ MORE_THAN_GO = [
 BOMBS = recorded("yaml_bombs")
 DEEPER_IN_GO = ("nine thousand lists inside each other", "three hundred lists inside each other")
 """Ours stops at 200 levels, where no document of Kubernetes comes near."""
-REASONS = ("excessive aliasing", "exceeded max depth", "contains itself", "cannot decode", "unknown anchor", "unsupported map key")
+REASONS = (
+    "excessive aliasing",
+    "exceeded max depth",
+    "contains itself",
+    "cannot decode",
+    "unknown anchor",
+    "unsupported map key",
+)
 MEBIBYTES = 32
 
 
