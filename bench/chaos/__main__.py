@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.chaos.bombs import bombs
 from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.stage import Stage
@@ -33,6 +34,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "mass": mass_start,
     "idle": kept_connections,
     "names": hostile_names,
+    "bombs": bombs,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import METER, Budget
+from injector.gotemplate.budget import Budget, metered_by
 from injector.gotemplate.errors import FuncError, TemplateError
 from injector.gotemplate.failures import Spent
 from injector.gotemplate.reflect import NO_VALUE
@@ -64,12 +64,10 @@ def folded(func: Func, given: Sequence[Operand]) -> Any:
     values = [operand.value for operand in given]
     if not (func.hermetic and values and all(operand.is_constant for operand in given)) or NO_VALUE in values:
         return None
-    token = METER.set(Rendering(_FOLDING))
     try:
-        result = func.call(*values)
+        with metered_by(Rendering(_FOLDING)):
+            result = func.call(*values)
     except (FuncError, Spent, TemplateError):
         return None
-    finally:
-        METER.reset(token)
     is_plain = isinstance(result, str | int | float) and not (isinstance(result, str) and len(result) > _LONGEST_FOLD)
     return result if is_plain else None

@@ -18,7 +18,19 @@ class Rendering:
     cannot have made more of it than ``memory``. What a function renders inside another rendering has no more than that has left.
     """
 
-    __slots__ = ("budget", "clock_in", "counted", "deadline", "depth", "memory", "out", "outer", "room", "steps")
+    __slots__ = (
+        "budget",
+        "clock_in",
+        "counted",
+        "deadline",
+        "depth",
+        "memory",
+        "out",
+        "outer",
+        "room",
+        "steps",
+        "told",
+    )
 
     def __init__(self, budget: Budget, outer: Meter | None = None) -> None:
         self.budget = budget
@@ -26,7 +38,7 @@ class Rendering:
         self.out: list[str] = []
         self.counted = 0
         self.room = budget.output
-        self.steps = budget.steps
+        self.steps = self.told = budget.steps
         self.memory = budget.memory
         self.depth = 0
         self.deadline = budget.clock() + budget.seconds
@@ -35,6 +47,8 @@ class Rendering:
     def tick(self, steps: int) -> None:
         """Count a block of so many actions that is about to run, and the output so far."""
         self.spend(steps)
+        if len(self.out) == self.counted:
+            return
         self.room -= sum(map(len, self.out[self.counted :]))
         self.counted = len(self.out)
         if self.room < 0:
@@ -50,8 +64,13 @@ class Rendering:
             self.clock_in = CLOCK_EVERY
             if self.budget.clock() > self.deadline:
                 raise Spent(f"more than {self.budget.seconds:g} s")
+            self.tell()
+
+    def tell(self) -> None:
+        """Spend as much of the outer rendering as was spent of this one."""
         if self.outer is not None:
-            self.outer.spend(steps)
+            told, self.told = self.told - self.steps, self.steps
+            self.outer.spend(told)
 
     def reserve(self, size: int) -> None:
         """Count bytes that a function makes."""
@@ -70,6 +89,7 @@ class Rendering:
     def text(self) -> str:
         """Return all of the output."""
         self.tick(0)
+        self.tell()
         text = "".join(self.out)
         if not text.isascii() and len(text.encode("utf-8", "surrogateescape")) > self.budget.output:
             raise Spent(f"more than {self.budget.output} bytes of output")

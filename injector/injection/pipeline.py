@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError
+from injector.gotemplate.budget import Budget, metered_by
+from injector.gotemplate.rendering import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
@@ -17,6 +19,7 @@ from injector.injection.overrides import init_user_adjusted, reapplied, reinsert
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
+from injector.injection.refusals import FAILED, refusals_of
 from injector.injection.render import Rendered, overlays_of, render, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
 _MOST_ANNOTATIONS: Final = 256 << 10
+_BUDGET: Final = Budget(steps=2 * Budget().steps, memory=2 * Budget().memory)
+"""Of all renderings of an injection: of the templates that a pod asks for, and those in which the guard looks for a value."""
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
@@ -59,9 +64,20 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         with_init = revision.behaviours.openshift_init_containers
         admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
         given = openshift.forget_assigned_user(given, with_init_containers=with_init)
-    made = inject(webhook_parameters(revision, admitted, facts), webhook=True)
+    made = _unless_refused(revision, admitted, facts)
     patch = create_patch(given, without_namespace(made.pod, given))
     return Injected(made.pod, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+
+
+def _unless_refused(revision: Revision, admitted: c.Pod, facts: RequestFacts) -> Made:
+    """Inject a pod, unless the templates failed on one like it."""
+    refusals = refusals_of(revision)
+    refusals.check(admitted, facts)
+    try:
+        return inject(webhook_parameters(revision, admitted, facts), webhook=True)
+    except FAILED as error:
+        refusals.note(admitted, facts, error)
+        raise
 
 
 def _warnings(warning: str) -> tuple[str, ...]:
@@ -178,9 +194,10 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
         DataError: as ``inject_pod``.
     """
     validated(params.revision, params.pod)
-    if params.revision.config.appends:
-        return inject_appending(params, webhook=webhook)
-    found = guarded(params, reinserted(_without_earlier_injection(params)), _GUARDED)
+    with metered_by(GoRendering(_BUDGET)):
+        if params.revision.config.appends:
+            return inject_appending(params, webhook=webhook)
+        found = guarded(params, reinserted(_without_earlier_injection(params)), _GUARDED)
     return Made(finished(params, found.rendered), found.rendered.names, found.findings)
 
 

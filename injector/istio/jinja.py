@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import jinja2
 
 from injector.errors import TemplateRenderError
+from injector.gotemplate.failures import Spent
 from injector.istio.functions import exclude_inbound_port
 from injector.istio.jinjabudget import Budget, BudgetSpentError, check_size, spending
 from injector.istio.jinjadata import jinja_data
@@ -98,7 +99,7 @@ def _said(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "more memory than there is"
     text = (str(error) or type(error).__name__).encode(errors="backslashreplace").decode()
-    if isinstance(error, BudgetSpentError):
+    if isinstance(error, BudgetSpentError | Spent):
         text = f"the template's budget is spent: {text}"
     return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "..."
 

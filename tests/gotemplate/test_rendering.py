@@ -77,7 +77,9 @@ def test_a_rendering_inside_another_spends_that_ones_budget() -> None:
     inner = Rendering(Budget(clock=lambda: 0.0), outer)
     inner.spend(5)
     inner.reserve(5)
+    inner.tell()
+    inner.spend(1)
     with pytest.raises(Spent, match="more than 5 steps"):
-        inner.spend(1)
+        inner.tell()
     with pytest.raises(Spent, match="made more than 5 bytes"):
         inner.reserve(1)

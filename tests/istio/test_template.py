@@ -185,7 +185,7 @@ def test_render_came_with_1_2_and_went_after_1_13() -> None:
 
 def test_a_text_that_is_rendered_spends_the_budget_of_its_template() -> None:
     loop = "{{ range 1000000000 }}{{ render `{{ range 100000 }}{{ end }}` }}{{ end }}"
-    with pytest.raises(TemplateRenderError, match="the template's budget is spent: more than 1000000 steps"):
+    with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
         _rendering(loop, {})
 
 

@@ -182,5 +182,5 @@ def test_tag_directives_are_bounded(encode: Callable[[str], str | bytes]) -> Non
 )
 def test_values_are_bounded_with_those_that_aliases_repeat(text: str, values: int) -> None:
     load_yaml(text, most=values + 1)
-    with pytest.raises(ManifestError, match="line 1: more than 2 values; leave some out|line 2: more than 2 values"):
+    with pytest.raises(ManifestError, match=r"line [12]: more than 2 values; leave some out"):
         load_yaml(text, most=2)
