@@ -1,4 +1,5 @@
-"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names.
+"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names,
+templates and values.
 
 Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
 one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.
@@ -19,6 +20,7 @@ from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.stage import Stage
 from bench.reliability import keep, show
+from bench.chaos.values import hostile_values, kept_fields
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "idle": kept_connections,
     "names": hostile_names,
     "bombs": bombs,
+    "values": hostile_values,
+    "kept": kept_fields,
 }
 
 

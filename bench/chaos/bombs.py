@@ -81,7 +81,7 @@ EXPRESSION: Final = {
 }
 END: Final = {"go": "{{ end }}", "jinja2": "{% endif %}"}
 SECONDS, MEBIBYTES = 0.5, 32.0
-QUIET, RATE, OTHERS = 30.0, 50.0, 3
+ROUNDS, ROUND_SECONDS, RATE, OTHERS = 5, 8.0, 50.0, 3
 SIZES, EACH = (30_000, 300_000, 1_000_000), 7
 YAML_MS = 50.0
 ESCAPES_EACH = 3
@@ -117,9 +117,9 @@ class Bomb:
         """Where its revision is asked."""
         return f"/inject/bomb-{self.engine}"
 
-    def review(self) -> bytes:
-        """A pod that asks for it."""
-        return review({"bomb": self.name.replace(" ", "-")})
+    def review(self, workload: str = "") -> bytes:
+        """A pod of a workload that asks for it."""
+        return review({"bomb": self.name.replace(" ", "-"), "app": workload})
 
     def told(self, message: str) -> bool:
         """Whether a message names the template and the line; what is rendered has no line of the template."""
@@ -209,15 +209,22 @@ def _told(asked: Sequence[Asked]) -> Row:
 
 
 async def _others(client: ApiServer) -> Row:
-    quiet = await _admitted(client, None)
-    bombed = await _admitted(client, cycle(list(all_bombs())))
-    before, after = (statistics.quantiles(times, n=100)[98] * 1e3 for times in (quiet, bombed))
-    return Row(
-        f"T19 {OTHERS} other revisions, {RATE:g} pods a second, while a bomb is asked for each second",
-        "their p99 < 2x",
-        f"p99 {before:.1f} ms without, {after:.1f} ms with ({after / before:.2f}x, {len(bombed)} pods)",
-        after < 2 * before,
+    asking = cycle(random.sample(list(all_bombs()), len(GO) + len(JINJA)))
+    rounds = [(await _p99(client, None), await _p99(client, asking)) for _ in range(ROUNDS)]
+    before, after, ratio = (
+        statistics.median(each)
+        for each in ([r[0] for r in rounds], [r[1] for r in rounds], [r[1] / r[0] for r in rounds])
     )
+    return Row(
+        f"T19 {OTHERS} other revisions, {RATE:g} pods a second, while a pod never seen asks for a bomb each second",
+        "their p99 < 2x",
+        f"{ratio:.2f}x, the median of {ROUNDS} rounds with and without ({before:.1f} ms, {after:.1f} ms)",
+        ratio < 2,
+    )
+
+
+async def _p99(client: ApiServer, asking: Iterator[Bomb] | None) -> float:
+    return statistics.quantiles(await _admitted(client, asking), n=100)[98] * 1e3
 
 
 async def _admitted(client: ApiServer, asking: Iterator[Bomb] | None) -> list[float]:
@@ -233,9 +240,10 @@ async def _admitted(client: ApiServer, asking: Iterator[Bomb] | None) -> list[fl
         times.append(time.monotonic() - started)
 
     async def bomb(each: Bomb) -> None:
-        assert not (await client.post(each.path, each.review(), timeout=30)).response["allowed"]
+        body = each.review(f"app-{time.monotonic():.6f}")
+        assert not (await client.post(each.path, body, timeout=30)).response["allowed"]
 
-    for number in range(int(QUIET * RATE)):
+    for number in range(int(ROUND_SECONDS * RATE)):
         running.add(asyncio.create_task(one(number)))
         if asking is not None and number % int(RATE) == 0:
             running.add(asyncio.create_task(bomb(next(asking))))

@@ -70,6 +70,7 @@ _PARTS: Final = Cost(characters=16, item=4, deep=False, text_bytes=90, entry=8)
 """Makes a text of each part of a text, of which there may be one for each character."""
 _NUMBERED: Final = replace(_PARTS, text_bytes=240)
 _NUMBERS: Final = Cost(characters=16, item=0, text_bytes=4)
+_DURATIONS: Final = replace(_NUMBERS, characters=1)
 _PRINTED: Final = Cost(characters=32, item=0, text_bytes=4)
 """Prints; ``printing`` counts the values that it comes to."""
 _LISTED: Final = Cost(characters=32, item=12, deep=False, text_bytes=4, item_bytes=64)
@@ -105,8 +106,9 @@ _NAMES: Final[dict[Cost, str]] = {
     _PARTS: "splitList clean dir osClean osDir excludeInboundPort keys sortAlpha",
     _NUMBERED: "split splitn",
     _NUMBERS: """
-        atoi int int64 float64 toDecimal add add1 sub div mod mul addf add1f subf divf mulf biggest max min maxf minf ceil floor round
-        duration durationRound dateModify date_modify mustDateModify must_date_modify formatDuration""",
+        atoi int int64 float64 toDecimal add add1 sub div mod mul addf add1f subf divf mulf biggest max min maxf minf ceil floor
+        round""",
+    _DURATIONS: "duration durationRound dateModify date_modify mustDateModify must_date_modify formatDuration",
     _PRINTED: "print printf println html urlquery toString cat squote",
     _LISTED: "join toStrings",
     _QUOTED: "quote shuffle",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.formats import Spec
 from injector.gotemplate.printing import print_operand
 from injector.gotemplate.reflect import basic_kind, type_of
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # What Go takes for the width, precision or argument of a mistake (tooLarge).
 _TOO_LARGE: Final = 1_000_000
+_DIRECTIVE_STEPS: Final = 4
 _DIGITS: Final = "0123456789"
 _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "space"}
 
@@ -87,6 +88,7 @@ class _Printer:
         return "".join(self.out)
 
     def directive(self) -> None:
+        spend(_DIRECTIVE_STEPS)
         spec = self.flags()
         self.after_index = self.index()
         self.width(spec)

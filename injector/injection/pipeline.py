@@ -105,10 +105,11 @@ def patched_object(pod: dict[str, Any]) -> c.Pod:
 
 
 def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
-    """Return the injected pod without the namespace that was only filled in for the templates."""
-    if "namespace" in given["metadata"]:
-        return final
-    return {**final, "metadata": {key: value for key, value in final["metadata"].items() if key != "namespace"}}
+    """Return the injected pod without the namespace that was only filled in for the templates, and without metadata that is null."""
+    filled_in = "namespace" not in given["metadata"]
+    meta = final["metadata"]
+    kept = {key: value for key, value in meta.items() if value is not None and not (filled_in and key == "namespace")}
+    return final if len(kept) == len(meta) else {**final, "metadata": kept}
 
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
