@@ -1,5 +1,4 @@
-"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names,
-templates and values.
+"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile names, bombs.
 
 Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
 one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.
@@ -20,7 +19,6 @@ from bench.chaos.names import hostile_names
 from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
 from bench.chaos.stage import Stage
 from bench.reliability import keep, show
-from bench.chaos.values import hostile_values, kept_fields
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
@@ -37,8 +35,6 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "idle": kept_connections,
     "names": hostile_names,
     "bombs": bombs,
-    "values": hostile_values,
-    "kept": kept_fields,
 }
 
 
