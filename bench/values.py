@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from injector.istio.revision import Revision
 
-VALUES: Final = 120
-PODS: Final = 150
+VALUES: Final = 80
+PODS: Final = 60
 ROUNDS: Final = 40
 COST: Final = 2.0
 EMBEDDED: Final = ("stable", "canary")

@@ -37,7 +37,7 @@ class Budget:
         clock: how long this thread has worked: that the machine does other things meanwhile is no fault of a template.
     """
 
-    steps: int = 250_000
+    steps: int = 100_000
     output: int = MAX_SIZE
     depth: int = 64
     seconds: float = 0.5

@@ -45,7 +45,7 @@ class Template:
 
         Args:
             data: the value of dot, in the model of ``gotemplate.values``.
-            budget: limits; by default a megabyte, a quarter of a million steps and half a second. What runs inside another rendering
+            budget: limits; by default a megabyte, a hundred thousand steps and half a second. What runs inside another rendering
                 spends that one's budget too.
 
         Raises:

@@ -80,11 +80,11 @@ _READ_JSON: Final = Cost(characters=1, item=0, text_bytes=32)
 _DATES: Final = Cost(once=40, characters=1, item=0, text_bytes=24)
 _YAML: Final = Cost(characters=16, item=60, text_bytes=8, item_bytes=200)
 _CONTAINERS: Final = Cost(characters=256, item=6, text_bytes=0, item_bytes=0)
-_HASHED: Final = replace(_SCAN, once=100_000)
-_DERIVED: Final = replace(_SCAN, once=200_000)
+_HASHED: Final = replace(_SCAN, once=60_000)
+_DERIVED: Final = replace(_SCAN, once=90_000)
 _NEW_KEY: Final = replace(_SCAN, once=4_000)
-_CERTIFICATE: Final = Cost(once=50_000, item=100)
-_NEW_CERTIFICATE: Final = replace(_CERTIFICATE, once=220_000)
+_CERTIFICATE: Final = Cost(once=30_000, item=100)
+_NEW_CERTIFICATE: Final = replace(_CERTIFICATE, once=90_000)
 
 _NAMES: Final[dict[Cost, str]] = {
     _NOTHING: """
