@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.chaos.bodies import hostile_bodies, hostile_values
+from bench.chaos.bombs import bombs
 from bench.chaos.cluster import crowded_cluster, faulty_api
 from bench.chaos.configuration import broken_config, swapped_config
 from bench.chaos.hostile import hostile_revision
@@ -52,6 +53,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "bodies": hostile_bodies,
     "json": hostile_values,
     "soak": mutated_reviews,
+    "bombs": bombs,
 }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.actions import Actions
 from injector.gotemplate.arguments import checked, constant
-from injector.gotemplate.budget import Budget
+from injector.gotemplate.budget import METER, Budget, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, shown_callee
 from injector.gotemplate.errors import FuncError, ParseError, TemplateError
 from injector.gotemplate.failures import Failure, Spent, Unprintable
@@ -45,16 +45,18 @@ class Template:
 
         Args:
             data: the value of dot, in the model of ``gotemplate.values``.
-            budget: limits; by default a megabyte, a million steps and half a second.
+            budget: limits; by default a megabyte, a hundred thousand steps and half a second. What runs inside another rendering
+                spends that one's budget too.
 
         Raises:
             ExecError: a step failed; with Go's text.
             BudgetError: the budget is spent.
         """
-        rendering = Rendering(budget or Budget())
+        rendering = Rendering(budget or Budget(), METER.get())
         try:
-            self.run(rendering, NO_VALUE if data is None else data)
-            return rendering.text()
+            with metered_by(rendering):
+                self.run(rendering, NO_VALUE if data is None else data)
+                return rendering.text()
         except (Failure, FuncError, RecursionError, Spent, TemplateError) as raised:
             raise self.line_map.error(raised) from raised
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.errors import FuncError
+from injector.gotemplate.budget import Budget, metered_by
+from injector.gotemplate.errors import FuncError, TemplateError
+from injector.gotemplate.failures import Spent
 from injector.gotemplate.reflect import NO_VALUE
+from injector.gotemplate.rendering import Rendering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +18,9 @@ if TYPE_CHECKING:
     from injector.gotemplate.values import Func
 
 NO_VALUE_CODE: Final = "NV"
-# Longer texts are made anew for each rendering, so that the compiled template stays small.
+# Longer texts are made anew for each rendering, so that the compiled template stays small, and so is what takes long.
 _LONGEST_FOLD: Final = 4096
+_FOLDING: Final = Budget(steps=20_000, memory=1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,9 @@ def folded(func: Func, given: Sequence[Operand]) -> Any:
     if not (func.hermetic and values and all(operand.is_constant for operand in given)) or NO_VALUE in values:
         return None
     try:
-        result = func.call(*values)
-    except FuncError:
+        with metered_by(Rendering(_FOLDING)):
+            result = func.call(*values)
+    except (FuncError, Spent, TemplateError):
         return None
     is_plain = isinstance(result, str | int | float) and not (isinstance(result, str) and len(result) > _LONGEST_FOLD)
     return result if is_plain else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate import nodes as n
 from injector.gotemplate.arguments import REFLECT, checked, constant, free_constant
+from injector.gotemplate.costs import metered
 from injector.gotemplate.failures import Failure
 from injector.gotemplate.operands import NO_VALUE_CODE, NOTHING, Operand, Variable, container_of, folded
 from injector.gotemplate.reflect import ANY
@@ -255,16 +256,13 @@ class Pipelines:
         return self.call(func, node.name, command, given, signature)
 
     def call(self, func: Func, name: str, command: n.Node, given: Sequence[Operand], signature: Signature) -> Operand:
-        """Write the call itself, and count what it returns."""
+        """Write the call itself, which counts what it takes."""
+        func = metered(func)
         known = folded(func, given)
         if known is not None:
             return self.constant(known, signature.result if signature.result in _CLASSES else "")
         arguments = ", ".join(operand.code for operand in given)
         result = self.assign(f"{self.source.function(func)}({arguments})", call=command, name=name)
-        if signature.result == "string":
-            self.line(f"S.memory -= len({result})")
-        elif signature.result not in _CLASSES:
-            self.line(f"S.keep({result})")
         is_any = signature.result in (ANY, REFLECT)
         sure = signature.result if signature.result in _CLASSES else ""
         return Operand(result, sure, is_any, Origin("") if is_any else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.formats import Spec
 from injector.gotemplate.printing import print_operand
 from injector.gotemplate.reflect import basic_kind, type_of
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # What Go takes for the width, precision or argument of a mistake (tooLarge).
 _TOO_LARGE: Final = 1_000_000
+_DIRECTIVE_STEPS: Final = 4
 _DIGITS: Final = "0123456789"
 _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "space"}
 
@@ -21,16 +22,25 @@ _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "spa
 def sprint(*args: Any) -> str:
     """Return fmt.Sprint: operands in default format, a space between two that are no strings."""
     parts: list[str] = []
+    size = 0
     for index, arg in enumerate(args):
         if index and not isinstance(arg, str) and not isinstance(args[index - 1], str):
             parts.append(" ")
         parts.append(arg if type(arg) is str else print_operand(arg, "v", Spec()))
-    return _joined(parts)
+        size += len(parts[-1])
+        check_size(size)
+    return "".join(parts)
 
 
 def sprintln(*args: Any) -> str:
     """Return fmt.Sprintln: operands in default format with spaces between, and a newline."""
-    return _joined([print_operand(arg, "v", Spec()) for arg in args], " ") + "\n"
+    texts: list[str] = []
+    size = 0
+    for arg in args:
+        texts.append(print_operand(arg, "v", Spec()))
+        size += len(texts[-1]) + 1
+        check_size(size)
+    return " ".join(texts) + "\n"
 
 
 def sprintf(template: str, *args: Any) -> str:
@@ -40,11 +50,6 @@ def sprintf(template: str, *args: Any) -> str:
         FuncError: the result would be larger than any output may be.
     """
     return _Printer(template, args).run()
-
-
-def _joined(parts: Sequence[str], separator: str = "") -> str:
-    check_size(sum(map(len, parts)))
-    return separator.join(parts)
 
 
 class _Printer:
@@ -83,6 +88,7 @@ class _Printer:
         return "".join(self.out)
 
     def directive(self) -> None:
+        spend(_DIRECTIVE_STEPS)
         spec = self.flags()
         self.after_index = self.index()
         self.width(spec)

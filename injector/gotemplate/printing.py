@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.formats import (
     Spec,
@@ -23,6 +23,8 @@ from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 _MAX_DEPTH: Final = 100
 _METHOD_VERBS: Final = "vsxXq"
 _TEXT_VERBS: Final = "sqxX"
+_VALUE_STEPS: Final = 20
+_VALUE_BYTES: Final = 96
 
 
 def print_operand(value: Any, verb: str, spec: Spec) -> str:
@@ -106,6 +108,10 @@ class _Values:
 
     def composite(self, value: Any, verb: str, depth: int) -> str | None:
         """Return a list, map, struct or pointer by a verb; None for a verb that it has not."""
+        if isinstance(value, list | bytes | dict):
+            values = len(value) * (2 if isinstance(value, dict) else 1)
+            spend(_VALUE_STEPS * values)
+            reserve(_VALUE_BYTES * values)
         if isinstance(value, list | bytes):
             return self.items(value, verb, depth)
         if isinstance(value, dict):

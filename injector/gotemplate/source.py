@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MAX_INDENT: Final = 95
 _MAX_LOOPS: Final = 18
 _LONGEST_LIST: Final = 40
+_LONGEST_REASON: Final = 2_000
+"""Characters that an error says: a function's may quote its arguments."""
 
 
 def to_code(text: str, filename: str) -> CodeType:
@@ -174,7 +176,7 @@ class LineMap:
         node = self._place(mark, frame)
         if isinstance(raised, Spent | RecursionError):
             what = raised.what if isinstance(raised, Spent) else "nesting"
-            return _at(BudgetError, mark.tree, node, f"the template's budget is spent: {what}")
+            return _at(BudgetError, mark.tree, mark.call or node, f"the template's budget is spent: {what}")
         if isinstance(raised, FuncError | TemplateError):
             return _at(ExecError, mark.tree, mark.call or node, f"error calling {mark.name}: {raised}")
         if isinstance(raised, MethodFailure):
@@ -215,6 +217,7 @@ def _static_type(receiver: Any, origin: Origin | None, frame: FrameType) -> str:
 
 
 def _at(kind: type[ExecError], tree: Tree, node: Node, reason: str) -> ExecError:
+    reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
     before = tree.text.encode("utf-8", "surrogateescape")[: node.pos]
     line, column = 1 + before.count(b"\n"), len(before) - (before.rfind(b"\n") + 1)
     return kind(tree.name, tree.parse_name, line, column, _shown(node), reason)

@@ -216,6 +216,10 @@ class Struct(ABC):
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield every field in declaration order, as ``%v`` and ``%+v`` print them."""
 
+    def parts(self) -> Any:
+        """Return the data that it is made of, for who measures it."""
+        return [value for _, value in self.fields()]
+
     def method(self, name: str) -> Func | None:
         """Return the method ``name`` bound to this value, or None."""
         del name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, OverlayError
 from injector.injection import containers as c
+from injector.injection.render import MOST_VALUES
 from injector.kube.pruning import pruned
 from injector.kube.quantity import parse_quantity
 from injector.kube.serial import load_yaml
@@ -50,7 +51,7 @@ def read_append_spec(text: str, missing: AbstractSet[FieldName] = frozenset(), *
         OverlayError: it is no YAML mapping, or a list holds something else than its objects.
     """
     try:
-        raw = load_yaml(text, where=where) or {}
+        raw = load_yaml(text, where=where, most=MOST_VALUES) or {}
         if not isinstance(raw, dict):
             raise OverlayError(
                 "the rendered text is not a mapping", where=where, hint="a template renders lists to append"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import AnnotationError, DataError
+from injector.errors import AnnotationError, DataError, ManifestError
 from injector.injection import containers as c
 from injector.injection.status import STATUS, read_status
 from injector.kube.serial import load_json
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 OVERRIDES: Final = "proxy.istio.io/overrides"
 INTERCEPTION_MODE: Final = "sidecar.istio.io/interceptionMode"
 AUTO_IMAGE: Final = "auto"
+_MOST: Final = 100
+"""Containers that templates can have changed, to which all others are compared."""
 _KINDS: Final = ("containers", "initContainers")
 
 
@@ -37,7 +39,10 @@ def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
         return {kind: [] for kind in _KINDS}
     try:
         raw = load_json(text)
-        return {kind: [_noted(item) for item in raw.get(kind) or ()] for kind in _KINDS}
+        noted = {kind: raw.get(kind) or [] for kind in _KINDS}
+        if sum(map(len, noted.values())) > _MOST:
+            raise ManifestError(f"more than {_MOST} containers")
+        return {kind: list(map(_noted, items)) for kind, items in noted.items()}
     except (DataError, TypeError, AttributeError) as error:
         raise AnnotationError(
             f"invalid value for annotation '{OVERRIDES}'",

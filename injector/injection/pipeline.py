@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError
+from injector.gotemplate.budget import Budget, metered_by
+from injector.gotemplate.rendering import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
@@ -17,6 +19,7 @@ from injector.injection.overrides import init_user_adjusted, reapplied, reinsert
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
+from injector.injection.refusals import FAILED, refusals_of
 from injector.injection.render import Rendered, overlays_of, render, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
+_MOST_ANNOTATIONS: Final = 256 << 10
+_BUDGET: Final = Budget(steps=2 * Budget().steps, memory=2 * Budget().memory)
+"""Of all renderings of an injection: of the templates that a pod asks for, and those in which the guard looks for a value."""
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
@@ -52,14 +58,26 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
+    check_size(admitted)
     given = patched_object(pod)
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
         admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
         given = openshift.forget_assigned_user(given, with_init_containers=with_init)
-    made = inject(webhook_parameters(revision, admitted, facts), webhook=True)
+    made = _unless_refused(revision, admitted, facts)
     patch = create_patch(given, without_namespace(made.pod, given))
     return Injected(made.pod, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+
+
+def _unless_refused(revision: Revision, admitted: c.Pod, facts: RequestFacts) -> Made:
+    """Inject a pod, unless the templates failed on one like it."""
+    refusals = refusals_of(revision)
+    refusals.check(admitted, facts)
+    try:
+        return inject(webhook_parameters(revision, admitted, facts), webhook=True)
+    except FAILED as error:
+        refusals.note(admitted, facts, error)
+        raise
 
 
 def _warnings(warning: str) -> tuple[str, ...]:
@@ -88,10 +106,11 @@ def patched_object(pod: dict[str, Any]) -> c.Pod:
 
 
 def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
-    """Return the injected pod without the namespace that was only filled in for the templates."""
-    if "namespace" in (given.get("metadata") or {}):
-        return final
-    return {**final, "metadata": {key: value for key, value in final["metadata"].items() if key != "namespace"}}
+    """Return the injected pod without the namespace that was only filled in for the templates, and without metadata that is null."""
+    filled_in = "namespace" not in (given.get("metadata") or {})
+    meta = final["metadata"]
+    kept = {key: value for key, value in meta.items() if value is not None and not (filled_in and key == "namespace")}
+    return final if len(kept) == len(meta) else {**final, "metadata": kept}
 
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
@@ -142,6 +161,23 @@ def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
     return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor))
 
 
+def check_size(pod: c.Pod) -> None:
+    """Check that the annotations are no longer than Kubernetes permits, before anything is looked for in them.
+
+    Kubernetes checks it too, but after the webhooks (k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
+
+    Raises:
+        AnnotationError: they are longer.
+    """
+    size = sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
+    if size > _MOST_ANNOTATIONS:
+        raise AnnotationError(
+            f"{size} characters, more than the {_MOST_ANNOTATIONS} bytes that Kubernetes permits",
+            where="metadata.annotations",
+            hint="shorten the annotations",
+        )
+
+
 def validated(revision: Revision, pod: c.Pod) -> None:
     """Check the pod's annotations as the revision's Istio does.
 
@@ -160,9 +196,10 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
         DataError: as ``inject_pod``.
     """
     validated(params.revision, params.pod)
-    if params.revision.config.appends:
-        return inject_appending(params, webhook=webhook)
-    found = guarded(params, reinserted(_without_earlier_injection(params)), _GUARDED)
+    with metered_by(GoRendering(_BUDGET)):
+        if params.revision.config.appends:
+            return inject_appending(params, webhook=webhook)
+        found = guarded(params, reinserted(_without_earlier_injection(params)), _GUARDED)
     return Made(finished(params, found.rendered), found.rendered.names, found.findings)
 
 

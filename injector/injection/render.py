@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from injector.istio.template import Template, TemplateData
 
 TEMPLATES: Final = "inject.istio.io/templates"
+MOST_VALUES: Final = 20_000
+"""Values in what a template renders, keys included; the largest of Istio's render 500."""
+_MOST_TEMPLATES: Final = 32
 NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 
 
@@ -39,9 +42,19 @@ class Rendered:
 
 
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the templates for ``pod``: those of its annotation or ``defaults``, aliases expanded once."""
+    """Return the names of the templates for ``pod``: those of its annotation or ``defaults``, aliases expanded once.
+
+    Raises:
+        AnnotationError: the pod asks for so many that rendering them would take long.
+    """
     asked = c.annotations_of(pod).get(TEMPLATES)
     names = defaults if asked is None else tuple(name.strip() for name in asked.split(","))
+    if len(names) > _MOST_TEMPLATES:
+        raise AnnotationError(
+            f"more than {_MOST_TEMPLATES} templates",
+            where=f"metadata.annotations[{TEMPLATES}]",
+            hint="name each template once",
+        )
     aliases = revision.config.aliases
     return tuple(target for name in names for target in aliases.get(name, (name,)))
 
@@ -106,7 +119,7 @@ def _overlay(revision: Revision, template: Template, name: str, data: TemplateDa
 def _read(revision: Revision, name: str, text: str) -> dict[str, Any]:
     where = f"revision {revision.name}, template {name}"
     try:
-        overlay = load_yaml(text, where=f"{where}, rendered text")
+        overlay = load_yaml(text, where=f"{where}, rendered text", most=MOST_VALUES)
     except DataError as error:
         raise OverlayError(
             f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",

@@ -150,7 +150,7 @@ def indent(spaces: int, source: str) -> str:
     Raises:
         FuncError: the indentation is absurd (Go would try it).
     """
-    if spaces > 1000:  # noqa: PLR2004 - no YAML nests so deep; a hostile number must not allocate
+    if abs(spaces) > 1000:  # noqa: PLR2004 - no YAML nests so deep; a hostile number must not allocate
         raise FuncError(f"indent {spaces} is too wide")
     return source.replace("\n", "\n" + " " * max(spaces, -spaces))
 

@@ -52,6 +52,10 @@ class GoStruct(Struct):
         for field in struct_type(self._type).fields:
             yield field.go, self.field(field.go)
 
+    def parts(self) -> Any:
+        """Return the object."""
+        return self.data
+
     def json_value(self) -> Any:
         """Return the object as encoding/json marshals the struct."""
         return go_encode(self.data, self._type)

@@ -10,11 +10,12 @@ Jinja2 is imported only by revisions that use it: ``istio.template`` loads this 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import jinja2
 
 from injector.errors import TemplateRenderError
+from injector.gotemplate.failures import Spent
 from injector.istio.functions import exclude_inbound_port
 from injector.istio.jinjabudget import Budget, BudgetSpentError, check_size, spending
 from injector.istio.jinjadata import jinja_data
@@ -67,6 +68,7 @@ class JinjaTemplate:
     minor: Minor
     clock: Callable[[], float] = worked
     seen: Callable[[TemplateData, Minor], dict[str, Any]] = jinja_data
+    changes_data: ClassVar[bool] = False
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text.
@@ -101,7 +103,7 @@ def _said(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "more memory than there is"
     text = (str(error) or type(error).__name__).encode(errors="backslashreplace").decode()
-    if isinstance(error, BudgetSpentError):
+    if isinstance(error, BudgetSpentError | Spent):
         text = f"the template's budget is spent: {text}"
     return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "..."
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import jinja2
 from jinja2.runtime import Undefined
 
+from injector.gotemplate.budget import spend
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -24,7 +26,7 @@ MAX_STEPS: Final = 200_000
 MAX_SECONDS: Final = 0.5
 CLOCK_EVERY: Final = 32
 """Steps from one look at the clock to the next: a look may take as long as several steps."""
-MAX_MEMORY: Final = 64 << 20
+MAX_MEMORY: Final = 20 << 20
 """Bytes of all the values that a rendering makes: a template can keep them."""
 MAX_BITS: Final = 256
 """Of an integer; Python's have no end."""
@@ -39,16 +41,16 @@ class BudgetSpentError(Exception):
 
 
 class Budget:
-    """Counts the steps and the memory of one rendering, and looks at the clock once in a while."""
+    """Counts the steps and the memory of one rendering, and looks at the clock once in a while; and so does the injection it is for."""
 
-    __slots__ = ("_clock", "_deadline", "_look_in", "_memory", "_steps")
+    __slots__ = ("_clock", "_deadline", "_look_in", "_memory", "_steps", "_told")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._deadline = clock() + MAX_SECONDS
         self._look_in = 0
         self._memory = 0
-        self._steps = 0
+        self._steps = self._told = 0
 
     def tick(self, steps: int = 1) -> None:
         """Count steps."""
@@ -60,6 +62,8 @@ class Budget:
             self._look_in = CLOCK_EVERY
             if self._clock() > self._deadline:
                 raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
+            told, self._told = self._steps - self._told, self._steps
+            spend(told)
 
     def keep(self, size: int) -> None:
         """Count bytes."""

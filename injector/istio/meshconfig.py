@@ -20,13 +20,22 @@ if TYPE_CHECKING:
 
     from injector.istio.minor import Minor
 
-__all__ = ["apply_proxy_config", "format_duration", "parse_mesh_config", "proto_to_json", "read_proxy_config"]
+__all__ = [
+    "MOST_VALUES",
+    "apply_proxy_config",
+    "format_duration",
+    "parse_mesh_config",
+    "proto_to_json",
+    "read_proxy_config",
+]
 
 # proxyMetadata is merged by key, and proxyHeaders by field, from these minors on; before, a document's replaces what was there.
 _METADATA_MERGED: Final[Minor] = (1, 10)
 _HEADERS_MERGED: Final[Minor] = (1, 19)
 _PROVIDERS_MERGED: Final[Minor] = (1, 11)
 _ALIASES_SORTED: Final[Minor] = (1, 12)
+MOST_VALUES: Final = 2_000
+"""Values in the ProxyConfig of a pod, keys included: each is looked at more than once for each admission."""
 # Before, a ProxyConfig has its service cluster alone, and this field is one that Istio does not know.
 _TRACING_NAME: Final = ("tracingServiceName", "tracing_service_name")
 _FIRST_TRACING_NAME: Final[Minor] = (1, 13)
@@ -114,7 +123,7 @@ def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
     """
     where = "metadata.annotations[proxy.istio.io/config]"
     try:
-        data = load_yaml(text, where=where)
+        data = load_yaml(text, where=where, most=MOST_VALUES)
         proxy = _merged_proxy_config(mesh.values["defaultConfig"], {} if data is None else data, minor, where)
     except DataError as error:
         raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error

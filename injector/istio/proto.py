@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
@@ -105,6 +106,10 @@ class Message(Struct):
         for field in self.kind.fields:
             yield field.go, self.field(field.go)
 
+    def parts(self) -> Any:
+        """Return the fields that are set."""
+        return self.values
+
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
         asked = name[3:] if name.startswith("Get") else ""
@@ -147,7 +152,7 @@ def _go_element(field: Field, value: Any) -> Any:
         return _scalar(field.kind, value)
     go_type = message_type(field.type).go_type
     if field.type in FREE_FORM:
-        return value
+        return deepcopy(value)  # which templates may change
     target: Any = None
     if value is not None and field.type == DURATION:
         target = DurationValue(value)

@@ -13,7 +13,7 @@ from injector.errors import DataError
 from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.duration import go_duration
-from injector.istio.meshconfig import read_proxy_config
+from injector.istio.meshconfig import MOST_VALUES, read_proxy_config
 from injector.istio.meshdefaults import default_proxy_config
 from injector.kube.serial import load_yaml
 
@@ -47,7 +47,7 @@ _MUTUAL: Final = 2
 def validate_proxy_config(text: str, minor: Minor) -> str:
     """Return why Istio's ``minor`` refuses a ProxyConfig, empty where it takes it."""
     try:
-        data = load_yaml(text)
+        data = load_yaml(text, most=MOST_VALUES)
         config = read_proxy_config({} if data is None else data, minor, base=default_proxy_config(minor))
     except DataError as error:
         return f"failed to convert to apply proxy config: {error.what}"

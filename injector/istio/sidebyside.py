@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
 from injector.gotemplate import FuncError
+from injector.gotemplate.budget import spend
 from injector.gotemplate.builtins import eq
 from injector.gotemplate.failures import Failure
 from injector.gotemplate.values import Func
@@ -50,7 +51,8 @@ def decodes(templates: Mapping[str, Template]) -> bool:
 def _rebound(template: Template) -> Template:
     if not isinstance(template, GoTextTemplate):
         return template
-    return GoTextTemplate(template.compiled.rebound(_twice, {"EQ": _twice(Func("eq", "", eq))}))
+    rebound = template.compiled.rebound(_twice, {"EQ": _twice(Func("eq", "", eq))})
+    return GoTextTemplate(rebound, template.changes_data)
 
 
 def _twice(func: Func) -> Callable[..., Any]:
@@ -79,9 +81,10 @@ def _real(text: Harmless) -> str:
 def _holds(value: Any) -> bool:
     if isinstance(value, GoStruct):
         return value.go_type == _META and any(_holds(value.data.get(key)) for key in _TEXTS)
-    if isinstance(value, dict):
-        return any(map(_holds, value.values()))
-    return any(map(_holds, value)) if isinstance(value, list) else isinstance(value, Harmless)
+    if isinstance(value, list | dict):
+        spend(len(value))
+        return any(map(_holds, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Harmless)
 
 
 def _with(value: Any, text: Callable[[Harmless], str]) -> Any:

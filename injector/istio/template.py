@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, compile_template
 from injector.gotemplate import Template as GoTemplate
+from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
@@ -49,6 +51,10 @@ class TemplateData(Struct):
 class Template(Protocol):
     """A compiled template."""
 
+    @property
+    def changes_data(self) -> bool:
+        """Whether it changes dictionaries that it is given."""
+
     def render(self, data: TemplateData) -> str:
         """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
 
@@ -56,6 +62,12 @@ class Template(Protocol):
 _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rendered", default=None)
 """What is being rendered, and how deep inside itself: ``render`` gets neither as an argument."""
 
+_CHANGING: Final = frozenset({"set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"})
+"""Functions that change a dictionary that they are given; what belongs to the revision is copied for them."""
+_COMPILED: Final = 16
+_COMPILED_STEPS: Final = 10
+_COMPILED_BYTES: Final = 200
+"""What compiling a text takes for each character."""
 _RENDER_SINCE: Final[Minor] = (1, 2)
 _RENDER_UNTIL: Final[Minor] = (1, 13)
 _RENDER_DEPTH: Final = 8
@@ -67,6 +79,7 @@ class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
 
     compiled: GoTemplate
+    changes_data: bool = False
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
@@ -84,12 +97,14 @@ def _render(functions: Mapping[str, Func]) -> Func:
     """
 
     def render(text: str) -> str:
+        spend(_COMPILED_STEPS * len(text))
+        reserve(_COMPILED_BYTES * len(text))
         data, depth = _RENDERED.get() or (TemplateData({}), 0)
         if depth >= _RENDER_DEPTH:
             raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return compiled(text).execute(data, budget=Budget(clock=worked))
+            return _rendered(compiled(text), data)
         except BudgetError:
             raise
         except TemplateError:
@@ -97,11 +112,11 @@ def _render(functions: Mapping[str, Func]) -> Func:
         finally:
             _RENDERED.reset(token)
 
-    @lru_cache(maxsize=64)
+    @lru_cache(maxsize=_COMPILED)
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
-    return Func("render", "func(string) string", render)
+    return Func("render", "func(string) string", render, hermetic=False)
 
 
 def go_functions(minor: Minor, env: Mapping[str, str], *, with_sprig: bool) -> dict[str, Func]:
@@ -120,4 +135,15 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
         TemplateRenderError: it does not parse; the text names the template's line.
     """
     left, right = delimiters
-    return GoTextTemplate(compile_template(name, text, funcs=functions, left=left, right=right))
+    compiled = compile_template(name, text, funcs=functions, left=left, right=right)
+    return GoTextTemplate(compiled, _changes_data(compiled))
+
+
+def _changes_data(compiled: GoTemplate) -> bool:
+    return any(func.name in _CHANGING for func in compiled.program.functions.values())
+
+
+def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
+    if _changes_data(compiled):
+        data = data.replaced(Values=deepcopy(data.field("Values")))
+    return compiled.execute(data, budget=Budget(clock=worked))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.arguments import checked
+from injector.gotemplate.budget import spend
 from injector.gotemplate.builtins import eq
 from injector.gotemplate.compiler import printed
 from injector.gotemplate.fields import field_reader
@@ -149,6 +150,8 @@ class Trace:
             return GoStruct(value.go_type, value.data)
         if isinstance(value, Pointer) and isinstance(value.target, TracedStruct):
             return Pointer(value.go_type, self.plain(value.target))
+        if isinstance(value, list):
+            spend(len(value))
         if isinstance(value, Slice):
             return Slice(value.elem, map(self.plain, value), nil=value.nil)
         return list(map(self.plain, value)) if type(value) is list else value

@@ -9,7 +9,9 @@ stands before it. One thing more than go-yaml takes is read: ``\/`` in double qu
 from __future__ import annotations
 
 import math
+import re
 import string
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +33,11 @@ _NO_KEY: Final = object()
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 # go-yaml allows 10,000 levels. No Kubernetes object comes near, and whatever walks a value here does so by recursion.
 _MAX_DEPTH: Final = 200
+# libyaml compares each with all before it. No document here has one.
+_MAX_TAG_DIRECTIVES: Final = 16
+_TAG_DIRECTIVE: Final = "%TAG"
+_TAG_DIRECTIVE_BYTES: Final = re.compile(rb"%\0?T\0?A\0?G")
+_MAX_SHOWN: Final = 300
 # decode.go, allowedAliasRatio: how large a share of a document may come from aliases, by how much there is to decode.
 _ALIASED_FLOOR: Final = 100
 _DECODED_FLOOR: Final = 1_000
@@ -38,7 +45,7 @@ _RATIO_LOW: Final = 400_000
 _RATIO_HIGH: Final = 4_000_000
 
 
-def load_yaml(text: str | bytes, *, where: str = "", line: int = 1) -> Any:
+def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = sys.maxsize) -> Any:
     """Return the first document of ``text`` as JSON data; None where there is none.
 
     Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: change none of it.
@@ -47,20 +54,27 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1) -> Any:
         text: YAML; bytes may be UTF-8 or UTF-16.
         where: the name of the source, for errors.
         line: the line of the source that the text begins on, for errors too.
+        most: how many values it may have, keys and what aliases repeat included.
 
     Raises:
         ManifestError: it is no YAML, or YAML that has no JSON form; with the line.
     """
+    if _tag_directives(text) > _MAX_TAG_DIRECTIVES:
+        raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
     try:
         parser = CParser(text)
     except (yaml.YAMLError, UnicodeError) as error:
         raise _syntax_error(error, where, line) from error
     try:
-        return _Reader(parser.get_event, where, line).document()
+        return _Reader(parser.get_event, where, line, most).document()
     except (yaml.YAMLError, UnicodeError) as error:
         raise _syntax_error(error, where, line) from error
     finally:
         parser.dispose()
+
+
+def _tag_directives(text: str | bytes) -> int:
+    return text.count(_TAG_DIRECTIVE) if isinstance(text, str) else len(_TAG_DIRECTIVE_BYTES.findall(text))
 
 
 def _syntax_error(error: Exception, where: str, first: int) -> ManifestError:
@@ -83,12 +97,13 @@ class _Anchor:
 class _Reader:
     """Builds JSON data from the events of one document."""
 
-    __slots__ = ("aliased", "anchors", "decoded", "line", "next_event", "unusable", "where")
+    __slots__ = ("aliased", "anchors", "decoded", "line", "most", "next_event", "unusable", "where")
 
-    def __init__(self, next_event: Callable[[], Any], where: str, line: int) -> None:
+    def __init__(self, next_event: Callable[[], Any], where: str, line: int, most: int) -> None:
         self.line = line
         self.next_event = next_event
         self.where = where
+        self.most = most
         self.anchors: dict[str, _Anchor] = {}
         self.decoded = 1
         self.aliased = 0
@@ -111,7 +126,8 @@ class _Reader:
 
     def error(self, event: Any, problem: str, hint: str = "correct the YAML") -> ManifestError:
         """Make an error at the line of an event."""
-        return ManifestError(f"yaml: line {event.start_mark.line + self.line}: {problem}", where=self.where, hint=hint)
+        shown = problem if len(problem) <= _MAX_SHOWN else f"{problem[:_MAX_SHOWN]}..."
+        return ManifestError(f"yaml: line {event.start_mark.line + self.line}: {shown}", where=self.where, hint=hint)
 
     def value(self, event: Any, depth: int) -> Any:
         """Return the value that begins with ``event``."""
@@ -130,6 +146,11 @@ class _Reader:
             what = f"json: unsupported value: {name_of_non_finite(value)}"
             self.unusable.append(self.error(event, what, "quote it to make it a string"))
         return value
+
+    def check_count(self, event: Any) -> None:
+        """Refuse a document of more values than it may have."""
+        if self.decoded > self.most:
+            raise self.error(event, f"more than {self.most} values", "leave some out")
 
     def scalar(self, event: Any) -> Any:
         """Return a scalar as go-yaml types it."""
@@ -164,6 +185,7 @@ class _Reader:
         if depth >= _MAX_DEPTH:
             raise self.error(event, "exceeded max depth", "nest less deeply")
         self.decoded += 1
+        self.check_count(event)
         anchor = _Anchor() if event.anchor is not None else None
         before = self.decoded
         if anchor is not None:
@@ -183,6 +205,7 @@ class _Reader:
         next_event = self.next_event
         items: list[Any] = []
         while type(event := next_event()) is not yaml.SequenceEndEvent:
+            self.check_count(event)
             items.append(self.value(event, depth))
         return items
 
@@ -190,6 +213,7 @@ class _Reader:
         """Put the pairs up to the end of a mapping into ``target``."""
         next_event = self.next_event
         while type(event := next_event()) is not yaml.MappingEndEvent:
+            self.check_count(event)
             if type(event) is yaml.ScalarEvent and event.value[:1] in _KEY_STARTS and event.anchor is event.tag is None:
                 self.decoded += 1
                 target[event.value] = self.value(next_event(), depth)

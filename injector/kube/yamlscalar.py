@@ -46,6 +46,9 @@ _TIMESTAMP = re.compile(rf"{_SHORT_DATE}([Tt]{_CLOCK}{_ZONE})?", re.ASCII)
 _SPACED_TIMESTAMP = re.compile(rf"{_SHORT_DATE} +{_CLOCK}", re.ASCII)
 
 
+_NO_TEXT = re.compile(r"[\udc80-\udcff]")
+
+
 class BadScalarError(ValueError):
     """A scalar that contradicts its tag, or a key that JSON cannot have."""
 
@@ -123,9 +126,7 @@ def _binary(text: str) -> str:
         data = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadScalarError("!!binary value contains invalid base64 data") from error
-    return "".join(
-        "\ufffd" if "\udc80" <= char <= "\udcff" else char for char in data.decode("utf-8", "surrogateescape")
-    )
+    return _NO_TEXT.sub("\ufffd", data.decode("utf-8", "surrogateescape"))
 
 
 def is_timestamp(text: str) -> bool:

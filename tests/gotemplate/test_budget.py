@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.budget import MAX_SIZE, check_size
+from injector.gotemplate.budget import MAX_SIZE, METER, Budget, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.failures import Spent
+from injector.gotemplate.rendering import Rendering
 
 
 def test_a_size_within_the_limit_passes() -> None:
@@ -13,3 +15,21 @@ def test_a_size_within_the_limit_passes() -> None:
 def test_a_size_beyond_it_is_refused_by_name() -> None:
     with pytest.raises(FuncError, match="repeat too large: 1048577 > 1048576"):
         check_size(MAX_SIZE + 1, "repeat")
+
+
+def test_what_works_for_a_rendering_spends_its_budget() -> None:
+    token = METER.set(Rendering(Budget(steps=2, memory=3, clock=lambda: 0.0)))
+    try:
+        spend(2)
+        reserve(3)
+        with pytest.raises(Spent, match="more than 2 steps"):
+            spend(1)
+        with pytest.raises(Spent, match="more than 3 bytes"):
+            reserve(1)
+    finally:
+        METER.reset(token)
+
+
+def test_nothing_is_counted_outside_a_rendering() -> None:
+    spend(10**9)
+    reserve(10**9)

@@ -65,15 +65,21 @@ def test_calls_nest_as_deep_as_the_budget() -> None:
         found.enter()
 
 
-@pytest.mark.parametrize(("value", "size"), [("abc", 3), (b"ab", 2), ([1, 2], 16), ({"a": 1}, 8), (7, 0), (None, 0)])
-def test_what_a_function_returned_takes_memory(value: object, size: int) -> None:
-    found = rendering(memory=100)
-    found.keep(value)
-    assert found.memory == 100 - size
-
-
-def test_memory_runs_out() -> None:
+def test_memory_runs_out_before_it_is_used() -> None:
     found = rendering(memory=2)
-    found.keep("abc")
-    with pytest.raises(Spent, match="functions returned more than 2 bytes"):
-        found.tick(1)
+    found.reserve(2)
+    with pytest.raises(Spent, match="functions made more than 2 bytes"):
+        found.reserve(1)
+
+
+def test_a_rendering_inside_another_spends_that_ones_budget() -> None:
+    outer = rendering(steps=5, memory=5)
+    inner = Rendering(Budget(clock=lambda: 0.0), outer)
+    inner.spend(5)
+    inner.reserve(5)
+    inner.tell()
+    inner.spend(1)
+    with pytest.raises(Spent, match="more than 5 steps"):
+        inner.tell()
+    with pytest.raises(Spent, match="made more than 5 bytes"):
+        inner.reserve(1)

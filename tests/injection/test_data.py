@@ -237,3 +237,19 @@ def test_a_jinja2_template_sees_every_field_whatever_the_minor_is() -> None:
     assert list(old) == list(new)
     assert "NativeSidecars" in old
     assert "EstimatedConcurrency" in new
+
+
+@pytest.mark.parametrize("change", ["set .Values `a` `b`", "unset .Values `global`", "merge .Values (dict `a` `b`)"])
+def test_a_template_that_changes_its_values_changes_those_of_no_other_pod(change: str) -> None:
+    revision = _revision(template=f"{{{{ $_ := {change} }}}}{{{{ .Values }}}}")
+    template = revision.templates["sidecar"]
+
+    first, second = (template.render(_data(revision)) for _ in range(2))
+
+    assert first == second
+    assert list(revision.values.tree) == ["global"]
+
+
+def test_values_that_no_template_changes_are_not_copied() -> None:
+    revision = _revision(template="{{ .Values }}")
+    assert _data(revision).field("Values") is revision.values.tree

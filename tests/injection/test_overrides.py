@@ -182,3 +182,12 @@ def test_on_a_second_injection_the_noted_uid_counts_and_not_what_tproxy_made_of_
     )
 
     assert init_of(init_user_adjusted(initialised(), original, mesh_interception_mode="TPROXY"))["args"][1] == "7"
+
+
+def test_as_many_containers_are_noted_as_templates_can_have_changed() -> None:
+    def noting(count: int) -> dict[str, Any]:
+        return make_pod(annotations={OVERRIDES: json.dumps({"containers": [{"name": "a"}] * count})})
+
+    assert len(read_overrides(noting(100))["containers"]) == 100
+    with pytest.raises(AnnotationError, match="invalid value"):
+        read_overrides(noting(101))

@@ -277,3 +277,27 @@ def test_the_steps_can_be_run_one_by_one() -> None:
     params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), FACTS)
 
     assert inject(params, webhook=True) == Made(injected(revision, make_pod()).pod, ("sidecar",))
+
+
+def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_read() -> None:
+    longest = {"a": "x" * ((256 << 10) - 1)}
+    injected(revision_of(), make_pod(annotations=longest))
+    with pytest.raises(AnnotationError, match="262145 characters, more than the 262144 bytes") as caught:
+        inject_pod(revision_of(), make_pod(annotations={**longest, "b": ""}), FACTS)
+    assert caught.value.where == "metadata.annotations"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("proxy.istio.io/config", "proxyMetadata: {" + "a: b, " * 1_500 + "}", "more than 2000 values"),
+        ("proxy.istio.io/config", "a: &a [x, x, x, x, x]\nb: [" + "*a, " * 500 + "]", "more than 2000 values"),
+        ("proxy.istio.io/config", "a: " + "[" * 10_000, "exceeded max depth"),
+        ("proxy.istio.io/config", "".join(f"%TAG !a{n}! b\n" for n in range(9_000)) + "--- {}", "%TAG"),
+        ("proxy.istio.io/overrides", '{"containers": [' + "{}," * 200 + "{}]}", "invalid value"),
+        ("inject.istio.io/templates", "sidecar," * 30_000, "more than 32 templates"),
+    ],
+)
+def test_an_annotation_that_would_take_long_is_refused(name: str, value: str, says: str) -> None:
+    with pytest.raises(AnnotationError, match=says):
+        inject_pod(revision_of(), make_pod(annotations={name: value}), FACTS)

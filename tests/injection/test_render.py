@@ -228,3 +228,19 @@ def test_a_template_that_fails_tells_where_in_its_text() -> None:
         _rendered(make_pod(), "sidecar", "fails")
     expected = 'template: fails:1:14: executing "fails" at <.ObjectMeta.Nonsense>: can\'t evaluate field Nonsense'
     assert caught.value.what[: len(expected)] == expected
+
+
+def test_a_pod_may_name_so_many_templates_and_no_more() -> None:
+    assert len(select_templates(_revision(), _asking(",".join(["sidecar"] * 32)), ())) == 32
+    with pytest.raises(AnnotationError, match="more than 32 templates") as caught:
+        select_templates(_revision(), _asking(",".join(["sidecar"] * 33)), ())
+    assert caught.value.where == f"metadata.annotations[{TEMPLATES}]"
+
+
+def test_a_rendered_text_of_very_many_values_is_refused_before_they_are_read() -> None:
+    config = "policy: enabled\ntemplates:\n  many: '{{ range 10000 }}[],{{ end }}'\n"
+    wrapped = config.replace("'{{ range", "'a: [{{ range").replace("{{ end }}'", "{{ end }}]'")
+    revision = _revision(config=wrapped.replace("range 10000", "range 30000"))
+    data = template_data(webhook_parameters(revision, make_pod(), RequestFacts()), make_pod())
+    with pytest.raises(OverlayError, match="more than 20000 values"):
+        render(revision, make_pod(), data, ("many",), native=False)

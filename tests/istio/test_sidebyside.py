@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from injector.errors import TemplateRenderError
 from injector.istio.goview import view
 from injector.istio.harmless import Harmless, tamed
 from injector.istio.sidebyside import decodes, side_by_side
@@ -64,10 +65,18 @@ def test_what_is_decoded_is_harmless_though_its_text_does_not_show_it() -> None:
 
 def test_a_template_of_another_engine_stays_as_it_is() -> None:
     class Other:
+        changes_data = False
+
         def render(self, data: TemplateData) -> str:
             return str(tamed(data.field("a")))
 
-    other = Other()
+    others: dict[str, Template] = {"t": Other()}
 
-    assert side_by_side({"t": other}) == {"t": other}
-    assert not decodes({"t": other})
+    assert side_by_side(others) == others
+    assert not decodes(others)
+
+
+def test_a_list_that_holds_another_one_twice_and_so_on_ends_the_rendering() -> None:
+    text = "{{ $l := list .ObjectMeta.Name }}{{ range 60 }}{{ $l = list $l $l }}{{ end }}{{ if empty $l }}{{ end }}"
+    with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
+        rendered(text, {"a": Harmless.of("it's")})

@@ -181,3 +181,23 @@ def test_render_came_with_1_2_and_went_after_1_13() -> None:
         True,
         False,
     ]
+
+
+def test_a_text_that_is_rendered_spends_the_budget_of_its_template() -> None:
+    loop = "{{ range 1000000000 }}{{ render `{{ range 100000 }}{{ end }}` }}{{ end }}"
+    with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
+        _rendering(loop, {})
+
+
+def test_a_long_text_is_not_compiled_while_a_template_runs() -> None:
+    with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
+        _rendering("{{ render (repeat 200000 `{{1}}`) }}", {})
+
+
+def test_a_text_that_is_rendered_changes_no_values_of_others() -> None:
+    values = {"text": "{{ $_ := set .Values `a` `b` }}{{ .Values.a }}"}
+    assert _rendering("{{ render .Values.text }}{{ .Values.a }}", values) == "b<no value>"
+
+
+def test_a_constant_text_is_rendered_with_the_data_too() -> None:
+    assert _rendering("{{ render `{{ .Values.a }}` }}", {"a": "b"}) == "b"

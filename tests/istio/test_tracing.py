@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate import compile_template
+from injector.gotemplate import BudgetError, compile_template
 from injector.istio.goview import string_struct
 from injector.istio.leaves import Leaf
 from injector.istio.template import TemplateData, go_functions
@@ -158,3 +158,9 @@ def test_a_slot_is_a_text_that_remembers_its_leaves() -> None:
     leaf: Any = Leaf()
 
     assert (Slot.of("a", (leaf,)), Slot.of("a", (leaf,)).leaves[0] is leaf) == ("a", True)
+
+
+def test_a_list_that_holds_another_one_twice_and_so_on_ends_the_rendering() -> None:
+    text = "{{ $l := list .ObjectMeta.Name }}{{ range 60 }}{{ $l = list $l $l }}{{ end }}{{ if empty $l }}{{ end }}"
+    with pytest.raises(BudgetError):
+        traced(text)

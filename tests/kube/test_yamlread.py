@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+import tracemalloc
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,10 +13,27 @@ from injector.kube.gojson import go_json
 from injector.kube.yamlread import load_yaml
 from tests.kube.recorded import recorded
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CASES = recorded("yaml_read")
 MORE_THAN_GO = [
     case["name"] for case in CASES if "error" in case and "\\/" in case["input"] and "escape" in case["error"]
 ]
+
+
+BOMBS = recorded("yaml_bombs")
+DEEPER_IN_GO = ("nine thousand lists inside each other", "three hundred lists inside each other")
+"""Ours stops at 200 levels, where no document of Kubernetes comes near."""
+REASONS = (
+    "excessive aliasing",
+    "exceeded max depth",
+    "contains itself",
+    "cannot decode",
+    "unknown anchor",
+    "unsupported map key",
+)
+MEBIBYTES = 32
 
 
 def text_of(case: dict[str, Any]) -> str | bytes:
@@ -124,3 +142,45 @@ def test_the_larger_a_document_the_less_of_it_may_come_from_aliases(aliases: int
 def test_a_text_that_is_no_unicode_is_an_error() -> None:
     with pytest.raises(ManifestError, match="yaml"):
         load_yaml("a: \udc80")
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: str(bomb["name"]))
+def test_a_bomb_is_refused_if_go_refuses_it_and_takes_no_memory(bomb: dict[str, Any]) -> None:
+    text = "".join(part["text"] * part["times"] for part in bomb["parts"])
+    refused = ""
+    tracemalloc.start()
+    try:
+        load_yaml(text)
+    except ManifestError as error:
+        refused = str(error)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert bool(refused) == (bool(bomb.get("error")) or bomb["name"] in DEEPER_IN_GO)
+    assert [reason for reason in REASONS if reason in bomb.get("error", "")] <= [
+        reason for reason in REASONS if reason in refused
+    ]
+    assert len(refused) < 500
+    assert peak < MEBIBYTES << 20
+
+
+def test_the_bombs_are_refused_by_go_for_many_reasons() -> None:
+    assert {reason for reason in REASONS for bomb in BOMBS if reason in bomb.get("error", "")} == set(REASONS)
+
+
+@pytest.mark.parametrize("encode", [str, str.encode, lambda text: text.encode("utf-16")])
+def test_tag_directives_are_bounded(encode: Callable[[str], str | bytes]) -> None:
+    directives = "".join(f"%TAG !a{number}! b\n" for number in range(17))
+    with pytest.raises(ManifestError, match="too many %TAG directives"):
+        load_yaml(encode(f"{directives}--- a"))
+    assert load_yaml(encode("%TAG !a! b\n--- a")) == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("[a, b, c]", 4), ("{a: b, c: d}", 5), ("- a\n- b\n", 3), ("a: &a [b, c]\nd: *a", 9)],
+)
+def test_values_are_bounded_with_those_that_aliases_repeat(text: str, values: int) -> None:
+    load_yaml(text, most=values + 1)
+    with pytest.raises(ManifestError, match=r"line [12]: more than 2 values; leave some out"):
+        load_yaml(text, most=2)

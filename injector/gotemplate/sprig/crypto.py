@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.printf import sprint
 from injector.gotemplate.values import Struct
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _BCRYPT_COST: Final = 10
+_SCRYPT_COST: Final = 32768
+_SCRYPT_BLOCK: Final = 8
+_SLOW_KEYS: Final = ("", "rsa", "dsa")
 _AES_KEY: Final = 32
 _AES_BLOCK: Final = 16
 # The password templates of Lyndir's Master Password algorithm, version 0, which sprig implements.
@@ -85,7 +89,8 @@ def derive_password(counter: int, kind: str, password: str, user: str, site: str
         return f"cannot find password template {kind}"
     scope = b"com.lyndir.masterpassword"
     salt = scope + len(user.encode()).to_bytes(4, "big") + user.encode()
-    key = hashlib.scrypt(password.encode(), salt=salt, n=32768, r=8, p=2, maxmem=1 << 27, dklen=64)
+    reserve(128 * _SCRYPT_COST * _SCRYPT_BLOCK)
+    key = hashlib.scrypt(password.encode(), salt=salt, n=_SCRYPT_COST, r=_SCRYPT_BLOCK, p=2, maxmem=1 << 27, dklen=64)
     message = scope + len(site.encode()).to_bytes(4, "big") + site.encode() + int(counter).to_bytes(4, "big")
     seed = hmac.new(key, message, hashlib.sha256).digest()
     template = templates[seed[0] % len(templates)]
@@ -160,13 +165,12 @@ def decrypt_aes(password: str, text: str) -> str:
 
 
 def gen_private_key(kind: str) -> str:
-    """Return a new private key as PEM: rsa, dsa, ecdsa or ed25519."""
-    from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+    """Return a new private key as PEM: ecdsa or ed25519. Those of RSA and DSA, of 4096 and 2048 bits in sprig, take too long."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+    if kind in _SLOW_KEYS:
+        raise FuncError(f"a key of kind {kind or 'rsa'} takes longer than a rendering may; use ecdsa or ed25519")
     makers: dict[str, Callable[[], Any]] = {
-        "": lambda: rsa.generate_private_key(65537, 4096),
-        "rsa": lambda: rsa.generate_private_key(65537, 4096),
-        "dsa": lambda: dsa.generate_private_key(2048),
         "ecdsa": lambda: ec.generate_private_key(ec.SECP256R1()),
         "ed25519": ed25519.Ed25519PrivateKey.generate,
     }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig.durations import go_duration, parse_duration
 from injector.gotemplate.sprig.numeric import atoi
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _SECOND: Final = 1_000_000_000
 _INT64: Final = 1 << 63
+_FORMATTED: Final = 4
+"""Steps of a character of a layout."""
+_LONGEST_LAYOUT: Final = 128
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS: Final = (
     "January February March April May June July August September October November December".split()  # noqa: SIM905 - a list of names
@@ -103,17 +107,25 @@ class TimeStruct(Struct):
 
 def format_time(instant: Instant, layout: str) -> str:
     """Return a moment in Go's layout."""
-    return _TOKENS.sub(lambda match: _shown(instant, match[0]), layout)
-
-
-def _shown(instant: Instant, token: str) -> str:
+    spend(_FORMATTED * len(layout))
     moment = instant.local()
-    if token[0] in ".,":
-        return _fraction(instant, token)
-    if token[0] in "-Z":
-        return _offset(moment, token)
+    parts = _parts(moment)
+
+    def shown(match: re.Match[str]) -> str:
+        token = match[0]
+        if token[0] in ".,":
+            return _fraction(instant, token)
+        return _offset(moment, token) if token[0] in "-Z" else parts[token]
+
+    text = _TOKENS.sub(shown, layout)
+    check_size(len(text), "date")
+    return text
+
+
+def _parts(moment: datetime) -> dict[str, str]:
+    """Return what a moment's tokens stand for, but for fractions and offsets."""
     hour = moment.hour % 12 or 12
-    values = {
+    return {
         "January": _MONTHS[moment.month - 1],
         "Jan": _MONTHS[moment.month - 1][:3],
         "Monday": _DAYS[moment.weekday()],
@@ -138,7 +150,6 @@ def _shown(instant: Instant, token: str) -> str:
         "PM": "PM" if moment.hour >= 12 else "AM",  # noqa: PLR2004 - noon
         "pm": "pm" if moment.hour >= 12 else "am",  # noqa: PLR2004 - noon
     }
-    return values[token]
 
 
 def _fraction(instant: Instant, token: str) -> str:
@@ -174,28 +185,29 @@ def _zone_name(moment: datetime) -> str:
     return name
 
 
+# As in Go, what has been read is not tried again in another way.
 _PARSED: Final = {
     "2006": r"(?P<year>\d{4})",
     "06": r"(?P<year2>\d{2})",
     "01": r"(?P<month>\d{2})",
-    "1": r"(?P<month>\d{1,2})",
-    "02": r"(?P<day>\d{1,2})",
-    "_2": r"(?P<day>\s?\d{1,2})",
-    "2": r"(?P<day>\d{1,2})",
-    "15": r"(?P<hour>\d{1,2})",
-    "03": r"(?P<hour12>\d{1,2})",
-    "3": r"(?P<hour12>\d{1,2})",
+    "1": r"(?P<month>\d{1,2}+)",
+    "02": r"(?P<day>\d{1,2}+)",
+    "_2": r"(?P<day>\s?+\d{1,2}+)",
+    "2": r"(?P<day>\d{1,2}+)",
+    "15": r"(?P<hour>\d{1,2}+)",
+    "03": r"(?P<hour12>\d{1,2}+)",
+    "3": r"(?P<hour12>\d{1,2}+)",
     "04": r"(?P<minute>\d{2})",
-    "4": r"(?P<minute>\d{1,2})",
-    "05": r"(?P<second>\d{2})(?P<fraction>\.\d+)?",
-    "5": r"(?P<second>\d{1,2})(?P<fraction>\.\d+)?",
+    "4": r"(?P<minute>\d{1,2}+)",
+    "05": r"(?P<second>\d{2})(?P<fraction>\.\d++)?+",
+    "5": r"(?P<second>\d{1,2}+)(?P<fraction>\.\d++)?+",
     "PM": r"(?P<noon>AM|PM)",
     "pm": r"(?P<noon>am|pm)",
-    "MST": r"(?P<zone>[A-Z]{3,4})",
+    "MST": r"(?P<zone>[A-Z]{3,4}+)",
     "Jan": r"(?P<name>[A-Za-z]{3})",
-    "January": r"(?P<name>[A-Za-z]+)",
+    "January": r"(?P<name>[A-Za-z]++)",
     "Mon": r"[A-Za-z]{3}",
-    "Monday": r"[A-Za-z]+",
+    "Monday": r"[A-Za-z]++",
 }
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 
@@ -206,11 +218,13 @@ def parse_time(layout: str, text: str) -> Instant:
     Raises:
         FuncError: it is none; with Go's words.
     """
+    if len(layout) > _LONGEST_LAYOUT:
+        raise FuncError(f"layout too long: {len(layout)} > {_LONGEST_LAYOUT}")
     pattern, position = "", 0
     for match in _TOKENS.finditer(layout):
         pattern += re.escape(layout[position : match.start()])
         token = match[0]
-        default = r"(?P<offset>Z|[-+]\d{2}:?\d{0,2})" if token[0] in "-Z" else r"(?:[.,]\d+)?"
+        default = r"(?P<offset>Z|[-+]\d{2}+:?+\d{0,2}+)" if token[0] in "-Z" else r"(?:[.,]\d++)?+"
         # A field may be there twice, a group may not.
         pattern += _GROUP.sub(rf"(?P<\1_{position}>", _PARSED.get(token, default))
         position = match.end()

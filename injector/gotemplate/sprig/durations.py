@@ -16,11 +16,13 @@ _UNITS: Final = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-# Possessive: else digits without a unit take time in the square of their number, and pods have them in annotations.
-_PART = re.compile(r"(?P<number>[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
-_UNKNOWN_UNIT = re.compile(r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]+)")
+# What was read of a number is not tried again in another way: there are as many as it has digits.
+_PART = re.compile(r"(?P<number>[0-9]++\.?+[0-9]*+|\.[0-9]++)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
+_UNKNOWN_UNIT = re.compile(r"(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]++)")
 _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 2**63
+_DIGITS: Final = 19
+"""Of the largest duration, in nanoseconds; a fraction has no more that count."""
 
 
 def parse_duration(text: str) -> int:
@@ -37,7 +39,11 @@ def parse_duration(text: str) -> int:
         match = _PART.match(body, position)
         if match is None:
             break
-        total += Decimal(match["number"]) * _UNITS[match["unit"]]
+        whole, _, fraction = match["number"].partition(".")
+        whole = whole.lstrip("0")
+        if len(whole) > _DIGITS or total >= _LIMIT:
+            raise ValueError(f'time: invalid duration "{text}"')
+        total += Decimal(f"{whole or '0'}.{fraction[:_DIGITS] or '0'}") * _UNITS[match["unit"]]
         position = match.end()
     unknown = _UNKNOWN_UNIT.match(body, position) if position < len(body) else None
     if unknown is not None:

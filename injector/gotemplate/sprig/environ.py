@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from injector.gotemplate.budget import spend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_PER_STEP: Final = 256
+"""Characters among which the end of a name is looked for in a step; each name may be looked for as far as the end of the text."""
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[^}]*)\}|(?P<special>[*#$@!?\-0-9])|(?P<name>[A-Za-z0-9_]+))", re.ASCII)
 
 
@@ -20,6 +24,7 @@ class Expander:
 
     def expand(self, text: str) -> str:
         """Return a text with its variables replaced, unknown ones by nothing."""
+        spend(text.count("${") * len(text) // _PER_STEP)
         return _VARIABLE.sub(self._value, text)
 
     def _value(self, match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.builtins import slice_
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import is_true, kind_of
@@ -13,6 +13,10 @@ from injector.gotemplate.sprig.numeric import to_int
 from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
 
+_COUNTED: Final = 4
+"""Integers that are made in a step."""
+_INT: Final = 40
+"""Bytes of an integer in a list."""
 _NIL: Final = "runtime error: invalid memory address or nil pointer dereference"
 
 
@@ -114,6 +118,7 @@ def _unique(items: list[Any]) -> list[Any]:
 
 
 def _contains(items: list[Any], wanted: Any) -> bool:
+    spend(1 + len(items))
     return any(same(item, wanted) for item in items)
 
 
@@ -121,6 +126,8 @@ def same(left: Any, right: Any) -> bool:
     """Return whether two values are deeply equal: of one type and the same (reflect.DeepEqual)."""
     if type(left) is not type(right) or getattr(left, "go_type", "") != getattr(right, "go_type", ""):
         return False
+    if isinstance(left, list | dict):
+        spend(1 + len(left))
     if isinstance(left, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
     if isinstance(left, dict):
@@ -165,6 +172,7 @@ def concat(*lists: Any) -> Any:
             raise FuncError(_NIL)
         if not isinstance(items, list):
             raise FuncError(f"Cannot concat type {kind_of(items)} as list")
+        check_size(len(found) + len(items), "concat")
         found += items
     check_size(len(found), "concat")
     return found or Slice("interface {}", nil=True)
@@ -180,7 +188,10 @@ def until_step(start: int, stop: int, step: int) -> Slice:
     if (stop < start and step >= 0) or (stop >= start and step <= 0):
         return Slice("int")
     check_size(-((start - stop) // step), "until")
-    return Slice("int", range(start, stop, step))
+    numbers = range(start, stop, step)
+    spend(len(numbers) // _COUNTED)
+    reserve(_INT * len(numbers))
+    return Slice("int", numbers)
 
 
 def seq(*params: int) -> str:
@@ -193,4 +204,6 @@ def seq(*params: int) -> str:
     step = params[1] if len(params) == 3 else increment  # noqa: PLR2004 - the three forms
     if len(params) == 3 and end < start and step > 0:  # noqa: PLR2004 - the three forms
         return ""
-    return " ".join(str(number) for number in until_step(start, end + increment, step))
+    numbers = until_step(start, end + increment, step)
+    check_size(len(numbers) * len(str(max(abs(start), abs(end)))), "seq")
+    return " ".join(map(str, numbers))

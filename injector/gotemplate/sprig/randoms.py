@@ -8,13 +8,15 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
     from typing import Any
 
+_CHOICE: Final = 4
+"""Steps of a random choice."""
 _ASCII: Final = "".join(chr(code) for code in range(32, 127))
 
 
@@ -41,6 +43,7 @@ class Randoms:
         if count < 0:
             return ""
         check_size(count, "random text")
+        spend(_CHOICE * count)
         # Each byte stands for a character, but for those at the end that would make some likelier than others.
         even = 256 - 256 % len(alphabet)
         letters = bytes(ord(alphabet[byte % len(alphabet)]) for byte in range(256))
@@ -84,6 +87,7 @@ class Randoms:
 
     def shuffle(self, text: str) -> str:
         """Return a text's characters in random order."""
+        spend(_CHOICE * len(text))
         characters = list(text)
         self.source.shuffle(characters)
         return "".join(characters)

@@ -6,7 +6,7 @@ import re as _re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import byte_length
 from injector.gotemplate.text import quote
@@ -15,6 +15,19 @@ from injector.gotemplate.values import Slice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_PER_STEP: Final = 64
+"""Instructions that the engine follows in a step, over all characters; where it cannot but follow all of them for each."""
+_MEMORY: Final = 1 << 20
+"""Bytes that an expression may take, and its automata; what needs more is refused, as Go refuses what is too large."""
+_COMPILED_STEPS: Final = 2
+_COMPILED_BYTES: Final = 400
+"""What compiling takes for a character."""
+_EXPRESSIONS: Final = 16
+"""That are kept: the templates of Istio have two."""
+_MATCH: Final = 100
+"""Bytes of a match beside its text."""
+_REFERENCE: Final = 4
+"""Steps of a group's name in a replacement."""
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
 _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
 _GROUP_NUMBER = _re.compile(r"0|[1-9][0-9]{0,7}", _re.ASCII)
@@ -38,20 +51,31 @@ _FAULTS: Final = {
 
 
 # Imported on first use: a template without regular expressions should not pay for loading the engine.
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_EXPRESSIONS)
 def _compiled(pattern: str) -> Any:
     import re2  # noqa: PLC0415 -- see above
 
     bad = _SURROGATE.search(pattern)
     if bad is not None:
         raise FuncError(f"error parsing regexp: invalid UTF-8: `{pattern[bad.start() :]}`")
+    spend(_COMPILED_STEPS * len(pattern))
+    reserve(_COMPILED_BYTES * len(pattern))
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = 8 << 20
+    options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
         raise FuncError(f"error parsing regexp: {_fault(pattern, error)}") from error
+
+
+def _search(pattern: str, text: str) -> Any:
+    _pay(_compiled(pattern), len(text))
+    return _compiled(pattern).search(_valid(text))
+
+
+def _pay(expression: Any, characters: int) -> None:
+    spend(1 + expression.programsize * characters // _PER_STEP)
 
 
 def _fault(pattern: str, error: Exception) -> str:
@@ -73,7 +97,7 @@ def match(pattern: str, text: str) -> bool:
 
 def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
-    return _compiled(pattern).search(_valid(text)) is not None
+    return _search(pattern, text) is not None
 
 
 def _valid(text: str) -> str:
@@ -99,7 +123,12 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     """Yield matches as Go's FindAll does: an empty match right after another does not count."""
     last_end = -1
     found = 0
-    for each in _compiled(pattern).finditer(_valid(text)):
+    expression = _compiled(pattern)
+    _pay(expression, len(text))
+    for each in expression.finditer(_valid(text)):
+        # From here the engine looks for the next one, as far as the end if there is none.
+        _pay(expression, len(text) - each.end())
+        reserve(_MATCH)
         if count >= 0 and found >= count:
             return
         if each.start() == each.end() == last_end:
@@ -117,7 +146,7 @@ def find_all(pattern: str, text: str, count: int) -> Slice:
 
 def find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
-    found = _compiled(pattern).search(_valid(text))
+    found = _search(pattern, text)
     return text[found.start() : found.end()] if found is not None else ""
 
 
@@ -143,6 +172,8 @@ def _replaced(pattern: str, text: str, make: Callable[[Any], str]) -> str:
 
 
 def _expanded(replacement: str, text: str, found: Any) -> str:
+    spend(1 + len(replacement) // _PER_STEP + _REFERENCE * replacement.count("$"))
+
     def group(reference: _re.Match[str]) -> str:
         if reference[0] == "$$":
             return "$"
@@ -158,10 +189,10 @@ def _expanded(replacement: str, text: str, found: Any) -> str:
 
 def split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
+    _compiled(pattern)
     if count == 0:
         return Slice("string", nil=True)
     if pattern and not text:
-        _compiled(pattern)
         return Slice("string", [""])
     parts: list[str] = []
     begin = end = 0

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.text import quote
 from injector.gotemplate.values import Func, Pointer, Struct, Uint64
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _UINT64: Final = 2**64
 _UINT64_DIGITS: Final = 20
+_PER_STEP: Final = 16
+"""Characters that are tried again in a step: a range of versions is looked for at each place of a constraint."""
 _LOOSE = re.compile(
     r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"
     r"(?:-(?P<pre>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(?:\+(?P<meta>[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?",
@@ -173,6 +176,7 @@ def _part_key(part: str) -> tuple[int, int, str]:
 
 def semver_compare(constraint: str, text: str) -> bool:
     """Return whether a version satisfies a constraint."""
+    spend(len(constraint) ** 2 // _PER_STEP)
     groups = [_conditions(group) for group in _expand_hyphens(constraint).split("||")]
     version = parse(text)
     return any(all(condition.holds(version) for condition in group) for group in groups)

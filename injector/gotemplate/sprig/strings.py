@@ -9,7 +9,7 @@ import re
 import zlib
 from typing import Any, Final
 
-from injector.gotemplate.budget import check_size
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.printf import sprint
 from injector.gotemplate.reflect import byte_length, byte_slice
@@ -20,6 +20,8 @@ from injector.gotemplate.values import Map, Slice
 SPACE: Final = (
     " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
+_LOOKED_FOR: Final = 64
+"""Comparisons of characters that take a step."""
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
 
 
@@ -96,7 +98,9 @@ def trim(text: str) -> str:
 
 def trim_all(cutset: str, text: str) -> str:
     """Return a text without the characters of ``cutset`` around it."""
-    return text.strip(cutset) if cutset else text
+    characters = "".join(set(cutset))
+    spend(len(characters) * len(text) // _LOOKED_FOR)
+    return text.strip(characters) if characters else text
 
 
 def trim_suffix(suffix: str, text: str) -> str:

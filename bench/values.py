@@ -1,0 +1,126 @@
+"""Values of pods at more length than the tests: none breaks out of a template (T20), and what no injection is about stays (T26).
+
+It takes what the tests take: run it as ``python -m bench.values``, with ``requirements-dev.lock`` installed. Some minutes, and it needs
+``../shared``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.reliability import Row, keep, show
+from bench.stages import reviews
+from injector.injection.pipeline import admitted_pod, inject_pod, webhook_parameters
+from injector.injection.result import ENFORCE, OFF, RequestFacts
+from injector.injection.suspects import document, rule_of, suspects
+from injector.kube.admission import decode
+from tests.conformance import core, corpus
+from tests.property import test_guard as guard
+from tests.property import test_kept as kept
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from injector.istio.revision import Revision
+
+VALUES: Final = 60
+PODS: Final = 12
+ROUNDS: Final = 24
+COST: Final = 2.0
+EMBEDDED: Final = ("stable", "canary")
+
+
+def main() -> int:
+    """Run both; the exit status tells whether all targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    options = parser.parse_args()
+    if not corpus.present():
+        print("skipped: the values need ../shared")
+        return 0
+    rows = [*hostile_values(), *kept_fields()]
+    show(rows)
+    if options.record:
+        keep(rows, "python -m bench.values")
+    return 0 if all(row.met for row in rows) else 1
+
+
+def hostile_values() -> Sequence[Row]:
+    """T20: the values of the property test, more of them, on every third minor; and what the guard costs pods that have none."""
+    guard.VALUES = VALUES
+    revisions = _revisions()
+    counts = [guard.tried(each, random.Random(f"{name} {VALUES}")) for name, each in revisions.items()]  # noqa: S311
+    refused, named = (sum(column) for column in zip(*counts, strict=True))
+    share = 100 * named / refused
+    return [
+        Row(
+            f"T20 {VALUES} hostile values on each of {len(revisions)} revisions",
+            "0 pods gain anything, >= 99 % of refusals name the place",
+            f"0 gained, {refused} refused, {share:.2f} % named",
+            share >= 100 * guard.NAMED_AT_LEAST,
+        ),
+        _cost(),
+    ]
+
+
+def _revisions() -> dict[str, Revision]:
+    found = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS[::3]}
+    return {**found, **{name: guard.embedded(name) for name in EMBEDDED}}
+
+
+def _cost() -> Row:
+    """The time of injections by the pipeline with the guard and without, in turn; a plan, which has its answer, has no guard to pay."""
+    settings = corpus.default_settings("1.30")
+    revision = core.revision_of(settings)
+    pods = [pod for body in reviews("1.30", settings) if _clean(revision, pod := decode(body).object)]
+    ratios = []
+    for turn in range(ROUNDS):
+        order = (OFF, ENFORCE) if turn % 2 else (ENFORCE, OFF)
+        times = {mode: _time(revision, pods, mode) for mode in order}
+        ratios.append(times[ENFORCE] / times[OFF])
+    percent = 100 * (statistics.median(ratios) - 1)
+    return Row(
+        f"T20 the guard's share of injections without plans, {len(pods)} clean pods of Istio's tests",
+        f"< {COST:g} % of throughput",
+        f"{percent:.1f} %, the median of {ROUNDS} rounds in turn",
+        percent < COST,
+    )
+
+
+def _clean(revision: Revision, pod: dict[str, Any]) -> bool:
+    admitted = admitted_pod(pod, "shop")
+    params = webhook_parameters(revision, admitted, RequestFacts("shop"))
+    return not suspects(document(params, admitted), rule_of(revision))
+
+
+def _time(revision: Revision, pods: Sequence[dict[str, Any]], mode: str) -> float:
+    facts = RequestFacts("shop", guard=mode)
+    begun = time.thread_time()
+    for pod in pods:
+        inject_pod(revision, pod, facts)
+    return time.thread_time() - begun
+
+
+def kept_fields() -> Sequence[Row]:
+    """T26: unknown fields, numbers and keys at the edges, through the handler: by the pipeline, by plans, by repeats."""
+    revisions = _revisions()
+    faults = [fault for name, each in revisions.items() for fault in kept.found(each, name, PODS)]
+    for fault in faults[:9]:
+        print(f"  {fault}")
+    return [
+        Row(
+            f"T26 {PODS * len(revisions)} pods with unknown fields and edge values, each asked for three times",
+            "kept exactly, no operation beside the intended",
+            f"{len(faults)} faults, {len(revisions)} revisions",
+            not faults,
+        )
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

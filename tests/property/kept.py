@@ -1,0 +1,171 @@
+"""What no injection is about: fields that nobody knows yet, numbers at the edges of JSON, keys of any script. It stays as it was.
+
+A pod gets such fields wherever an object has room for them, its review is answered by the handler, and the patch is applied to the text
+that was sent, by the library ``jsonpatch``, so that nothing of ours reads the one or writes the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import jsonpatch
+
+from tests.factories import make_review
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+    from injector.webhook.inject import InjectHandler
+
+from injector.webhook.stopwatch import Stopwatch
+
+KEYS: Final = (
+    *(
+        "futureField",
+        "x-unknown",
+        "ключ",
+        "名前",
+        "😀",
+        "é",
+        "e\u0301",
+        "a/b",
+        "a~b",
+        "a.b",
+        "a b",
+        "",
+        "\u2028",
+        '"',
+        "\\",
+        "\ufeff",
+    ),
+    *("__proto__", "1", "true", "null"),
+)
+VALUES: Final = (
+    *(
+        "1",
+        "1.0",
+        "1e0",
+        "0",
+        "-0.0",
+        "0.1",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "1e2",
+        "100",
+    ),
+    *(
+        "9007199254740993",
+        "1.7976931348623157e308",
+        "5e-324",
+        "true",
+        "false",
+        "null",
+        '""',
+        '"1.0"',
+        '"\\u2028"',
+        '"\\ud83d\\ude00"',
+    ),
+    *("[]", "{}", "[1, 1.0, null]", '{"b": 1.0, "a": 1}', '[{"name": "istio-proxy"}]', '{"$patch": "delete"}'),
+)
+"""As JSON texts: Python's own numbers tell 1 from 1.0 once they are read."""
+MANAGED: Final = '[{"manager":"kubectl","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{}}}}]'
+TOUCHED: Final = (
+    ("metadata", "annotations"),
+    ("metadata", "labels"),
+    ("spec", "containers"),
+    ("spec", "initContainers"),
+    ("spec", "volumes"),
+    ("spec", "securityContext"),
+    ("spec", "imagePullSecrets"),
+    ("spec", "dnsConfig"),
+)
+"""What templates add to; whatever else an operation were about would be a fault."""
+
+
+def sown(
+    pod: dict[str, Any], dice: Random, share: float = 0.5
+) -> tuple[dict[str, Any], list[tuple[tuple[str | int, ...], Any]]]:
+    """Return a pod with such fields, and where they are."""
+    changed = json.loads(json.dumps(pod))
+    changed["metadata"]["managedFields"] = json.loads(MANAGED)
+    places: list[tuple[str | int, ...]] = [("metadata", "managedFields")]
+    for path, held in list(_objects(changed, ())):
+        if path not in _OF_TEXTS and dice.random() < share:
+            key = dice.choice(KEYS)
+            if key not in held:
+                held[key] = json.loads(dice.choice(VALUES))
+                places.append((*path, key))
+    return changed, [(place, _at(json.loads(json.dumps(changed)), place)) for place in places]
+
+
+_OF_TEXTS: Final = (("metadata", "annotations"), ("metadata", "labels"), ("spec", "nodeSelector"))
+"""What Go reads as texts alone."""
+
+
+def _objects(part: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    if isinstance(part, dict):
+        yield path, part
+        for key, item in part.items():
+            yield from _objects(item, (*path, key))
+    elif isinstance(part, list):
+        for index, item in enumerate(part):
+            yield from _objects(item, (*path, index))
+
+
+def faults(
+    handler: InjectHandler, path: str, pod: dict[str, Any], places: list[tuple[tuple[str | int, ...], Any]]
+) -> list[str]:
+    """Return what an injection did to what it is not about; the pod has to get its sidecar."""
+    body = json.dumps(make_review(pod), ensure_ascii=False).encode()
+    response = json.loads(handler.answer(path, body, Stopwatch(time.perf_counter)).body)["response"]
+    if "patch" not in response:
+        return [f"not injected: {response}"]
+    operations = json.loads(base64.b64decode(response["patch"]))
+    after = jsonpatch.apply_patch(json.loads(body)["request"]["object"], operations)
+    found = [f"operation at {each['path']}" for each in operations if not _intended(each["path"])]
+    found += [
+        f"{place} was {value!r}" for place, value in places if not _same(_at(after, _moved(place, pod, after)), value)
+    ]
+    names = [item["name"] for item in after["spec"]["containers"]]
+    return found if "istio-proxy" in names or _native(after) else [*found, f"no proxy among {names}"]
+
+
+def _native(pod: dict[str, Any]) -> bool:
+    return any(item["name"] == "istio-proxy" for item in pod["spec"].get("initContainers") or [])
+
+
+def _intended(path: str) -> bool:
+    way = tuple(path.split("/")[1:3])
+    return way in TOUCHED or path in ("/metadata/annotations", "/metadata/labels")
+
+
+def _moved(place: tuple[str | int, ...], before: dict[str, Any], after: dict[str, Any]) -> tuple[str | int, ...]:
+    """Return where an item of a list of named ones is afterwards."""
+    if len(place) > 2 and place[0] == "spec" and isinstance(place[2], int):
+        kind, index = str(place[1]), place[2]
+        item = before["spec"][kind][index]
+        if isinstance(item, dict) and "name" in item:
+            names = [each.get("name") for each in after["spec"][kind]]
+            return ("spec", kind, names.index(item["name"]), *place[3:])
+    return place
+
+
+_GONE: Final = object()
+
+
+def _at(document: Any, place: tuple[str | int, ...]) -> Any:
+    for key in place:
+        try:
+            document = document[key]
+        except (LookupError, TypeError):
+            return _GONE
+    return document
+
+
+def _same(left: Any, right: Any) -> bool:
+    return json.dumps(left) == json.dumps(right) if left is not _GONE else False

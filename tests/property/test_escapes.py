@@ -1,0 +1,57 @@
+"""No template reaches anything but its data and its functions, whatever way out it tries."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.property import escapes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from injector.istio.template import Template
+
+EACH = int(os.environ.get("ESCAPES_EACH", "61"))
+"""One attempt out of so many is made, beside all that were published."""
+
+
+@pytest.mark.parametrize(
+    ("compile_", "published", "attempts"),
+    [
+        (escapes.jinja_template, escapes.PUBLISHED, escapes.jinja_attempts),
+        (escapes.go_template, escapes.GO_PUBLISHED, escapes.go_attempts),
+    ],
+    ids=["jinja2", "go"],
+)
+def test_no_attempt_gets_out(
+    compile_: Callable[[str], Template], published: tuple[str, ...], attempts: Callable[[], Iterator[str]]
+) -> None:
+    tried = list(chain(published, islice(attempts(), 0, None, EACH)))
+    outcomes = {text: escapes.outcome(escapes.compiled(compile_, text), text) for text in tried}
+
+    assert {text: found for text, found in outcomes.items() if found not in ("refused", "inert")} == {}
+    counts = Counter(outcomes.values())
+    assert counts["refused"] > 100
+    assert counts["inert"] > 10, "else nothing was rendered at all"
+
+
+def test_what_would_get_out_is_seen() -> None:
+    class Out:
+        changes_data = False
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def render(self, _data: object) -> str:
+            return Path(self.text).read_text() if self.text.startswith("/") else self.text
+
+    assert escapes.outcome(Out("/proc/self/environ"), "") == "reached ['open']"
+    assert escapes.outcome(Out("<function f at 0x7f>"), "").startswith("shown")
+    assert escapes.outcome(Out(escapes.Bait("x").reach()), "").startswith("shown")
+    assert escapes.outcome(Out("text"), "") == "inert"

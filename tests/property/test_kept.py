@@ -1,0 +1,60 @@
+"""What an injection is not about stays to the letter: the second time, and when a plan or a repeat answers, too (T26)."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from injector.metrics import Metrics
+from injector.revisions.registry import Registry, snapshot_of
+from injector.webhook.inject import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
+from tests.conformance import core, corpus
+from tests.property import kept
+from tests.property.subjects import replica
+from tests.property.test_guard import embedded
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+PODS = int(os.environ.get("KEPT_PODS", "12"))
+MINORS = ("1.5", "1.8", "1.14", "1.24", "1.30")
+
+
+def handler_of(revision: Revision) -> InjectHandler:
+    """A handler that serves one revision as any request finds it."""
+    return InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
+
+
+def found(revision: Revision, seed: str, pods: int) -> list[str]:
+    """The faults of so many pods, each asked for three times, so that plans and repeats answer too."""
+    dice, handler = random.Random(seed), handler_of(revision)  # noqa: S311 -- nothing secret
+    faults = []
+    for number in range(pods):
+        pod, places = kept.sown(replica(f"web-{number}"), dice)
+        assert len(places) > 1
+        for _ in range(3):
+            faults += kept.faults(handler, f"/inject/{revision.name}", pod, places)
+    return faults
+
+
+@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+@pytest.mark.parametrize("minor", MINORS)
+def test_what_nobody_knows_stays_as_it_was(minor: str) -> None:
+    assert found(core.revision_of(corpus.default_settings(minor)), minor, PODS) == []
+
+
+@pytest.mark.parametrize("name", ["stable", "canary"])
+def test_what_nobody_knows_stays_with_the_embedded_revisions(name: str) -> None:
+    assert found(embedded(name), name, PODS) == []
+
+
+def test_a_field_that_changes_is_seen() -> None:
+    revision = embedded("stable")
+    pod, places = kept.sown(replica("web"), random.Random("seen"))  # noqa: S311 -- nothing secret
+    wrong = [(place, 1.0 if value == 1 and isinstance(value, int) else "other") for place, value in places]
+    assert len(kept.faults(handler_of(revision), "/inject/stable", pod, wrong)) == len(wrong)
