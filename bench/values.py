@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from injector.istio.revision import Revision
 
-VALUES: Final = 60
-PODS: Final = 12
-ROUNDS: Final = 24
+VALUES: Final = 120
+PODS: Final = 40
+ROUNDS: Final = 40
 COST: Final = 2.0
 EMBEDDED: Final = ("stable", "canary")
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def hostile_values() -> Sequence[Row]:
-    """T20: the values of the property test, more of them, on every third minor; and what the guard costs pods that have none."""
+    """T20: the values of the property test, more of them, on every minor of the corpus; and what the guard costs pods that have none."""
     guard.VALUES = VALUES
     revisions = _revisions()
     counts = [guard.tried(each, random.Random(f"{name} {VALUES}")) for name, each in revisions.items()]  # noqa: S311
@@ -69,7 +69,7 @@ def hostile_values() -> Sequence[Row]:
 
 
 def _revisions() -> dict[str, Revision]:
-    found = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS[::3]}
+    found = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS}
     return {**found, **{name: guard.embedded(name) for name in EMBEDDED}}
 
 
