@@ -13,7 +13,7 @@ from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import replica, subjects
 
-PODS = 40
+PODS = 24
 MINORS = ("1.12", "1.20", "1.30")
 
 
