@@ -101,10 +101,7 @@ def fuzzed(name: str, minutes: float, folder: Path, *, leave: bool) -> Fuzzed:
     command = folder / "fuzz"
     command.write_text(f'#!/bin/sh\nFUZZ_COMMAND=$0 exec "{sys.executable}" -m tests.fuzz.child {name} "$@"\n')
     command.chmod(0o755)
-    known = [
-        str(corpus.unpacked(inputs, folder / place))
-        for place, inputs in (("kept", corpus.kept(name)), ("seeds", target.seeds()))
-    ]
+    known = [str(corpus.unpacked(corpus.kept(name) or target.seeds(), folder / "known"))]
     new = corpus.unpacked((), folder / "new")
     executions, crashes = _explored(command, target, minutes, [str(new), *known])
     if not leave:
