@@ -99,11 +99,7 @@ PROCESS: Final[tuple[_Series, ...]] = (
         (),
     ),
     ("injector_requests_waiting", "Reviews that have come in full and wait for their turn.", ()),
-    (
-        "injector_requests_aside",
-        "Reviews of slow revisions that are injected beside the event loop, or wait for it.",
-        (),
-    ),
+    ("injector_requests_aside", "Reviews of slow revisions, injected beside the event loop or waiting for it.", ()),
 )
 CABUNDLES: Final[tuple[_Series, ...]] = (
     ("injector_cabundle_patch_attempts_total", "Patches of caBundle that were sent.", ()),
