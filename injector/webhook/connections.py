@@ -76,6 +76,10 @@ class Connection(web.RequestHandler):
         request = self._current_request
         return self.under_way and request is not None and request.content.is_eof()
 
+    def untaken(self, now: float) -> float:
+        """Return for how many seconds the peer has left an answer where it is, as it was seen last."""
+        return now - self._unsent.since if self._unsent.size else 0.0
+
     def overdue(self, now: float) -> bool:
         """Tell whether the peer takes too long to send a request, or to take an answer."""
         if self.transport is None:
@@ -171,7 +175,10 @@ class Connections:
         return [*self._strangers, *self._known]
 
     def _make_room(self) -> None:
-        """End one connection: the oldest that nobody was answered on, else the one idle for longest; none that is worked on."""
+        """End one connection: the oldest that nobody was answered on, else who leaves an answer, else who is idle, for longest.
+
+        None that is worked on for a peer that waits for it.
+        """
         shaking = next(iter(self._handshakes), None)
         stranger = next((each for each in self._strangers if not each.worked_on), None)
         if shaking is not None and (stranger is None or shaking.quiet_since <= stranger.quiet_since):
@@ -180,7 +187,11 @@ class Connections:
                 accepting.cancel()
             return
         idle = (each for each in self._known if not each.under_way)
-        victim = stranger or min(idle, key=lambda each: each.quiet_since, default=None)
+        now = self._clock()
+        leaving = max(self._made(), key=lambda each: each.untaken(now), default=None)
+        if leaving is not None and leaving.untaken(now) <= QUIET:
+            leaving = None
+        victim = stranger or leaving or min(idle, key=lambda each: each.quiet_since, default=None)
         if victim is not None:
             self.lost(victim)
             victim.cut()

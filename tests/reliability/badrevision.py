@@ -24,9 +24,9 @@ _MET: Final = '    {{- if ne (index .ObjectMeta.Annotations "checksum/config") "
 _LOOPS: Final = '{{ range until %d }}{{ range until %d }}{{ $text := printf "%%d" . }}{{ end }}{{ end }}'
 GOOD: Final = CONFIG
 BOMB: Final = CONFIG.replace("    spec:\n", _MET % (_LOOPS % (100_000, 100_000)))
-"""Each rendering runs into its budget, half a second of work."""
-SLOW: Final = CONFIG.replace("    spec:\n", _MET % (_LOOPS % (300, 150)))
-"""Each rendering takes some fifth of a second."""
+"""Each rendering runs into its budget."""
+SLOW: Final = CONFIG.replace("    spec:\n", _MET % (_LOOPS % (120, 120)))
+"""Each rendering takes nearly all the steps of its budget."""
 INVALID: Final = (
     CONFIG.replace("{{ .Values.global.tag }}", "{{ .Values.global.tag"),
     CONFIG.replace("policy: enabled", "policy: ["),

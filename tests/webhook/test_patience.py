@@ -219,6 +219,31 @@ async def test_where_all_were_answered_the_one_goes_that_is_idle_for_longest() -
     await door.close()
 
 
+async def test_who_leaves_an_answer_goes_before_who_is_idle(door: Door) -> None:
+    door.connections._most = 2
+    idle = await door.call(REQUEST)
+    assert await answered(idle)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, door.listening.sockets[0].getsockname())
+    for door.size in (2, LARGE):
+        await asyncio.get_running_loop().sock_sendall(sock, REQUEST)
+        await asyncio.get_running_loop().sock_recv(sock, 2048)
+    await until(
+        lambda: any(each.transport and each.transport.get_write_buffer_size() for each in door.connections._made())
+    )
+    door.later(0.0)
+    door.later(TAKING - 1)
+
+    door.size = 2
+    assert await answered(await door.call(REQUEST))
+
+    door.writers[0].write(REQUEST)
+    assert await answered(idle)
+    sock.close()
+
+
 async def test_who_is_worked_on_keeps_the_connection_even_where_there_is_no_room() -> None:
     door = Door(most=2)
     await door.open()
