@@ -45,7 +45,7 @@ LARGE: Final = 256 * 1024
 # What was decoded of a body takes some ten times its bytes.
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 # The interpreter goes from one thread to another each 5 ms by default; a request gives it away, and has to get it back, some six times.
-SWITCH: Final = 0.0003
+SWITCH: Final = 0.0001
 # How long the lane waits for the loop each time that it looks, which is every quarter of a millisecond or so.
 NAP: Final = 0.0005
 MOST_NAPS: Final = 10
