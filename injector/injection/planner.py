@@ -10,9 +10,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.injection import containers as c
 from injector.injection.pipeline import inject_pod
 from injector.injection.planning import learn
-from injector.injection.plans import Asked, Plans
+from injector.injection.plans import KINDS, Asked, Plans
 from injector.injection.result import Injected, Planned
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = "plans"
 _WAITING: Final = 64
+LARGEST: Final = 1_500
+"""Variables of a pod beyond which no plan is made: that would hold the event loop for more than 20 ms."""
 # Plans are for the requests to come: making them may take half of the time, so that a flood of pods of ever new kinds is not
 # held up more than that.
 REST: Final = 1.0
@@ -59,7 +62,9 @@ class Planner:
             return Planned(plan.patch(wanted.texts), plan.templates, plan.warnings)
         result = inject_pod(revision, pod, facts)
         # A pod that the guard warns of is looked at, and counted, each time.
-        if wanted is not None and isinstance(result, Injected) and not result.findings and plans.worth(wanted):
+        if wanted is None or not isinstance(result, Injected) or result.findings or not _is_small(pod):
+            return result
+        if plans.worth(wanted):
             self._lessons.append(Lesson(plans, wanted, facts, result))
         return result
 
@@ -77,6 +82,10 @@ class Planner:
         finally:
             ended = self.clock()
             self._rests_until = ended + REST * (ended - began)
+
+
+def _is_small(pod: dict[str, Any]) -> bool:
+    return sum(len(item.get("env", ())) for kind in KINDS for item in c.containers_of(pod, kind)) <= LARGEST
 
 
 def plans_of(revision: Revision) -> Plans:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from injector.injection.planner import REST, Planner, plans_of
+import pytest
+
+from injector.injection.planner import LARGEST, REST, Planner, plans_of
 from injector.injection.result import Injected, Planned, RequestFacts, Skipped
 from injector.revisions.build import build
-from tests.factories import make_pod
+from tests.factories import make_container, make_pod
 from tests.revisions.fakes import make_raw
 
 FACTS = RequestFacts("shop")
@@ -59,3 +61,13 @@ def test_after_a_plan_it_rests_as_long_as_that_took() -> None:
     assert not planner.eager
     clock.now += REST
     assert planner.eager
+
+
+@pytest.mark.parametrize(("variables", "eager"), [(LARGEST, True), (LARGEST + 1, False)])
+def test_no_plan_is_made_for_a_pod_that_takes_too_long(variables: int, *, eager: bool) -> None:
+    env = [{"name": f"V{number}", "value": "x"} for number in range(variables)]
+    revision, planner = build(make_raw("rev")), Planner()
+    for _ in range(2):
+        planner.inject(revision, make_pod(containers=[make_container(env=env)]), FACTS)
+
+    assert planner.eager is eager
