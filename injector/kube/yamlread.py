@@ -35,7 +35,9 @@ _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 _MAX_DEPTH: Final = 200
 # libyaml compares each with all before it. No document here has one.
 _MAX_TAG_DIRECTIVES: Final = 16
-_TAG_DIRECTIVE: Final = "%TAG"
+_TAG_DIRECTIVE: Final = re.compile(
+    "(?:\\A|[\n\r\x85\u2028\u2029])\ufeff?%TAG"
+)  # at the beginning of a line: elsewhere it is text
 _TAG_DIRECTIVE_BYTES: Final = re.compile(rb"%\0?T\0?A\0?G")
 _MAX_SHOWN: Final = 300
 # decode.go, allowedAliasRatio: how large a share of a document may come from aliases, by how much there is to decode.
@@ -74,7 +76,7 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
 
 
 def _tag_directives(text: str | bytes) -> int:
-    return text.count(_TAG_DIRECTIVE) if isinstance(text, str) else len(_TAG_DIRECTIVE_BYTES.findall(text))
+    return len((_TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES).findall(text))  # type: ignore[arg-type]
 
 
 def _syntax_error(error: Exception, where: str, first: int) -> ManifestError:

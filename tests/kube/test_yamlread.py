@@ -184,3 +184,9 @@ def test_values_are_bounded_with_those_that_aliases_repeat(text: str, values: in
     load_yaml(text, most=values + 1)
     with pytest.raises(ManifestError, match=r"line [12]: more than 2 values; leave some out"):
         load_yaml(text, most=2)
+
+
+def test_what_looks_like_a_directive_in_a_text_is_none() -> None:
+    lines = "%TAG !a! b\n" * 40
+
+    assert load_yaml("a: |\n" + "".join(f"  {line}\n" for line in lines.splitlines())) == {"a": lines}
