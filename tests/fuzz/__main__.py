@@ -103,7 +103,9 @@ def fuzzed(name: str, minutes: float, folder: Path, *, leave: bool) -> Fuzzed:
     command.chmod(0o755)
     known = [str(corpus.unpacked(corpus.kept(name) or target.seeds(), folder / "known"))]
     new = corpus.unpacked((), folder / "new")
-    executions, crashes = _explored(command, target, minutes, [str(new), *known])
+    # A short look tries the same inputs each time; what finds new ones is a night.
+    seed = "-seed=1" if leave else "-seed=0"
+    executions, crashes = _explored(command, target, minutes, [seed, str(new), *known])
     if not leave:
         merged = corpus.unpacked((), folder / "merged")
         _libfuzzer(command, target, ["-merge=1", str(merged), str(new), *known])
