@@ -25,14 +25,13 @@ from injector.istio.jinjaviews import (
     bare_str,
     composed,
     has_views,
-    is_bare,
     listed,
     plain,
     text_view,
     untexted,
 )
 from injector.istio.leaves import INERT_LENGTH
-from injector.istio.tracing import Slot, TracedStruct, UntraceableError
+from injector.istio.tracing import Slot, TracedStruct, UntraceableError, is_bare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -175,11 +175,6 @@ def composed(text: str, parts: Any) -> str:
     return Text.of(bare_str(text), leaves) if leaves else text
 
 
-def is_bare(value: Any) -> bool:
-    """Return whether a value is one text of the pod, as it is there, in a slot."""
-    return isinstance(value, Slot) and value.bare
-
-
 def listed(value: Any) -> Any:
     """Return the items of a list of the pod, any other value as it is."""
     return value.items() if isinstance(value, Items) else value

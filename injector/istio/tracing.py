@@ -269,7 +269,8 @@ def _leaves(values: tuple[Any, ...]) -> tuple[Leaf, ...]:
     return tuple(leaf for value in values if isinstance(value, Slot) for leaf in value.leaves)
 
 
-def _bare(value: Any) -> bool:
+def is_bare(value: Any) -> bool:
+    """Return whether a value is one text of the pod, as it is there, in a slot."""
     return isinstance(value, Slot) and value.bare
 
 
@@ -320,19 +321,19 @@ def _quoted(_trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ...])
 
 def _truncated(_trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     length, text = arguments
-    return text if _bare(text) and length >= INERT_LENGTH else NotImplemented
+    return text if is_bare(text) and length >= INERT_LENGTH else NotImplemented
 
 
 def _without_suffix(_trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A text in a slot ends with a letter or a digit."""
     suffix, text = arguments
-    return text if _bare(text) and type(suffix) is str and not suffix[-1:].isalnum() else NotImplemented
+    return text if is_bare(text) and type(suffix) is str and not suffix[-1:].isalnum() else NotImplemented
 
 
 def _unchanged(_trace: Trace, _call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A text in a slot has no spaces; one that is in lower case stays as it is, and so do those like it."""
     (text,) = arguments
-    return text if _bare(text) and text == text.lower() else NotImplemented
+    return text if is_bare(text) and text == text.lower() else NotImplemented
 
 
 def _listed(_trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -354,7 +355,7 @@ def _length(_trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ...])
 
 def _equal(trace: Trace, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Slots are equal if they are the same; from other texts they differ, as long as none of these is put into them."""
-    if not all(_bare(value) or type(value) is str for value in arguments):
+    if not all(is_bare(value) or type(value) is str for value in arguments):
         return NotImplemented
     first, *others = arguments
     for other in others:

@@ -186,15 +186,20 @@ class Connections:
             if accepting is not None:
                 accepting.cancel()
             return
-        idle = (each for each in self._known if not each.under_way)
-        now = self._clock()
-        leaving = max(self._made(), key=lambda each: each.untaken(now), default=None)
-        if leaving is not None and leaving.untaken(now) <= QUIET:
-            leaving = None
-        victim = stranger or leaving or min(idle, key=lambda each: each.quiet_since, default=None)
+        victim = stranger or self._leaving() or self._idlest()
         if victim is not None:
             self.lost(victim)
             victim.cut()
+
+    def _leaving(self) -> Connection | None:
+        """Return whose peer has left an answer for longest, if one has for a while."""
+        now = self._clock()
+        leaving = [each for each in self._made() if each.untaken(now) > QUIET]
+        return max(leaving, key=lambda each: each.untaken(now), default=None)
+
+    def _idlest(self) -> Connection | None:
+        idle = (each for each in self._known if not each.under_way)
+        return min(idle, key=lambda each: each.quiet_since, default=None)
 
 
 def unheard(connections: Iterable[Connection]) -> list[Connection]:

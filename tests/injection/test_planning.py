@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.injection.pipeline import inject_pod
-from injector.injection.planner import Planner, plans_of
-from injector.injection.result import Injected, Planned, RequestFacts
-from injector.kube.serial import dump_json
+from injector.injection.planner import plans_of
+from injector.injection.result import Injected
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
+from tests.injection.planmaking import FACTS, plans_made
 from tests.revisions.fakes import make_raw
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
-FACTS = RequestFacts("shop")
 NAMES = ("web", "shop-1", "cart", "istio-proxy", "w" * 63, "true", "Odd", "web")
 
 
@@ -37,23 +36,6 @@ def pod_of(name: str, **spec: Any) -> dict[str, Any]:
     """A pod whose workload, label, container and service account have one name."""
     containers = [make_container(name, env=[{"name": "A", "value": name}])]
     return make_pod(name, labels={"app": name, "tier": "x"}, containers=containers, serviceAccountName=name, **spec)
-
-
-def plans_made(revision: Revision, pods: list[dict[str, Any]]) -> int:
-    """Inject pods in turn, twice, making the plans that are due; compare with the pipeline; return how often a plan answered."""
-    planner = Planner(clock=lambda: 0.0)
-    planned = 0
-    for pod in pods * 2:
-        found, expected = planner.inject(revision, pod, FACTS), inject_pod(revision, pod, FACTS)
-        assert isinstance(expected, Injected)
-        if isinstance(found, Planned):
-            planned += 1
-            assert (found.patch, found.templates) == (dump_json(expected.patch), expected.templates)
-        else:
-            assert found == expected
-        while planner.eager:
-            planner.learn()
-    return planned
 
 
 @pytest.mark.parametrize(

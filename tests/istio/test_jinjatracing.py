@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.injection.pipeline import inject_pod
-from injector.injection.planner import Planner, plans_of
-from injector.injection.result import Injected, Planned, RequestFacts
-from injector.kube.serial import dump_json
+from injector.injection.planner import plans_of
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
+from tests.injection.planmaking import plans_made
 from tests.revisions.fakes import make_raw
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
-FACTS = RequestFacts("shop")
 CPU = "sidecar.istio.io/proxyCPU"
 NAMES = ("web", "shop-1", "cart", "ab", "cd", "istio-proxy", "w" * 63, "true", "Odd", "web")
 
@@ -40,23 +37,6 @@ def pod_of(name: str, cpu: str = "100m", **spec: Any) -> dict[str, Any]:
     return make_pod(
         name, labels=labels, annotations=annotations, containers=containers, serviceAccountName=name, **spec
     )
-
-
-def plans_made(revision: Revision, pods: list[dict[str, Any]]) -> int:
-    """Inject pods in turn, twice, making the plans that are due; compare with the pipeline; return how often a plan answered."""
-    planner = Planner(clock=lambda: 0.0)
-    planned = 0
-    for pod in pods * 2:
-        found, expected = planner.inject(revision, pod, FACTS), inject_pod(revision, pod, FACTS)
-        assert isinstance(expected, Injected)
-        if isinstance(found, Planned):
-            planned += 1
-            assert found.patch == dump_json(expected.patch)
-        else:
-            assert found == expected
-        while planner.eager:
-            planner.learn()
-    return planned
 
 
 @pytest.mark.parametrize(

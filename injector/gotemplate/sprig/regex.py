@@ -70,8 +70,9 @@ def _compiled(pattern: str) -> Any:
 
 
 def _search(pattern: str, text: str) -> Any:
-    _pay(_compiled(pattern), len(text))
-    return _compiled(pattern).search(_valid(text))
+    expression = _compiled(pattern)
+    _pay(expression, len(text))
+    return expression.search(_valid(text))
 
 
 def _pay(expression: Any, characters: int) -> None:
