@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
-_MOST_ANNOTATIONS: Final = 256 << 10
+MOST_ANNOTATIONS: Final = 256 << 10
 _BUDGET: Final = Budget(steps=2 * Budget().steps, memory=2 * Budget().memory)
 """Of all renderings of an injection: of the templates that a pod asks for, and those in which the guard looks for a value."""
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
@@ -169,13 +169,18 @@ def check_size(pod: c.Pod) -> None:
     Raises:
         AnnotationError: they are longer.
     """
-    size = sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
-    if size > _MOST_ANNOTATIONS:
+    size = annotations_size(pod)
+    if size > MOST_ANNOTATIONS:
         raise AnnotationError(
-            f"{size} characters, more than the {_MOST_ANNOTATIONS} bytes that Kubernetes permits",
+            f"{size} characters, more than the {MOST_ANNOTATIONS} bytes that Kubernetes permits",
             where="metadata.annotations",
             hint="shorten the annotations",
         )
+
+
+def annotations_size(pod: c.Pod) -> int:
+    """Return how many characters the annotations have, keys included."""
+    return sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
 
 
 def validated(revision: Revision, pod: c.Pod) -> None:

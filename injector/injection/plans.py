@@ -15,7 +15,7 @@ from injector.injection import containers as c
 from injector.injection.data import namespaced_name
 from injector.injection.overrides import OVERRIDES
 from injector.injection.parameters import NETWORK_LABEL
-from injector.injection.pipeline import owner_meta
+from injector.injection.pipeline import MOST_ANNOTATIONS, annotations_size, owner_meta
 from injector.injection.policy import INJECT
 from injector.injection.status import STATUS
 from injector.istio.annotations import known_annotations
@@ -212,6 +212,8 @@ def asked(
     annotations = c.annotations_of(pod)
     workload = workload or workload_of(pod, revision.behaviours.owner_rules)
     if STATUS in annotations or OVERRIDES in annotations or workload.kind == "DeploymentConfig":
+        return None
+    if annotations_size(pod) > MOST_ANNOTATIONS:  # the pipeline refuses it, whatever is read of it
         return None
     lists = [[item.get("name", "") for item in c.containers_of(pod, kind)] for kind in (*KINDS, "volumes")]
     containers, names = lists[0] + lists[1], frozenset(lists[0] + lists[1] + lists[2])

@@ -93,6 +93,7 @@ def test_what_is_not_read_makes_no_difference() -> None:
     [
         make_pod(annotations={"sidecar.istio.io/status": "{}"}),
         make_pod(annotations={"proxy.istio.io/overrides": "{}"}),
+        make_pod(annotations={"note": "x" * (256 << 10)}),
         make_pod(containers=[make_container("a"), make_container("a")]),
         make_pod(volumes=[{"name": "a"}, {"name": "a"}]),
         make_pod(volumes=[{"emptyDir": {}}]),
