@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_SIZE: Final = 1 << 20
 # The clock is read once in so many steps: reading it may cost as much as several.
 CLOCK_EVERY: Final = 256
+# The work between two looks takes a millisecond at most, since functions are counted before they run. What took longer was a garbage
+# collection or a machine that stood still, which no template can help: it counts for no more than this.
+LONGEST_LOOK: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,24 @@ class Budget:
     seconds: float = 0.5
     memory: int = 20 << 20
     clock: Callable[[], float] = time.thread_time
+
+
+class Watch:
+    """Tells when a rendering has worked for longer than it may, by ``clock``, from now on."""
+
+    __slots__ = ("_clock", "_last", "_left")
+
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        self._clock = clock
+        self._left = seconds
+        self._last = clock()
+
+    def out(self) -> bool:
+        """Look at the clock; tell whether the time is over."""
+        now = self._clock()
+        self._left -= min(now - self._last, LONGEST_LOOK)
+        self._last = now
+        return self._left < 0
 
 
 class Meter(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from injector.gotemplate.budget import CLOCK_EVERY
+from injector.gotemplate.budget import CLOCK_EVERY, Watch
 from injector.gotemplate.failures import Spent
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ class Rendering:
         "budget",
         "clock_in",
         "counted",
-        "deadline",
         "depth",
         "memory",
         "out",
@@ -30,6 +29,7 @@ class Rendering:
         "room",
         "steps",
         "told",
+        "watch",
     )
 
     def __init__(self, budget: Budget, outer: Meter | None = None) -> None:
@@ -41,7 +41,7 @@ class Rendering:
         self.steps = self.told = budget.steps
         self.memory = budget.memory
         self.depth = 0
-        self.deadline = budget.clock() + budget.seconds
+        self.watch = Watch(budget.clock, budget.seconds)
         self.clock_in = 0
 
     def tick(self, steps: int) -> None:
@@ -62,7 +62,7 @@ class Rendering:
         self.clock_in -= steps
         if self.clock_in < 0:
             self.clock_in = CLOCK_EVERY
-            if self.budget.clock() > self.deadline:
+            if self.watch.out():
                 raise Spent(f"more than {self.budget.seconds:g} s")
             self.tell()
 

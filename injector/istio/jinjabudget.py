@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import jinja2
 from jinja2.runtime import Undefined
 
-from injector.gotemplate.budget import spend
+from injector.gotemplate.budget import Watch, spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,11 +43,10 @@ class BudgetSpentError(Exception):
 class Budget:
     """Counts the steps and the memory of one rendering, and looks at the clock once in a while; and so does the injection it is for."""
 
-    __slots__ = ("_clock", "_deadline", "_look_in", "_memory", "_steps", "_told")
+    __slots__ = ("_look_in", "_memory", "_steps", "_told", "_watch")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._deadline = clock() + MAX_SECONDS
+        self._watch = Watch(clock, MAX_SECONDS)
         self._look_in = 0
         self._memory = 0
         self._steps = self._told = 0
@@ -60,7 +59,7 @@ class Budget:
         self._look_in -= steps
         if self._look_in < 0:
             self._look_in = CLOCK_EVERY
-            if self._clock() > self._deadline:
+            if self._watch.out():
                 raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
             told, self._told = self._steps - self._told, self._steps
             spend(told)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import collections
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 import pytest
 
+from injector.gotemplate.budget import LONGEST_LOOK
 from injector.istio.jinjabudget import (
     CLOCK_EVERY,
     MAX_BITS,
@@ -43,12 +46,22 @@ def test_steps_are_counted_up_to_the_limit() -> None:
 
 
 def test_the_clock_is_looked_at_at_first_and_once_in_a_while() -> None:
-    times = iter([10.0, 10.0 + MAX_SECONDS, 10.1 + MAX_SECONDS])
+    times = itertools.count(0.0, LONGEST_LOOK)
     with spending(Budget(lambda: next(times))):
         tick()
         tick(CLOCK_EVERY)
-        with pytest.raises(BudgetSpentError, match=rf"^more than {MAX_SECONDS:g} s$"):
-            tick()
+        assert next(times) == 2 * LONGEST_LOOK
+        tick()
+        assert next(times) == 4 * LONGEST_LOOK
+
+
+def test_a_rendering_ends_when_its_time_is_over() -> None:
+    times = itertools.count(0.0, LONGEST_LOOK)
+    with (
+        spending(Budget(lambda: next(times))),
+        pytest.raises(BudgetSpentError, match=rf"^more than {MAX_SECONDS:g} s$"),
+    ):
+        collections.deque(counted([None] * 1000), maxlen=0)
 
 
 def test_a_rendering_inside_another_spends_its_own_budget() -> None:
