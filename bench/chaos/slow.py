@@ -97,7 +97,8 @@ async def _beside(stage: Stage, kind: str, replica: Replica, profile: Profile) -
 
 async def _peers(port: int, kind: str, path: str) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.reliability.slowpeers", str(port), kind, path, str(PEERS)),
+        # They would be other machines, whose work costs this one nothing.
+        *("nice", sys.executable, "-m", "tests.reliability.slowpeers", str(port), kind, path, str(PEERS)),
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )

@@ -27,11 +27,14 @@ QUIET: Final = 1.0
 class Connection(web.RequestHandler):
     """One connection, and whether a request is under way on it."""
 
-    __slots__ = ("__weakref__", "_began", "_crowd", "_unsent", "quiet_since", "under_way")
+    __slots__ = ("__weakref__", "_began", "_crowd", "_unsent", "accepted_by", "quiet_since", "under_way")
 
-    def __init__(self, server: web.Server, crowd: Connections, **options: Any) -> None:
+    def __init__(
+        self, server: web.Server, crowd: Connections, accepted_by: asyncio.Task[Any] | None, **options: Any
+    ) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self._crowd = crowd
+        self.accepted_by = accepted_by
         self._unsent = Unsent()
         self.quiet_since = self._began = time.monotonic()
         self.under_way = False
@@ -114,27 +117,37 @@ class Connections:
         self._options = dict(options)
         self._clock = clock
         self._most = most
-        # Each in the order in which they came: in their handshake, with what asyncio does for them; open without an answer so far;
-        # and those that had one.
-        self._handshakes: dict[Connection, asyncio.Task[Any] | None] = {}
+        # Each in the order in which they came: those with no connection yet, by what sees to it, and since when; open without an answer
+        # so far; and those that had one.
+        self._arriving: dict[asyncio.Task[Any], float] = {}
         self._strangers: dict[Connection, None] = {}
         self._known: dict[Connection, None] = {}
 
     def __call__(self) -> Connection:
-        """Return the protocol of a connection that was accepted."""
-        if len(self._handshakes) + len(self._strangers) + len(self._known) >= self._most:
-            self._make_room()
-        connection = Connection(self._server, self, **self._options)
+        """Return the protocol of a connection that the present task makes."""
         accepting = asyncio.current_task()
-        self._handshakes[connection] = accepting
-        if accepting is not None:
-            # Of a handshake that fails, this is all that is heard.
-            accepting.add_done_callback(lambda _: self._handshakes.pop(connection, None))
-        return connection
+        if accepting is not None and accepting not in self._arriving:
+            self.arrive(accepting)
+        return Connection(self._server, self, accepting, **self._options)
+
+    def arrive(self, accepting: asyncio.Task[Any]) -> None:
+        """Note that a caller was accepted, and by which task; where there is no room, end another one.
+
+        The caller is gone where that task ends without a connection, and that task is cancelled where he is to go.
+        """
+        if len(self._arriving) + len(self._strangers) + len(self._known) >= self._most:
+            self._make_room()
+        self._arriving[accepting] = self._clock()
+        accepting.add_done_callback(self._leave)
+
+    def _leave(self, accepting: asyncio.Task[Any]) -> None:
+        self._arriving.pop(accepting, None)
 
     def made(self, connection: Connection) -> None:
         """Note that a connection is open."""
-        self._handshakes.pop(connection, None)
+        if connection.accepted_by is not None:
+            self._leave(connection.accepted_by)
+            connection.accepted_by = None
         self._strangers[connection] = None
 
     def served(self, connection: Connection) -> None:
@@ -166,10 +179,10 @@ class Connections:
             self.cut_overdue()
 
     def left(self) -> int:
-        """Return how many are open, those in a young handshake among them."""
+        """Return how many are open, and who has come a moment ago."""
         now = self._clock()
-        shaking = sum(now - each.quiet_since <= QUIET for each in self._handshakes)
-        return shaking + sum(each.connected for each in self._made())
+        arriving = sum(now - since <= QUIET for since in self._arriving.values())
+        return arriving + sum(each.connected for each in self._made())
 
     def _made(self) -> list[Connection]:
         return [*self._strangers, *self._known]
@@ -179,12 +192,11 @@ class Connections:
 
         None that is worked on for a peer that waits for it.
         """
-        shaking = next(iter(self._handshakes), None)
+        arriving = next(iter(self._arriving), None)
         stranger = next((each for each in self._strangers if not each.worked_on), None)
-        if shaking is not None and (stranger is None or shaking.quiet_since <= stranger.quiet_since):
-            accepting = self._handshakes.pop(shaking)
-            if accepting is not None:
-                accepting.cancel()
+        if arriving is not None and (stranger is None or self._arriving[arriving] <= stranger.quiet_since):
+            self._leave(arriving)
+            arriving.cancel()
             return
         victim = stranger or self._leaving() or self._idlest()
         if victim is not None:

@@ -16,6 +16,7 @@ from injector.webhook.connections import readable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from injector.webhook.arrivals import Arrivals
     from injector.webhook.connections import Connections
 
 # With the shutdown delay of 5 s this leaves a second of the 10 in which the injector is to be gone. What runs takes
@@ -26,7 +27,7 @@ LOOK: Final = 0.02
 
 
 async def empty(
-    listening: asyncio.Server,
+    listening: asyncio.Server | Arrivals,
     connections: Connections,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -50,5 +51,5 @@ async def empty(
         await pause(LOOK)
 
 
-def _callers_wait(listening: asyncio.Server) -> bool:
+def _callers_wait(listening: asyncio.Server | Arrivals) -> bool:
     return bool(readable(each.fileno() for each in listening.sockets))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from asyncio import sslproto
 from functools import partial
 from types import MappingProxyType
@@ -13,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from injector.errors import InjectorError
+from injector.webhook.arrivals import Arrivals
 from injector.webhook.clients import Gate
 from injector.webhook.connections import Connections
 from injector.webhook.drain import empty
-from injector.webhook.patience import HANDSHAKE
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Mapping
 
@@ -30,12 +29,6 @@ KEEPALIVE: Final = 120.0
 # A path is at most 63 letters of name and Istio's pairs; the API server adds a query and a handful of headers.
 MAX_LINE: Final = 8190
 MAX_FIELD: Final = 8190
-# How many callers the kernel lets wait, and how many of them are let in at once by asyncio, which takes one number for
-# both: with a thousand handshakes begun nobody who has asked already is answered before all are through.
-BACKLOG: Final = 1024
-LET_IN: Final = 16
-# How long a peer may take to confirm the end of a TLS connection, after which it is cut: nothing is under way any more.
-GOODBYE: Final = 1.0
 # What is open at the very end has not sent a whole request: aiohttp waits for it twice this long.
 CUT: Final = 0.25
 
@@ -69,7 +62,7 @@ class Port:
         self._clients = clients
         self._http = http
         self._connections: Connections | None = None
-        self._listening: asyncio.Server | None = None
+        self._listening: Arrivals | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -82,26 +75,19 @@ class Port:
         assert self._runner.server is not None  # noqa: S101 -- what setup() makes, for the type checker
         self._connections = Connections(self._runner.server, self._http)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
-        handshake, goodbye = (None, None) if tls is None else (HANDSHAKE, GOODBYE)
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                self._connections if self._clients is None else partial(Gate, self._connections, self._clients),
-                bind or None,
-                port,
-                ssl=tls,
-                backlog=LET_IN,
-                ssl_handshake_timeout=handshake,
-                ssl_shutdown_timeout=goodbye,
-            )
+            sockets = await _bound(bind, port)
         except OSError as error:
             raise InjectorError(
                 f"cannot listen: {error.strerror or error}",
                 where=f"{bind}:{port}",
                 hint="choose another --bind or port",
             ) from error
-        _lengthen_backlog(self._listening)
+        protocol = self._connections if self._clients is None else partial(Gate, self._connections, self._clients)
+        self._listening = Arrivals(sockets, protocol, self._connections, tls)
+        self._listening.begin()
         self._watching = asyncio.create_task(self._connections.watch(), name="connections")
-        return int(self._listening.sockets[-1].getsockname()[1])
+        return int(sockets[-1].getsockname()[1])
 
     async def empty(self) -> int:
         """Stop listening and let what is under way end; return how many connections are left nevertheless."""
@@ -115,10 +101,15 @@ class Port:
             self._watching.cancel()
         if self._listening is not None:
             self._listening.close()
+            self._listening.cut()
         await self._runner.cleanup()
 
 
-def _lengthen_backlog(listening: asyncio.Server) -> None:
-    for each in listening.sockets:
-        with socket.socket(fileno=os.dup(each.fileno())) as again:
-            again.listen(BACKLOG)
+async def _bound(bind: str, port: int) -> list[socket.socket]:
+    """Return sockets of an address, as asyncio would listen on them: each of its addresses, IPv6 for itself, to be used again at once."""
+    loop = asyncio.get_running_loop()
+    made = await loop.create_server(asyncio.Protocol, bind or None, port, start_serving=False)
+    try:
+        return [each.dup() for each in made.sockets]
+    finally:
+        made.close()

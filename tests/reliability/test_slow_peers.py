@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 PEERS = 40
 LIMIT = 60.0
-# Who does not read an answer is in tests/webhook/test_patience.py, where the time is the test's own.
-SHORT = [kind for kind in KINDS if kind != "answer not read"]
 
 
 def review_of(uid: str) -> bytes:
     return json.dumps(make_review(uid=uid)).encode()
 
 
-@pytest.mark.parametrize("kind", SHORT)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_each_kind_is_cut_while_others_are_answered(
     start_replica: ReplicaFactory, tmp_path: Path, kind: str
 ) -> None:

@@ -88,9 +88,8 @@ async def test_a_handshake_that_goes_on_is_somebody_who_is_left_for_a_second(
     tls.load_cert_chain(certificate, key)
     listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0, ssl=tls)
     _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
-    await until(lambda: len(connections._handshakes) == 1)
-    (connection,) = connections._handshakes
-    clock.now = connection.quiet_since
+    await until(lambda: len(connections._arriving) == 1)
+    (clock.now,) = connections._arriving.values()
 
     assert (connections.left(), connections._made()) == (1, [])
     connections.close_idle()

@@ -8,7 +8,8 @@ import pytest
 from aiohttp import web
 
 from injector.errors import InjectorError
-from injector.webhook.listening import KEEPALIVE, LET_IN, Port
+from injector.webhook.arrivals import LET_IN
+from injector.webhook.listening import KEEPALIVE, Port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
