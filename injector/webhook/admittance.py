@@ -5,6 +5,9 @@ long as everybody. Here requests that have come in full take turns instead: as m
 ``SLICE``, in the order they came. Who would wait beyond the bounds, or beyond the deadline of the call, is told at once,
 while another replica can still answer in time: client-go, and so the API server, tries again after a ``Retry-After``
 (k8s.io/client-go/rest, withRetry).
+
+Who asks for the first time on a connection comes after those who have been answered on theirs, but is not left out: an API server keeps
+its connections, so that new ones by the hundred are a burst, or hostile.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 # long as they do, for who has asked is to be answered before others are let in.
 SLICE: Final = 0.01
 LONGEST_SLICE: Final = 0.25
+NEWCOMERS: Final = 0.0025
+"""What of it newcomers get, and one injection."""
 
 OVERLOAD: Final = "overload"
 DEADLINE: Final = "deadline"
@@ -54,6 +59,7 @@ class Admittance:
         self._room = room
         self._clock = clock
         self._queue: deque[asyncio.Future[None]] = deque()
+        self._newcomers: deque[asyncio.Future[None]] = deque()
         self._bytes = 0
         self._cost = _FIRST_GUESS
         self._slice_began = self._slice_ends = 0.0
@@ -62,7 +68,7 @@ class Admittance:
 
     def waiting(self) -> int:
         """Return how many requests wait for their turn."""
-        return len(self._queue)
+        return len(self._queue) + len(self._newcomers)
 
     def hold(self, size: int) -> bool:
         """Take room for ``size`` bytes of a body, and tell whether it was there; ``release`` gives it back either way."""
@@ -73,26 +79,27 @@ class Admittance:
         """Give back the room of a body."""
         self._bytes -= size
 
-    def refusal(self, left: float) -> str:
+    def refusal(self, left: float, *, newcomer: bool = False) -> str:
         """Return why a request that has come in full should not wait; nothing where it may.
 
-        ``left`` are the seconds until nobody waits for its answer.
+        ``left`` are the seconds until nobody waits for its answer; newcomers stand behind all others.
         """
-        ahead = len(self._queue)
+        ahead = self.waiting() if newcomer else len(self._queue)
         if ahead >= self._most:
             return OVERLOAD
         return DEADLINE if ahead * self._cost > left else ""
 
-    async def turn(self) -> None:
-        """Wait until it is this request's turn."""
-        if not self._queue:
+    async def turn(self, *, newcomer: bool = False) -> None:
+        """Wait until it is this request's turn; ``newcomer`` says that it is the first one on its connection."""
+        queue = self._newcomers if newcomer else self._queue
+        if not queue:
             if not self._in_slice:
                 self._begin_slice()
                 return
-            if self._clock() < self._slice_ends:
+            if self._clock() < (self._slice_began + NEWCOMERS if newcomer else self._slice_ends):
                 return
         turn = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
+        queue.append(turn)
         await turn
 
     def took(self, seconds: float) -> None:
@@ -110,15 +117,19 @@ class Admittance:
     def _next_slice(self) -> None:
         """Give their turns to those who fit into the next pass of the loop."""
         self._in_slice = False
-        if not self._queue:
+        if not self.waiting():
             return
         elsewhere = self._clock() - self._slice_began - self._worked
         length = min(LONGEST_SLICE, max(SLICE, elsewhere))
-        for _ in range(max(1, int(length / max(self._cost, 1e-6)))):
-            if not self._queue:
-                break
-            turn = self._queue.popleft()
-            # Cancelled, where the server ends before its turn.
-            if not turn.done():
-                turn.set_result(None)
+        _let_in(self._queue, int(length / max(self._cost, 1e-6)))
+        _let_in(self._newcomers, int(NEWCOMERS / max(self._cost, 1e-6)))
         self._begin_slice(length)
+
+
+def _let_in(queue: deque[asyncio.Future[None]], most: int) -> None:
+    """Give so many their turn, and one at least."""
+    for _ in range(min(len(queue), max(1, most))):
+        turn = queue.popleft()
+        # Cancelled, where the server ends before its turn.
+        if not turn.done():
+            turn.set_result(None)

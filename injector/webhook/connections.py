@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from injector.webhook.patience import ARRIVAL, LOOK, MOST, PIPELINED, Unsent, reset, unsent
+from injector.webhook.patience import ARRIVAL, HASTE, LOOK, MOST, PIPELINED, TAKING, Unsent, reset, unsent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -25,9 +25,9 @@ QUIET: Final = 1.0
 
 
 class Connection(web.RequestHandler):
-    """One connection, and whether a request is under way on it."""
+    """One connection, whether a request is under way on it, and whether none was answered so far."""
 
-    __slots__ = ("__weakref__", "_began", "_crowd", "_unsent", "accepted_by", "quiet_since", "under_way")
+    __slots__ = ("__weakref__", "_began", "_crowd", "_unsent", "accepted_by", "newcomer", "quiet_since", "under_way")
 
     def __init__(
         self, server: web.Server, crowd: Connections, accepted_by: asyncio.Task[Any] | None, **options: Any
@@ -35,6 +35,7 @@ class Connection(web.RequestHandler):
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self._crowd = crowd
         self.accepted_by = accepted_by
+        self.newcomer = True
         self._unsent = Unsent()
         self.quiet_since = self._began = time.monotonic()
         self.under_way = False
@@ -64,7 +65,7 @@ class Connection(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Send an answer, and note that it is sent."""
         sent = await super().finish_response(request, resp, start_time)
-        self.under_way = False
+        self.under_way = self.newcomer = False
         self.quiet_since = time.monotonic()
         self._crowd.served(self)
         return sent
@@ -83,11 +84,11 @@ class Connection(web.RequestHandler):
         """Return for how many seconds the peer has left an answer where it is, as it was seen last."""
         return now - self._unsent.since if self._unsent.size else 0.0
 
-    def overdue(self, now: float) -> bool:
-        """Tell whether the peer takes too long to send a request, or to take an answer."""
+    def overdue(self, now: float, patience: float = TAKING) -> bool:
+        """Tell whether the peer takes too long to send a request, or longer than ``patience`` to take an answer."""
         if self.transport is None:
             return False
-        if self._unsent.look(unsent(self.transport), now):
+        if self._unsent.look(unsent(self.transport), now, patience):
             return True
         return self.under_way and not self.worked_on and now - self._began > ARRIVAL
 
@@ -135,7 +136,7 @@ class Connections:
 
         The caller is gone where that task ends without a connection, and that task is cancelled where he is to go.
         """
-        if len(self._arriving) + len(self._strangers) + len(self._known) >= self._most:
+        if self._taken() >= self._most:
             self._make_room()
         self._arriving[accepting] = self._clock()
         accepting.add_done_callback(self._leave)
@@ -169,7 +170,8 @@ class Connections:
     def cut_overdue(self) -> None:
         """Cut every connection whose peer takes too long."""
         now = self._clock()
-        for connection in [each for each in self._made() if each.overdue(now)]:
+        patience = HASTE if self._taken() > self._most // 2 else TAKING
+        for connection in [each for each in self._made() if each.overdue(now, patience)]:
             connection.cut()
 
     async def watch(self, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -183,6 +185,9 @@ class Connections:
         now = self._clock()
         arriving = sum(now - since <= QUIET for since in self._arriving.values())
         return arriving + sum(each.connected for each in self._made())
+
+    def _taken(self) -> int:
+        return len(self._arriving) + len(self._strangers) + len(self._known)
 
     def _made(self) -> list[Connection]:
         return [*self._strangers, *self._known]

@@ -36,6 +36,7 @@ from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
 from injector.webhook.admittance import DEADLINE, Admittance
+from injector.webhook.connections import Connection
 from injector.webhook.deadline import timeout_of
 from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.history import History
@@ -188,9 +189,10 @@ class InjectHandler:
         with self.reader.held(request) as held:
             body = await self.reader.read(held, request.client_max_size)
             watch.lap("read")
-            if reason := self._admittance.refusal(due - self._clock()):
+            newcomer = isinstance(request.protocol, Connection) and request.protocol.newcomer
+            if reason := self._admittance.refusal(due - self._clock(), newcomer=newcomer):
                 raise turned_away(reason)
-            await self._admittance.turn()
+            await self._admittance.turn(newcomer=newcomer)
             watch.lap("wait")
             began = self._clock()
             if began >= due:

@@ -23,6 +23,8 @@ ARRIVAL: Final = 7.0
 """From the first byte of a request to its last; a body alone is answered 408 a second before (``reading``)."""
 TAKING: Final = 6.0
 """How long a peer may leave an answer where it is, without taking any of it."""
+HASTE: Final = 2.0
+"""That, while more than half of the places are taken."""
 LOOK: Final = 0.5
 
 # Go's net/http sends a request once the one before it is answered; what others send at once would be kept in memory.
@@ -40,12 +42,12 @@ class Unsent:
     size: int = 0
     since: float = 0.0
 
-    def look(self, size: int, now: float) -> bool:
-        """Learn how many bytes there are now; tell whether the peer has taken none for too long."""
+    def look(self, size: int, now: float, patience: float = TAKING) -> bool:
+        """Learn how many bytes there are now; tell whether the peer has taken none for too long, which is ``patience`` in seconds."""
         if size == 0 or size < self.size or self.size == 0:
             self.since = now
         self.size = size
-        return now - self.since > TAKING
+        return now - self.since > patience
 
 
 def unsent(transport: asyncio.Transport) -> int:

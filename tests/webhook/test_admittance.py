@@ -28,8 +28,8 @@ class Work:
         self.passes: dict[int, int] = {}
         self._pass = 0
 
-    async def one(self, number: int) -> None:
-        await self.admittance.turn()
+    async def one(self, number: int, *, newcomer: bool = False) -> None:
+        await self.admittance.turn(newcomer=newcomer)
         self.clock.now += self.seconds
         self.admittance.took(self.seconds)
         self.passes[number] = self._pass
@@ -94,6 +94,44 @@ async def test_who_comes_while_others_wait_waits_behind_them() -> None:
     await asyncio.gather(*first, asyncio.create_task(work.one(3)))
 
     assert list(work.passes) == [0, 1, 2, 3]
+
+
+async def test_who_was_answered_before_goes_ahead_of_newcomers_who_get_a_turn_in_each_pass_nevertheless() -> None:
+    work = Work(2 * SLICE)
+    tasks = [asyncio.create_task(work.one(number, newcomer=True)) for number in range(4)]
+    await until(lambda: work.admittance.waiting() == 3)
+    tasks += [asyncio.create_task(work.one(number)) for number in range(10, 14)]
+
+    await asyncio.wait(tasks)
+
+    assert list(work.passes) == [0, 10, 1, 11, 2, 12, 3, 13]
+
+
+async def test_newcomers_have_less_of_a_pass_than_others() -> None:
+    begun = {}
+    for newcomer in (False, True):
+        work = Work(SLICE / 16)
+        for _ in range(200):
+            work.admittance.took(SLICE / 16)
+        tasks = [asyncio.create_task(work.one(number, newcomer=newcomer)) for number in range(100)]
+        await until(lambda: work.admittance.waiting() > 0)  # noqa: B023 -- awaited here
+        before = work.admittance.waiting()
+        await asyncio.sleep(0)
+        begun[newcomer] = before - work.admittance.waiting()
+        await asyncio.wait(tasks)
+
+    assert 15 <= begun[False] <= 16
+    assert 3 <= begun[True] <= 4
+
+
+async def test_newcomers_who_wait_leave_room_for_others() -> None:
+    work = Work(2 * SLICE, most=2)
+    tasks = [asyncio.create_task(work.one(number, newcomer=True)) for number in range(3)]
+    await until(lambda: work.admittance.waiting() == 2)
+
+    assert work.admittance.refusal(60.0, newcomer=True) == OVERLOAD
+    assert work.admittance.refusal(60.0) == ""
+    await asyncio.wait(tasks)
 
 
 async def test_a_turn_of_somebody_who_is_gone_is_the_next_ones() -> None:

@@ -416,7 +416,8 @@ async def test_who_should_not_wait_is_told_at_once_to_come_back(  # noqa: PLR091
     again: str,
 ) -> None:
     class Full(Admittance):
-        def refusal(self, left: float) -> str:
+        def refusal(self, left: float, *, newcomer: bool = False) -> str:
+            assert not newcomer
             assert left == pytest.approx(7.0, abs=5.0)
             return refusal
 
@@ -458,8 +459,9 @@ async def test_whose_time_is_up_when_his_turn_comes_is_not_worked_on(
     now = 0.0
 
     class Slow(Admittance):
-        async def turn(self) -> None:
+        async def turn(self, *, newcomer: bool = False) -> None:
             nonlocal now
+            assert not newcomer
             now += 3.0
 
     desk = Desk(Slow(), clock=lambda: now)

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from injector.webhook.connections import Connections
-from injector.webhook.patience import ARRIVAL, LOOK, TAKING, Unsent
+from injector.webhook.patience import ARRIVAL, HASTE, LOOK, TAKING, Unsent
 from tests.revisions.clock import until
 
 if TYPE_CHECKING:
@@ -140,7 +140,11 @@ async def test_the_time_of_a_request_begins_with_its_own_first_byte(door: Door) 
     assert await answered(reader)
 
 
-async def test_who_does_not_take_an_answer_is_cut(door: Door) -> None:
+@pytest.mark.parametrize(("most", "patience"), [(1000, TAKING), (2, TAKING), (1, HASTE)])
+async def test_who_does_not_take_an_answer_is_cut_sooner_where_half_of_the_places_are_taken(
+    door: Door, most: int, patience: float
+) -> None:
+    door.connections._most = most
     door.size = LARGE
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -152,7 +156,7 @@ async def test_who_does_not_take_an_answer_is_cut(door: Door) -> None:
     )
 
     door.later(0.0)
-    door.later(TAKING - 1)
+    door.later(patience - 1)
     assert len(door.connections._made()) == 1
     door.later(2.0)
 
