@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.webhook.clienthello import client_hello
@@ -108,6 +109,7 @@ class Arrivals:
                     await loop.connect_accepted_socket(self.protocol, sock, **options)
         except Exception as error:  # noqa: BLE001 -- whatever the caller did, it is he who learns of it, by the end of his connection
             _log.debug("a caller has no connection: %s", error or type(error).__name__)
+            _forget(error)
 
     async def _admit(self, sock: socket.socket) -> dict[str, Any] | None:
         """Wait until TLS may begin; return how, or None where the caller has gone."""
@@ -123,3 +125,11 @@ class Arrivals:
             raise
         sock.close()
         return None
+
+
+def _forget(error: BaseException | None) -> None:
+    """Let go of what an error leads to: asyncio's frames lead back to it, and all of a connection would wait for a garbage collection."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error.__traceback__ = None
+        error = error.__context__

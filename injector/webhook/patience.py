@@ -23,8 +23,8 @@ ARRIVAL: Final = 7.0
 """From the first byte of a request to its last; a body alone is answered 408 a second before (``reading``)."""
 TAKING: Final = 6.0
 """How long a peer may leave an answer where it is, without taking any of it."""
-HASTE: Final = 2.0
-"""That, while more than half of the places are taken."""
+HASTE: Final = 1.0
+"""That, while more than half of the places are taken. The kernel of whoever is alive takes an answer, whatever else he does."""
 LOOK: Final = 0.5
 
 # Go's net/http sends a request once the one before it is answered; what others send at once would be kept in memory.

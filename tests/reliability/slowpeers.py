@@ -100,8 +100,9 @@ class Peer(asyncio.Protocol):
 
     def _say(self, data: bytes) -> None:
         assert self._transport is not None
-        if self._spoken is not None and data:
-            self._spoken.write(data)
+        if self._spoken is not None:
+            if data:
+                self._spoken.write(data)
             data = self._said.read()
         self._transport.write(data)
 
@@ -116,7 +117,7 @@ class Peer(asyncio.Protocol):
         """Who does not read learns of the end of a connection by asking the kernel."""
         assert self._transport is not None
         sock = self._transport.get_extra_info("socket")
-        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        if self.gone.is_set() or sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._transport.abort()
             return
         asyncio.get_running_loop().call_later(DRIP / 4, self._feel)
