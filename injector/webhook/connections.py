@@ -65,6 +65,9 @@ class Connection(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Send an answer, and note that it is sent."""
         sent = await super().finish_response(request, resp, start_time)
+        if isinstance(resp, web.Response):
+            # aiohttp keeps it until the next request, which may be two minutes.
+            resp.body = None
         self.under_way = self.newcomer = False
         self.quiet_since = time.monotonic()
         self._crowd.served(self)

@@ -80,6 +80,28 @@ async def test_a_connection_is_idle_a_second_after_it_was_made_or_used(connectio
     listening.close()
 
 
+async def test_nothing_is_kept_of_an_answer_that_was_sent() -> None:
+    made: list[web.Response] = []
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        del request
+        made.append(web.Response(body=b"ok"))
+        return made[-1]
+
+    connections = Connections(web.Server(handle), {"access_log": None})
+    listening = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+    for _ in range(2):
+        writer.write(REQUEST)
+        async with asyncio.timeout(LIMIT):
+            assert b"200 OK" in await reader.readuntil(b"\r\n\r\nok")
+    await until(lambda: not the_one(connections).newcomer)
+
+    assert [each.body for each in made] == [None, None]
+    writer.close()
+    listening.close()
+
+
 async def test_a_handshake_that_goes_on_is_somebody_who_is_left_for_a_second(
     connections: Connections, clock: Clock, tmp_path: Path
 ) -> None:
