@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from asyncio import sslproto
+from asyncio import selector_events, sslproto
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +44,9 @@ LINGER: Final = 2.0
 # What asyncio reads of a connection with TLS at once. It keeps so much room for each, and fills it with zeros: 256 KiB unless told
 # otherwise, which is 300 MB for a thousand silent ones. A review that is longer takes a few reads more.
 TLS_BUFFER: Final = 4 * 1024
+# And without TLS. It takes so much memory for each read, and gives back the end that nothing came into: where what was kept of a
+# request stands behind that, no such room is found there again. With its 256 KiB a process grew by 40 MB in a million requests.
+PLAIN_BUFFER: Final = 16 * 1024
 
 HTTP: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -82,6 +85,7 @@ class Port:
         assert self._runner.server is not None  # noqa: S101 -- what setup() makes, for the type checker
         self._connections = Connections(self._runner.server, self._http)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
+        selector_events._SelectorTransport.max_size = PLAIN_BUFFER  # type: ignore[attr-defined] # noqa: SLF001 -- no other name
         handshake, goodbye = (None, None) if tls is None else (HANDSHAKE, GOODBYE)
         try:
             self._listening = await asyncio.get_running_loop().create_server(
