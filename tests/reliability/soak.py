@@ -20,6 +20,7 @@ from tests.reliability.replicas import ROOT
 from tests.revisions.fakes import VALUES
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator
 
     from tests.reliability.replicas import Replica
@@ -28,6 +29,8 @@ CALLERS: Final = 4
 SAMPLE: Final = 500
 """Memory is looked at each so many reviews."""
 FILLED: Final = ("/inject/stable", "/inject/canary", "/inject/plain")
+INJECTED: Final = (*PODS[:2], *PODS[3:5])
+"""Those that get a sidecar, and so a plan."""
 AGAIN: Final = 3
 """Times that a pod is asked for until a plan, and then a repeat, answers it."""
 ASKED: Final = tuple(path for path in PATHS if "?" not in path and path.startswith("/inject"))
@@ -66,15 +69,17 @@ def revisions_below(folder: Path) -> Path:
     return folder / "revisions"
 
 
-async def soaked(replica: Replica, reviews: int, seed: int, *, fill: int = 0) -> Soak:
+async def soaked(
+    replica: Replica, reviews: int, seed: int, *, fill: int = 0, tls: ssl.SSLContext | None = None
+) -> Soak:
     """Ask a replica about mutated reviews, some at once, and see what is left when all are answered.
 
-    Before that it is asked about ``fill`` pods of each revision, so that what it remembers of pods has come to its bounds: of ten
-    mutated reviews one is of a kind of its own, so that plans, which are as many as they may be after 512 kinds that came twice,
-    would grow for a million of them, and a leak could not be told from that.
+    Before that it is asked about ``fill`` pods of each revision, so that what it remembers of pods has come to its bounds. Mutated
+    reviews alone bring a plan in a thousand: until there are as many as there may be, half a million are answered, and a leak could
+    not be told from what is remembered on purpose.
     """
     soak, asked = Soak(), questions(reviews, seed)
-    client = ApiServer(lambda: [replica.port])
+    client = ApiServer(lambda: [replica.port], tls)
     filled, filling = Soak(), kinds(fill, seed)
     await asyncio.gather(*(_ask(client, replica, filling, filled) for _ in range(CALLERS)))
     await _ask(client, replica, iter([next(asked) for _ in range(SAMPLE)]), soak)
@@ -103,7 +108,7 @@ def kinds(pods: int, seed: int) -> Iterator[tuple[str, bytes]]:
     """Paths and bodies of so many pods of each revision, as the API server writes them, each pod some times in a row."""
     random = Random(f"{seed} kinds")  # noqa: S311 -- what a seed makes can be made again
     for number in range(pods * len(FILLED)):
-        pod = copy.deepcopy(random.choice(PODS))
+        pod = copy.deepcopy(random.choice(INJECTED))
         pod["metadata"].setdefault("annotations", {})["prometheus.io/path"] = f"/{number}"
         body = body_of(make_review(mutated(pod, random) if random.getrandbits(1) else pod))
         for _ in range(AGAIN):
