@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench.chaos.stage import Stage
 
 REVIEWS = 100_000
-FILL = 2_500
+FILL = 1_500
 """Pods of each revision that come first: after them there are 512 plans of it, and as many answers, texts and kinds as may be."""
 WARM = REVIEWS // 2
 SLOPE = 1.0
