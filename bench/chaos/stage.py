@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.reliability.replicas import Replica
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -22,11 +23,11 @@ class Stage:
     seconds: float | None = None
     started: list[Replica] = field(default_factory=list)
 
-    async def replica(self, *flags: str, tls: bool = False) -> Replica:
-        """A replica that is ready."""
+    async def replica(self, *flags: str, tls: bool = False, env: Mapping[str, str] | None = None) -> Replica:
+        """A replica that is ready; ``env`` is added to its environment."""
         pair = ("--tlsCertFile", str(self.certificate), "--tlsKeyFile", str(self.key))
         given = (*(pair if tls else ("--insecure-http",)), "--log-decisions", "none", *flags)
-        replica = Replica(self.folder / f"{len(self.started)}.log", given)
+        replica = Replica(self.folder / f"{len(self.started)}.log", given, env=env or {})
         self.started.append(replica)
         replica.start()
         await replica.until_ready()

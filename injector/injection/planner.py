@@ -15,6 +15,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.planning import learn
 from injector.injection.plans import KINDS, Asked, Plans
 from injector.injection.result import Injected, Planned
+from injector.kube.serial import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = "plans"
 _WAITING: Final = 64
+WAITING_BYTES: Final = 1024 * 1024
+"""Of the JSON of the pods that plans are to be made of; decoded, and injected, they take some ten times that."""
 LARGEST: Final = 1_500
 """Variables of a pod beyond which no plan is made: that would hold the event loop for more than 20 ms."""
 # Plans are for the requests to come: making them may take half of the time, so that a flood of pods of ever new kinds is not
@@ -33,12 +36,13 @@ REST: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A pod, how it was injected, and by which revision's plans it will be known."""
+    """A pod, how it was injected, by which revision's plans it will be known, and the bytes of its JSON."""
 
     plans: Plans
     wanted: Asked
     facts: RequestFacts
     result: Injected
+    size: int
 
 
 @dataclass
@@ -46,7 +50,8 @@ class Planner:
     """Injects by the plans of whatever revision is asked for. It belongs to the thread that answers requests."""
 
     clock: Callable[[], float] = time.monotonic
-    _lessons: deque[Lesson] = field(default_factory=lambda: deque(maxlen=_WAITING))
+    _lessons: deque[Lesson] = field(default_factory=deque)
+    _bytes: int = 0
     _rests_until: float = 0.0
 
     def inject(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Planned | Skipped:
@@ -65,8 +70,17 @@ class Planner:
         if wanted is None or not isinstance(result, Injected) or result.findings or not _is_small(pod):
             return result
         if plans.worth(wanted):
-            self._lessons.append(Lesson(plans, wanted, facts, result))
+            self._note(Lesson(plans, wanted, facts, result, len(dump_json(pod))))
         return result
+
+    def _note(self, lesson: Lesson) -> None:
+        """Let a lesson wait for its turn, in the place of the oldest ones if there is no room."""
+        if lesson.size > WAITING_BYTES:
+            return
+        self._lessons.append(lesson)
+        self._bytes += lesson.size
+        while len(self._lessons) > _WAITING or self._bytes > WAITING_BYTES:
+            self._bytes -= self._lessons.popleft().size
 
     @property
     def eager(self) -> bool:
@@ -77,6 +91,7 @@ class Planner:
         """Make the plan that was asked for last."""
         began = self.clock()
         lesson = self._lessons.pop()
+        self._bytes -= lesson.size
         try:
             learn(lesson.plans, lesson.wanted, lesson.facts, lesson.result)
         finally:

@@ -6,7 +6,6 @@ what has not been thought of: deletions, names made of the pod's own, parts of t
 
 from __future__ import annotations
 
-import re
 import secrets
 from dataclasses import dataclass, replace
 from itertools import count
@@ -28,7 +27,7 @@ from injector.istio.jinjatracing import traced_jinja
 from injector.istio.leaves import EXACT, Leaf, gather, inert, with_texts
 from injector.istio.remembered import Remembered
 from injector.istio.template import GoTextTemplate
-from injector.istio.tracing import Trace, UntraceableError
+from injector.istio.tracing import TOKEN, Trace, UntraceableError
 from injector.kube.jsonpatch import create_patch
 from injector.kube.serial import dump_json
 
@@ -223,12 +222,12 @@ def _plan(found: _Round, wanted: Asked, result: Injected) -> Plan:
     reserved = frozenset(found.trace.reserved | set(_added(found)))
     if not (reserved.isdisjoint(wanted.names) and reserved.isdisjoint(wanted.texts)):
         raise UnplannableError("the pod has a name that the templates know")
-    pieces, slots = [found.patch], []
-    if found.tokens:
-        pieces = re.split("|".join(found.tokens).encode(), found.patch)
-        numbers = {token.encode(): slot for slot, token in enumerate(found.tokens)}
-        slots = [numbers[token] for token in re.findall(b"|".join(numbers), found.patch)]
-    return Plan(tuple(pieces), tuple(slots), reserved, result.templates, result.warnings)
+    numbers = {token.encode(): slot for slot, token in enumerate(found.tokens)}
+    # A pattern of these very tokens would be compiled, and kept by ``re``, for each plan.
+    places = [place for place in TOKEN.finditer(found.patch) if place[0] in numbers]
+    begins, ends = [0, *(place.end() for place in places)], [*(place.start() for place in places), len(found.patch)]
+    pieces = tuple(found.patch[begin:end] for begin, end in zip(begins, ends, strict=True))
+    return Plan(pieces, tuple(numbers[place[0]] for place in places), reserved, result.templates, result.warnings)
 
 
 def _added(found: _Round) -> Iterator[str]:

@@ -7,8 +7,10 @@ ones each time: they are slots of the patch. A plan is of one revision and goes 
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
@@ -31,7 +33,13 @@ if TYPE_CHECKING:
     from injector.kube.pods import WorkloadMeta
 
 PLANS: Final = 512
-"""How many a revision has at most; one takes some 15 KB for Istio's own templates."""
+"""How many a revision has at most; one takes some 15 KB for Istio's own templates, and 2 KB where it shares its pieces."""
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""Of all plans of a revision; pieces that they share are counted for each."""
+MAX_PLAN: Final = 128 * 1024
+"""Bytes of a plan that is kept, ten times what most have: what it holds of a pod is for the pod to choose."""
+_NEIGHBOURS: Final = 32
+"""Plans that a new one is compared with: pods of one kind differ in little, and so do their patches."""
 
 SEEN: Final = 1024
 """Pods that are remembered by the hash of their key until the second one of it comes: a pod of its own kind is not worth a plan."""
@@ -77,6 +85,10 @@ class Plan:
             found += (texts[slot].encode(), piece)
         return b"".join(found)
 
+    def size(self, key: tuple[Any, ...]) -> int:
+        """Return how many bytes it takes, about, under a key."""
+        return _bytes_of((key, self.pieces, self.slots, self.reserved))
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -104,6 +116,7 @@ class Plans:
     revision: Revision
     leaves: Leaf = field(init=False)
     _plans: OrderedDict[tuple[Any, ...], Plan] = field(default_factory=OrderedDict)
+    _size: int = 0
     _seen: OrderedDict[int, bool] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -143,18 +156,39 @@ class Plans:
         return tried is False
 
     def keep(self, leaves: Leaf, key: tuple[Any, ...], plan: Plan) -> None:
-        """Remember a plan, made with these leaves; plans that were made with fewer are found no longer."""
+        """Remember a plan, made with these leaves, if it is not too large; plans that were made with fewer are found no longer."""
+        size = plan.size(key)
+        if size > MAX_PLAN:
+            return
         if leaves is not self.leaves:
             self.leaves = leaves
             self._plans.clear()
             self._seen.clear()
-        self._plans[key] = plan
-        if len(self._plans) > PLANS:
-            self._plans.popitem(last=False)
+            self._size = 0
+        if (before := self._plans.pop(key, None)) is not None:
+            self._size -= before.size(key)
+        self._plans[key] = self._sharing(plan)
+        self._size += size
+        while len(self._plans) > PLANS or self._size > MAX_BYTES:
+            oldest, gone = self._plans.popitem(last=False)
+            self._size -= gone.size(oldest)
+
+    def _sharing(self, plan: Plan) -> Plan:
+        """Return a plan with the pieces of those that were asked for last, where it has the same: nearly all of its bytes."""
+        known: dict[Any, Any] = {}
+        for each in islice(reversed(self._plans.values()), _NEIGHBOURS):
+            known |= {part: part for part in (*each.pieces, each.reserved)}
+        pieces = tuple(known.get(piece, piece) for piece in plan.pieces)
+        return replace(plan, pieces=pieces, reserved=known.get(plan.reserved, plan.reserved))
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._plans)
+
+
+def _bytes_of(value: Any) -> int:
+    size = sys.getsizeof(value)
+    return size + sum(map(_bytes_of, value)) if isinstance(value, tuple | frozenset) else size
 
 
 def leaves_of(revision: Revision) -> Leaf:

@@ -27,6 +27,8 @@ Failed: TypeAlias = TemplateRenderError | OverlayError | BreakOutError
 FAILED: Final[tuple[type[Failed], ...]] = (TemplateRenderError, OverlayError, BreakOutError)
 """What templates fail with, or what is made of their text."""
 ENTRIES: Final = 256
+LONGEST: Final = 1_000
+"""Characters of each text of an error that are remembered: a template may fail with what a pod holds."""
 _KEPT: Final = "refusals"
 LASTS: Final = 60.0
 """Seconds until a pod like one that was refused is tried again."""
@@ -69,12 +71,16 @@ class Refusals:
             raise found.again()
 
     def note(self, pod: Mapping[str, Any], facts: RequestFacts, error: Failed) -> None:
-        """Remember why a pod is refused; the oldest are forgotten."""
+        """Remember why a pod is refused; the oldest are forgotten, and all those that are to be tried again."""
         kind = next(each for each in FAILED if isinstance(error, each))
         key = _key(pod, facts)
         self._known.pop(key, None)
-        self._known[key] = Refusal(kind, error.what, error.where, error.hint, self.clock())
-        for oldest in list(self._known)[:-ENTRIES]:
+        what, where, hint = (text[:LONGEST] for text in (error.what, error.where, error.hint))
+        now = self.clock()
+        self._known[key] = Refusal(kind, what, where, hint, now)
+        for oldest, refusal in list(self._known.items()):
+            if len(self._known) <= ENTRIES and now < refusal.noted + LASTS:
+                break
             self._known.pop(oldest, None)
 
     def __len__(self) -> int:

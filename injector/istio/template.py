@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, compile_template
@@ -14,6 +13,7 @@ from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
+from injector.istio.remembered import Remembered
 from injector.istio.workclock import worked
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rend
 _CHANGING: Final = frozenset({"set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"})
 """Functions that change a dictionary that they are given; what belongs to the revision is copied for them."""
 _COMPILED: Final = 16
+_COMPILED_CHARACTERS: Final = 1 << 16
+"""How many texts are remembered compiled, and how long they are together."""
 _COMPILED_STEPS: Final = 10
 _COMPILED_BYTES: Final = 200
 """What compiling a text takes for each character."""
@@ -104,7 +106,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return _rendered(compiled(text), data)
+            return _rendered(remembered.get(text, compiled), data)
         except BudgetError:
             raise
         except TemplateError:
@@ -112,10 +114,10 @@ def _render(functions: Mapping[str, Func]) -> Func:
         finally:
             _RENDERED.reset(token)
 
-    @lru_cache(maxsize=_COMPILED)
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
+    remembered: Remembered[GoTemplate] = Remembered(_COMPILED, _COMPILED_CHARACTERS)
     return Func("render", "func(string) string", render, hermetic=False)
 
 

@@ -8,6 +8,7 @@ marked exact, and what was rendered up to then is void.
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _STRING_MAP: Final = "map[string]string"
 _ANNOTATIONS: Final = "annotations"
 _FIELD: Final = field_reader("default")
+TOKEN: Final = re.compile(rb"slot[0-9a-f]{16}|[1-9][0-9]{2}(?:m|Mi)")
+"""What a token looks like (``Trace.token``)."""
 
 
 class UntraceableError(Exception):

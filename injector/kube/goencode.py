@@ -6,7 +6,7 @@ pointers, but no struct, so that ``resources: {}``, ``status: {}`` or ``lastProb
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.kube.gojson import go_json
@@ -25,8 +25,9 @@ _ZEROS: Final[Mapping[str, Any]] = {
     "resource.Quantity": "0",
     "intstr.IntOrString": 0,
 }
-# Sets of keys that are remembered of one struct.
-_KEYS: Final = 256
+KEYS: Final = 256
+"""Sets of keys that are remembered of one struct."""
+_Fields: TypeAlias = "tuple[tuple[tuple[str, Encoder, bool], ...], tuple[str, ...]]"
 
 
 def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -> Any:
@@ -75,17 +76,24 @@ def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Encoder:
         for field in _flat(struct)
     )
     known = frozenset(struct.by_json)
+    remembered: dict[tuple[str, ...], _Fields] = {}
 
     # Most structs have many more fields than an object of theirs, and few sets of keys repeat.
-    @lru_cache(_KEYS)
-    def plan_of(keys: tuple[str, ...]) -> tuple[tuple[tuple[str, Encoder, bool], ...], tuple[str, ...]]:
+    def plan_of(keys: tuple[str, ...]) -> _Fields:
         there = frozenset(keys)
-        fields = tuple(each for each in plan if each[0] in there or not each[2])
-        return fields, tuple(key for key in keys if key not in known)
+        unknown = tuple(key for key in keys if key not in known)
+        found = tuple(each for each in plan if each[0] in there or not each[2]), unknown
+        # A key that Go does not know is of whoever wrote it, of any length.
+        if not unknown:
+            if len(remembered) >= KEYS:
+                remembered.clear()
+            remembered[keys] = found
+        return found
 
     def encode(value: Any) -> Any:
         value = value or {}
-        fields, unknown = plan_of(tuple(value))
+        keys = tuple(value)
+        fields, unknown = remembered.get(keys) or plan_of(keys)
         result: dict[str, Any] = {}
         for name, encode_field, left_out in fields:
             item = value.get(name)

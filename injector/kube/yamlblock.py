@@ -28,6 +28,8 @@ _KEPT: Final = 4096
 BLOCKS: Final = 2048
 _BLOCK: Final = 1024
 """Objects up to that many bytes of JSON repeat too: what a template adds is mostly the same for all workloads."""
+_BLOCK_TEXT: Final = 4 * _BLOCK
+"""Characters of the YAML of one that is remembered: what is nested deeply is indented in each line."""
 
 
 class NotPlainError(Exception):
@@ -136,9 +138,10 @@ class _Writing:
             self.object(value, indent, "")
             text = "".join(self._parts[begun:])
             del self._parts[begun:]
-            if len(self._blocks) >= BLOCKS:
-                self._blocks.clear()
-            self._blocks[key] = text
+            if len(text) <= _BLOCK_TEXT:
+                if len(self._blocks) >= BLOCKS:
+                    self._blocks.clear()
+                self._blocks[key] = text
         self._put(lead + text)
 
     def object(self, value: dict[str, Any], indent: int, lead: str) -> None:

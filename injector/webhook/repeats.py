@@ -3,6 +3,7 @@
 The API server writes every review alike, the uid in one place, and calls a pod's token volume ``kube-api-access-`` and five random
 characters (plugin/pkg/admission/serviceaccount, Kubernetes 1.35). Where nothing else in a body differs and the answer does not hold that
 name, the answer is the same: a plan, which alone comes here, never looks at the names of volumes but for whether they are its own.
+What is asked once is not kept: of a pod of a Job there is no other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 ENTRIES: Final = 512
 MAX_BODY: Final = 16 * 1024
-"""With ``ENTRIES``, and answers of twelve kilobytes, some ten megabytes at most."""
+MAX_BYTES: Final = 10 * 1024 * 1024
+"""Of bodies, paths and answers together: twenty kilobytes for each of ``ENTRIES``, where an answer mostly has ten, its body four."""
+SEEN: Final = 1024
+"""Requests that are remembered by their hash until they come again."""
 
 _HEAD: Final = re.compile(
     rb'\{"kind":"AdmissionReview","apiVersion":"admission\.k8s\.io/v1(?:beta1)?","request":\{"uid":"([-0-9a-f]{36})"'
@@ -36,6 +40,12 @@ class Masked(NamedTuple):
     key: tuple[str, int, bytes]
     uid: bytes
     name: bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes of a request are remembered."""
+        path, _, body = self.key
+        return len(path) + len(body)
 
 
 class Made(NamedTuple):
@@ -59,26 +69,46 @@ class Repeat:
         """Return the answer to the review of a uid."""
         return b"".join((self.head, uid, self.tail))
 
+    @property
+    def size(self) -> int:
+        """How many bytes the answer has, without a uid."""
+        return len(self.head) + len(self.tail)
+
 
 @dataclass
 class Repeats:
-    """The answers that were given last, all by one snapshot; they belong to the event loop's thread."""
+    """The answers that were given last, all by one snapshot; they belong to the event loop's thread.
 
+    ``room`` is how many bytes they may have, requests included.
+    """
+
+    room: int = MAX_BYTES
     _snapshot: Snapshot | None = None
     _held: OrderedDict[tuple[str, int, bytes], Repeat] = field(default_factory=OrderedDict)
+    _seen: OrderedDict[int, bool] = field(default_factory=OrderedDict)
+    _size: int = 0
 
     def find(self, wanted: Masked, snapshot: Snapshot) -> Repeat | None:
         """Return the answer to a request, if the same was asked while the same was served."""
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self._held.clear()
+            self._seen.clear()
+            self._size = 0
         found = self._held.get(wanted.key)
         if found is not None:
             self._held.move_to_end(wanted.key)
+        else:
+            self._note(hash(wanted.key))
         return found
 
     def keep(self, wanted: Masked, review: Request, patch: bytes, made: Made) -> None:
-        """Remember an answer that a plan gave, if all that was masked is what it is taken for; ``find`` came before."""
+        """Remember an answer that a plan gave, if it was asked for before and all that was masked is what it is taken for.
+
+        ``find`` was asked about it last.
+        """
+        if not self._seen.get(hash(wanted.key)):
+            return
         answer, resolved, workload = made
         uid, name, places = wanted.uid, wanted.name, wanted.key[1]
         if review.uid.encode() != uid or answer.count(uid) != 1:
@@ -86,9 +116,17 @@ class Repeats:
         if name and (name in patch or places != _places(review.object["spec"], name.decode())):
             return
         head, _, tail = answer.partition(uid)
-        self._held[wanted.key] = Repeat(head, tail, resolved, workload)
-        if len(self._held) > ENTRIES:
-            self._held.popitem(last=False)
+        found = self._held[wanted.key] = Repeat(head, tail, resolved, workload)
+        self._size += wanted.size + found.size
+        while len(self._held) > ENTRIES or self._size > self.room:
+            (path, _, body), gone = self._held.popitem(last=False)
+            self._size -= len(path) + len(body) + gone.size
+
+    def _note(self, kind: int) -> None:
+        """Remember that a request came, and whether it did before."""
+        self._seen[kind] = kind in self._seen
+        if len(self._seen) > SEEN:
+            self._seen.popitem(last=False)
 
     def __len__(self) -> int:
         """How many there are."""

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from injector.injection.planner import LARGEST, REST, Planner, plans_of
+from injector.injection.planner import LARGEST, REST, WAITING_BYTES, Planner, plans_of
 from injector.injection.result import Injected, Planned, RequestFacts, Skipped
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
@@ -71,3 +73,47 @@ def test_no_plan_is_made_for_a_pod_that_takes_too_long(variables: int, *, eager:
         planner.inject(revision, make_pod(containers=[make_container(env=env)]), FACTS)
 
     assert planner.eager is eager
+
+
+def large(name: str, size: int) -> dict[str, Any]:
+    """A pod of so many bytes, of a kind of its own."""
+    container = make_container(env=[{"name": "V", "value": "x" * size}])
+    return make_pod(annotations={"prometheus.io/port": name}, containers=[container])
+
+
+def lessons(sizes: dict[str, int]) -> int:
+    """How many plans are made of pods of these sizes that came before there was time to make any."""
+    revision, planner = build(make_raw("rev")), Planner(clock=Clock(0.0))
+    for name, size in sizes.items():
+        for _ in range(2):
+            planner.inject(revision, large(name, size), FACTS)
+    made = 0
+    while planner.eager:
+        planner.learn()
+        made += 1
+    assert len(plans_of(revision)) == made
+    return made
+
+
+@pytest.mark.parametrize(
+    ("sizes", "made"),
+    [
+        ({"a": 1, "b": 1, "c": 1}, 3),
+        ({"a": WAITING_BYTES // 2, "b": WAITING_BYTES // 2, "c": 1}, 2),
+        ({"a": 1, "b": WAITING_BYTES, "c": 1}, 2),
+    ],
+    ids=["small", "the oldest gives way", "one alone is too large"],
+)
+def test_pods_wait_for_their_plans_up_to_a_size_together(sizes: dict[str, int], made: int) -> None:
+    assert lessons(sizes) == made
+
+
+def test_room_is_there_again_once_plans_are_made() -> None:
+    revision, planner = build(make_raw("rev")), Planner(clock=Clock(0.0))
+    for name in ("a", "b", "c"):
+        for _ in range(2):
+            planner.inject(revision, large(name, WAITING_BYTES * 2 // 3), FACTS)
+        assert planner.eager
+        planner.learn()
+
+    assert len(plans_of(revision)) == 3

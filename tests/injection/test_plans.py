@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from injector.injection.plans import PLANS, SEEN, Asked, Plan, Plans, is_telling
+from injector.injection.plans import MAX_BYTES, MAX_PLAN, PLANS, SEEN, Asked, Plan, Plans, is_telling
 from injector.injection.result import RequestFacts
 from injector.istio.leaves import Leaf
 from injector.kube.pods import WorkloadMeta
@@ -56,6 +57,57 @@ def test_only_so_many_plans_are_kept_those_asked_for_last() -> None:
     known.keep(known.leaves, (PLANS,), PLAN)
 
     assert (len(known), known.find(kind(0)), known.find(kind(1))) == (PLANS, PLAN, None)
+
+
+def test_only_so_many_bytes_are_kept_whatever_the_pods_hold() -> None:
+    known, size = plans(), MAX_PLAN // 2
+    most = MAX_BYTES // size
+    for number in range(2 * most):
+        known.keep(known.leaves, (number, f"{number:0{size}}"), PLAN)
+
+    assert most // 2 < len(known) < most
+    assert known.find(kind(2 * most - 1)) is None  # by its whole key alone
+
+
+def test_a_plan_that_is_made_anew_takes_the_room_of_the_one_before() -> None:
+    known, size = plans(), MAX_PLAN // 2
+    known.keep(known.leaves, ("first",), PLAN)
+    for number in range(2 * MAX_BYTES // size):
+        known.keep(known.leaves, ("same", "x" * size), replace(PLAN, warnings=(str(number),)))
+
+    assert len(known) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "plan"),
+    [(("x" * MAX_PLAN,), PLAN), ((1,), replace(PLAN, pieces=(b"x" * MAX_PLAN,))), (((("x" * MAX_PLAN,),),), PLAN)],
+    ids=["key", "patch", "key within"],
+)
+def test_a_plan_that_is_too_large_is_not_kept_and_takes_nobodys_place(key: tuple[Any, ...], plan: Plan) -> None:
+    known = plans()
+    known.keep(known.leaves, (0,), PLAN)
+    known.keep(Leaf(), key, plan)
+
+    assert (len(known), known.find(kind(0))) == (1, PLAN)
+
+
+def test_plans_share_what_is_the_same_in_them() -> None:
+    known = plans()
+    for number in range(2):
+        # Made when it is called, so no two are one object.
+        pieces = tuple(f"{piece} of the proxy".encode() for piece in ("head", "tail"))
+        names = frozenset({f"{'istio'}-{number - number}"})
+        known.keep(known.leaves, (number,), Plan((*pieces, b"%d" % number), (0, 0), names, ("sidecar",), ()))
+    first, second = known.find(kind(0, "a")), known.find(kind(1, "a"))
+
+    assert first is not None
+    assert second is not None
+    assert (first.patch(["-"]), second.patch(["-"])) == (
+        b"head of the proxy-tail of the proxy-0",
+        b"head of the proxy-tail of the proxy-1",
+    )
+    assert first.pieces[0] is second.pieces[0]
+    assert first.reserved is second.reserved
 
 
 def test_the_second_pod_of_a_kind_is_worth_a_plan_and_no_other() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from injector.errors import TemplateRenderError
 from injector.injection.pipeline import inject_pod
-from injector.injection.refusals import ENTRIES, LASTS, Refusals, refusals_of
+from injector.injection.refusals import ENTRIES, LASTS, LONGEST, Refusals, refusals_of
 from injector.injection.result import Injected, RequestFacts
 from injector.revisions.build import build
 from tests.factories import make_pod
@@ -81,6 +81,26 @@ def test_so_many_are_remembered() -> None:
     refusals.check(make_pod(labels={"n": "0"}), FACTS)
     with pytest.raises(TemplateRenderError):
         refusals.check(make_pod(labels={"n": str(ENTRIES)}), FACTS)
+
+
+def test_those_that_are_to_be_tried_again_are_forgotten_with_the_next() -> None:
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+    for number in range(5):
+        refusals.note(make_pod(labels={"n": str(number)}), FACTS, ERROR)
+        now[0] += LASTS / 4
+
+    assert len(refusals) == 4
+
+
+def test_of_a_long_error_the_beginning_is_remembered() -> None:
+    refusals = Refusals()
+    refusals.note(make_pod(), FACTS, TemplateRenderError("w" * 99_999, where="x" * 99_999, hint="y" * 99_999))
+    with pytest.raises(TemplateRenderError) as again:
+        refusals.check(make_pod(), FACTS)
+
+    error = again.value
+    assert (error.what, error.where, error.hint) == ("w" * LONGEST, "x" * LONGEST, "y" * LONGEST)
 
 
 def failing() -> Revision:

@@ -99,6 +99,18 @@ def test_not_more_is_remembered_than_agreed() -> None:
     assert len(writer.blocks) <= BLOCKS
 
 
+def test_what_is_nested_deeply_is_written_and_not_remembered() -> None:
+    writer = BlockWriter(lambda _: False, str, sorted)
+    deep: dict[str, Any] = {"a": 1}
+    for _ in range(150):
+        deep = {"a": deep}
+    text = writer.text([deep], WIDE)
+
+    assert (yaml.safe_load(text), len(text) > 20_000) == ([deep], True)
+    assert writer.blocks
+    assert max(map(len, writer.blocks.values())) <= 4 * 1024
+
+
 # A quote of the text itself is a word like any other; the one that closes a quoted text is none.
 @pytest.mark.parametrize(
     ("text", "expected"),

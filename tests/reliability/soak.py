@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,13 +11,16 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.factories import make_review
 from tests.fuzz.review_target import CONFIG
-from tests.fuzz.reviewing import PATHS, fault_of, mutated_review
+from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
+from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.replicas import ROOT
 from tests.revisions.fakes import VALUES
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator
 
     from tests.reliability.replicas import Replica
@@ -24,6 +28,11 @@ if TYPE_CHECKING:
 CALLERS: Final = 4
 SAMPLE: Final = 500
 """Memory is looked at each so many reviews."""
+FILLED: Final = ("/inject/stable", "/inject/canary", "/inject/plain")
+INJECTED: Final = (*PODS[:2], *PODS[3:5])
+"""Those that get a sidecar, and so a plan."""
+AGAIN: Final = 3
+"""Times that a pod is asked for until a plan, and then a repeat, answers it."""
 ASKED: Final = tuple(path for path in PATHS if "?" not in path and path.startswith("/inject"))
 
 
@@ -60,10 +69,19 @@ def revisions_below(folder: Path) -> Path:
     return folder / "revisions"
 
 
-async def soaked(replica: Replica, reviews: int, seed: int) -> Soak:
-    """Ask a replica about mutated reviews, some at once, and see what is left when all are answered."""
+async def soaked(
+    replica: Replica, reviews: int, seed: int, *, fill: int = 0, tls: ssl.SSLContext | None = None
+) -> Soak:
+    """Ask a replica about mutated reviews, some at once, and see what is left when all are answered.
+
+    Before that it is asked about ``fill`` pods of each revision, so that what it remembers of pods has come to its bounds. Mutated
+    reviews alone bring a plan in a thousand: until there are as many as there may be, half a million are answered, and a leak could
+    not be told from what is remembered on purpose.
+    """
     soak, asked = Soak(), questions(reviews, seed)
-    client = ApiServer(lambda: [replica.port])
+    client = ApiServer(lambda: [replica.port], tls)
+    filled, filling = Soak(), kinds(fill, seed)
+    await asyncio.gather(*(_ask(client, replica, filling, filled) for _ in range(CALLERS)))
     await _ask(client, replica, iter([next(asked) for _ in range(SAMPLE)]), soak)
     before = left_in(replica)
     await asyncio.gather(*(_ask(client, replica, asked, soak) for _ in range(CALLERS)))
@@ -74,6 +92,7 @@ async def soaked(replica: Replica, reviews: int, seed: int) -> Soak:
     # The first ones left a connection open.
     soak.files, soak.threads = max(0, after[0] - before[0]), after[1] - before[1]
     lines = replica.log.read_text(errors="replace").splitlines()
+    soak.faults += filled.faults
     soak.errors = [line for line in lines if '"level": "error"' in line or "Traceback" in line]
     return soak
 
@@ -83,6 +102,17 @@ def questions(reviews: int, seed: int) -> Iterator[tuple[str, bytes]]:
     random = Random(seed)  # noqa: S311 -- what a seed makes can be made again
     for _ in range(reviews):
         yield random.choice(ASKED), mutated_review(random)
+
+
+def kinds(pods: int, seed: int) -> Iterator[tuple[str, bytes]]:
+    """Paths and bodies of so many pods of each revision, as the API server writes them, each pod some times in a row."""
+    random = Random(f"{seed} kinds")  # noqa: S311 -- what a seed makes can be made again
+    for number in range(pods * len(FILLED)):
+        pod = copy.deepcopy(random.choice(INJECTED))
+        pod["metadata"].setdefault("annotations", {})["prometheus.io/path"] = f"/{number}"
+        body = body_of(make_review(mutated(pod, random) if random.getrandbits(1) else pod))
+        for _ in range(AGAIN):
+            yield FILLED[number % len(FILLED)], body
 
 
 async def _ask(client: ApiServer, replica: Replica, asked: Iterator[tuple[str, bytes]], soak: Soak) -> None:

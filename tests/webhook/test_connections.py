@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from injector.webhook.connections import QUIET, Connection, Connections, readable
+from injector.webhook.connections import PLAIN_BUFFER, QUIET, Connection, Connections, readable
 from tests.revisions.clock import until
 from tests.webhook.certificates import write_certificate
 
@@ -63,6 +63,7 @@ async def test_a_connection_is_idle_a_second_after_it_was_made_or_used(connectio
     await until(connections.left)
     connection = the_one(connections)
     made = connection.quiet_since
+    assert getattr(connection.transport, "max_size", None) == PLAIN_BUFFER
 
     assert (connection.idle(made), connection.idle(made + QUIET + 0.1)) == (False, True)
     writer.write(REQUEST[:5])

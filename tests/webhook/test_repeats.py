@@ -7,7 +7,7 @@ import pytest
 
 from injector.kube.admission import decode
 from injector.revisions.registry import Resolved, Snapshot
-from injector.webhook.repeats import ENTRIES, MAX_BODY, Made, Repeats, masked
+from injector.webhook.repeats import ENTRIES, MAX_BODY, SEEN, Made, Repeats, masked
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 
@@ -36,16 +36,21 @@ def answer(uid: str) -> bytes:
     return f'{{"uid":"{uid}","allowed":true}}'.encode()
 
 
+def ask(repeats: Repeats, body: bytes, *, times: int = 1, uid: str = UID, patch: bytes = PATCH) -> None:
+    """Ask for an answer that is not known, and give it, as the handler does."""
+    known = masked("/inject", body)
+    assert known is not None
+    for _ in range(times):
+        assert repeats.find(known, SNAPSHOT) is None
+        repeats.keep(known, decode(body), patch, Made(answer(uid), RESOLVED, 7))
+
+
 def after(
     first: dict[str, Any], second: dict[str, Any], *, path: str = "/inject", snapshot: Snapshot = SNAPSHOT
 ) -> bytes | None:
-    """What is answered to the second review, of another uid, after the first was remembered; None where it is not known."""
+    """What is answered to the second review, of another uid, after the first was asked for twice; None where it is not known."""
     repeats = Repeats()
-    body = body_of(first)
-    known = masked("/inject", body)
-    assert known is not None
-    assert repeats.find(known, SNAPSHOT) is None
-    repeats.keep(known, decode(body), PATCH, Made(answer(UID), RESOLVED, 7))
+    ask(repeats, body_of(first), times=2)
     asked = masked(path, body_of(second, OTHER_UID))
     found = None if asked is None else repeats.find(asked, snapshot)
     return None if found is None or asked is None else found.body(asked.uid)
@@ -87,10 +92,8 @@ def test_what_was_served_before_is_forgotten() -> None:
 
 
 def test_an_answer_that_holds_the_name_of_the_token_is_not_kept() -> None:
-    repeats, body = Repeats(), body_of(pod_with(f"{TOKEN}bcdfg"))
-    known = masked("/inject", body)
-    assert known is not None
-    repeats.keep(known, decode(body), f'["{TOKEN}bcdfg"]'.encode(), Made(answer(UID), RESOLVED, 7))
+    repeats = Repeats()
+    ask(repeats, body_of(pod_with(f"{TOKEN}bcdfg")), times=2, patch=f'["{TOKEN}bcdfg"]'.encode())
 
     assert len(repeats) == 0
 
@@ -98,9 +101,24 @@ def test_an_answer_that_holds_the_name_of_the_token_is_not_kept() -> None:
 def test_a_body_that_says_its_uid_twice_is_not_taken_for_another() -> None:
     body = body_of(pod_with("data"))
     twice = body.replace(b'"namespace"', f'"uid":"{OTHER_UID}","namespace"'.encode(), 1)
-    repeats, known = Repeats(), masked("/inject", twice)
-    assert known is not None
-    repeats.keep(known, decode(twice), PATCH, Made(answer(OTHER_UID), RESOLVED, 7))
+    repeats = Repeats()
+    ask(repeats, twice, times=2, uid=OTHER_UID)
+
+    assert len(repeats) == 0
+
+
+def test_what_is_asked_once_is_not_kept() -> None:
+    repeats = Repeats()
+    ask(repeats, body_of(pod_with("data")))
+    ask(repeats, body_of(pod_with("other")))
+
+    assert len(repeats) == 0
+
+
+def test_a_request_that_came_before_many_others_is_taken_for_a_new_one() -> None:
+    repeats = Repeats()
+    for number in (*range(SEEN + 1), 0):
+        ask(repeats, body_of(pod_with("data", note=str(number))))
 
     assert len(repeats) == 0
 
@@ -119,13 +137,38 @@ def test_what_the_api_server_does_not_write_is_left_alone(body: bytes) -> None:
     assert masked("/inject", body) is None
 
 
-def test_only_so_many_answers_are_kept() -> None:
-    repeats = Repeats()
-    for number in range(ENTRIES + 1):
-        body = body_of(pod_with("data", note=str(number)))
-        known = masked("/inject", body)
-        assert known is not None
-        repeats.find(known, SNAPSHOT)
-        repeats.keep(known, decode(body), PATCH, Made(answer(UID), RESOLVED, 7))
+def kept(numbers: range, repeats: Repeats) -> list[int]:
+    """The requests of these numbers whose answer is known."""
+    keys = {number: masked("/inject", body_of(pod_with("data", note=f"{number:03}"))) for number in numbers}
+    return [number for number, key in keys.items() if key is not None and repeats.find(key, SNAPSHOT) is not None]
 
-    assert len(repeats) == ENTRIES
+
+def filled(repeats: Repeats, numbers: range) -> Repeats:
+    """``repeats`` after each of these requests came twice."""
+    for number in numbers:
+        ask(repeats, body_of(pod_with("data", note=f"{number:03}")), times=2)
+    return repeats
+
+
+def test_only_so_many_answers_are_kept() -> None:
+    repeats = filled(Repeats(), range(ENTRIES + 1))
+
+    assert (len(repeats), kept(range(2), repeats)) == (ENTRIES, [1])
+
+
+def test_only_so_many_bytes_are_kept() -> None:
+    known = masked("/inject", body_of(pod_with("data", note="000")))
+    assert known is not None
+    each = known.size + len(answer(""))
+    repeats = filled(Repeats(room=3 * each), range(9))
+
+    assert kept(range(9), repeats) == [6, 7, 8]
+
+
+def test_what_was_served_before_takes_no_room() -> None:
+    known = masked("/inject", body_of(pod_with("data", note="000")))
+    assert known is not None
+    repeats = filled(Repeats(room=3 * (known.size + len(answer("")))), range(3))
+    repeats.find(known, Snapshot())
+
+    assert kept(range(3, 6), filled(repeats, range(3, 6))) == [3, 4, 5]

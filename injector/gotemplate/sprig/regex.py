@@ -67,6 +67,9 @@ def _compiled(pattern: str) -> Any:
         return re2.compile(pattern, options)
     except re2.error as error:
         raise FuncError(f"error parsing regexp: {_fault(pattern, error)}") from error
+    finally:
+        # It would keep the last 128, each with up to ``_MEMORY``.
+        re2.purge()
 
 
 def _search(pattern: str, text: str) -> Any:

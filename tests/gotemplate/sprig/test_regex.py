@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import gc
+
 import pytest
+import re2
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig import regex
@@ -31,6 +34,16 @@ def test_every_function_answers_as_gos_does() -> None:
 
 def test_an_expression_that_backtracks_elsewhere_takes_linear_time_here() -> None:
     assert regex.match("^(a+)+$", "a" * 5000 + "b") is False
+
+
+def test_no_more_expressions_are_kept_than_are_used() -> None:
+    patterns = {f"^only {number}$" for number in range(40)}
+    for pattern in patterns:
+        assert regex.match(pattern, pattern[1:-1]) is True
+
+    # The engine's Python part would keep 128 of its own.
+    kept = [each for each in gc.get_objects() if isinstance(each, type(re2.compile(""))) and each.pattern in patterns]
+    assert 0 < len(kept) <= 16
 
 
 def test_a_replacement_may_not_grow_beyond_any_output() -> None:
