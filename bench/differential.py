@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from bench.reliability import Row, keep, show
-from bench.sharing import SHOWN, Found, shared
+from bench.sharing import Found, shared
 from tests.conformance import corpus
 from tests.differential.comparing import Came, differences
 from tests.differential.comparisons import COMPARISONS
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 Part: TypeAlias = "tuple[Path, str, int]"
 
 CHUNK = 2_000
-INPUTS = {"merge": 30_000, "yaml": 30_000, "sprig": 20_000, "printf": 20_000, "proxyconfig": 20_000}
+SHOWN = 5
+INPUTS = {"merge": 30_000, "yaml": 30_000, "sprig": 20_000, "printf": 20_000, "proxyconfig": 20_000, "dates": 20_000}
 PODS = 100_000
 ROUND = 200
 

@@ -23,7 +23,6 @@ LEAST_OF_ALL = 19
 """The niceness that yields to everybody."""
 TELLING = 30.0
 """How often progress is told, in seconds."""
-SHOWN = 5
 
 Part = TypeVar("Part")
 
@@ -66,14 +65,16 @@ def shared(
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for each in done:
-                found.add(each.result())
+                result = each.result()
+                found.add(result)
+                print(*result.faults, sep="\n", end="\n" * bool(result.faults), file=sys.stderr, flush=True)
             passed = time.monotonic() - begun
             if found.tried < wanted and passed < minutes * 60:
                 running |= {pool.submit(trial, part) for part in islice(parts, len(done))}
             if time.monotonic() - told >= TELLING:
                 told = time.monotonic()
                 _progress(found, wanted, passed)
-    print(dict(found.came), *found.faults[:SHOWN], sep="\n", file=sys.stderr, flush=True)
+    print(dict(found.came), file=sys.stderr, flush=True)
     return found
 
 
