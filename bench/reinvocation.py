@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
-import time
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias
 
 from bench.reliability import Row, keep, show
+from bench.sharing import Found, shared
 from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
@@ -19,46 +21,54 @@ from tests.property.subjects import subjects
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Part: TypeAlias = "tuple[str, int]"
+
 PODS = 10_000
 ROUND = 50
-LIMIT = 600.0
-"""A busy machine tries fewer pods, and the row says how many."""
-SHOWN = 5
 FIRST_STABLE = 12
 """Up to 1.8 templates see what an earlier injection added, and up to 1.10 they print the annotations that they themselves write."""
 MINORS = [minor for minor in corpus.MINORS if int(minor.partition(".")[2]) >= FIRST_STABLE]
 TARGET = "second patch empty or equal to a first one's, third empty, no name twice"
 
 
-def goldens() -> Sequence[Row]:
+def goldens(_minutes: float) -> Sequence[Row]:
     """T24: every pod of the corpus, with every edit."""
-    came = Reinvocations()
-    for minor in MINORS:
-        for revision, pods in subjects(minor):
-            for pod in pods:
-                for edit in EDITS:
-                    came.try_edit(revision, pod, edit)
-    return [row("golden", came)]
+    parts = ((minor, number) for minor in MINORS for number, _ in enumerate(subjects(minor)))
+    pairs = len(EDITS) * sum(len(pods) for minor in MINORS for _, pods in subjects(minor))
+    found = shared(every_edit, parts, pairs)
+    test = f"T24 {found.tried} pairs of a golden pod and one of {len(EDITS)} edits"
+    return [Row(test, TARGET, told(found), not found.faults and found.tried > 0)]
 
 
-def mutated() -> Sequence[Row]:
+def mutated(minutes: float) -> Sequence[Row]:
     """T24: mutated pods, each with an edit."""
+    parts = ((minor, number) for number in count() for minor in MINORS)
+    found = shared(any_edit, parts, PODS, minutes)
+    return [Row(f"T24 {found.counted(PODS)} mutated pods, {len(EDITS)} edits", TARGET, told(found), found.met(PODS))]
+
+
+def every_edit(part: Part) -> Found:
+    """The pods of one of a minor's revisions, by its place among them."""
+    minor, number = part
     came = Reinvocations()
-    dice = random.Random("again")  # noqa: S311 -- inputs
-    begun = time.monotonic()
-    while came.tried < PODS and time.monotonic() - begun < LIMIT:
-        for minor in MINORS:
-            came.put_to_the_test(subjects(minor), dice, ROUND)
-    return [row("mutated", came)]
+    revision, pods = subjects(minor)[number]
+    for pod in pods:
+        for edit in EDITS:
+            came.try_edit(revision, pod, edit)
+    return Found(came.tried, came.came, came.faults)
 
 
-def row(what: str, came: Reinvocations) -> Row:
+def any_edit(part: Part) -> Found:
+    """Some pods of a minor, which its name and a number make."""
+    minor, number = part
+    came = Reinvocations()
+    came.put_to_the_test(subjects(minor), random.Random(f"again {minor} {number}"), ROUND)  # noqa: S311 -- inputs
+    return Found(came.tried, came.came, came.faults)
+
+
+def told(found: Found) -> str:
     """What came of it."""
-    print(what, dict(came.came), file=sys.stderr)
-    for fault in came.faults[:SHOWN]:
-        print(fault, file=sys.stderr)
-    figure = f"{len(came.faults)} wrong, {came.came['empty']} empty, {came.came['settled']} settled"
-    return Row(f"T24 {came.tried} {what} pods, {len(EDITS)} edits", TARGET, figure, not came.faults and came.tried > 0)
+    return f"{len(found.faults)} wrong, {found.came['empty']} empty, {found.came['settled']} settled, {found.came['left alone']} left alone"
 
 
 TESTS = {"goldens": goldens, "mutated": mutated}
@@ -68,11 +78,14 @@ def main() -> int:
     """Run the tests; the exit status tells whether all targets are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop `mutated` then: its row says how many were tried"
+    )
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     rows: list[Row] = []
     for name in options.only or TESTS:
-        made = TESTS[name]()
+        made = TESTS[name](options.minutes)
         rows += made
         if options.record:
             keep(made, f"scripts/bench reinvocation --only {name}")

@@ -140,8 +140,14 @@ def struct_to_json(value: Any) -> str:
 
 
 def to_yaml(value: Any, *, fold: bool = True) -> str:
-    """Return any value as sigs.k8s.io/yaml prints it, with its last newline; 1.7 to 1.9 do not fold long lines."""
-    return dump_yaml(plain(value), fold=fold)
+    """Return any value as sigs.k8s.io/yaml prints it, with its last newline, or nothing for what JSON does not have.
+
+    1.7 to 1.9 do not fold long lines.
+    """
+    try:
+        return dump_yaml(plain(value), fold=fold)
+    except (DataError, FuncError):
+        return ""
 
 
 def indent(spaces: int, source: str) -> str:

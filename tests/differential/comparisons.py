@@ -19,6 +19,7 @@ from injector.istio.protoschema import PROXY_CONFIG, message_type
 from injector.kube.gojson import go_json
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.yamlread import load_yaml
+from tests.differential.datetexts import Dates
 from tests.differential.dice import Dice
 from tests.differential.merges import Pairs
 from tests.differential.proxyconfigs import ProxyConfigs
@@ -194,6 +195,7 @@ COMPARISONS = {
         Comparison("yaml", "yaml", Texts, read, SCANNERS, runs=2, unescaped=True),
         Comparison("sprig", "template", Templates, rendered, (COPIED_VERSION, CAPACITY), words=True),
         Comparison("printf", "template", Printfs, rendered, words=True),
+        Comparison("dates", "template", Dates, rendered, words=True),
         Comparison("proxyconfig", "proxyconfig", ProxyConfigs, configured),
     )
 }

@@ -16,6 +16,7 @@ from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.planner import Planner
 from injector.injection.result import Injected, Planned, RequestFacts, Skipped
+from injector.injection.status import InjectionStatus, read_status
 from injector.kube.jsonapply import patched
 from injector.kube.schema import struct_type, underlying
 from injector.kube.serial import dump_json
@@ -36,7 +37,7 @@ TIMES = 3
 """Of so many pods one is asked for so often that there may be a plan: the answer that its replicas get."""
 WRITTEN = ("*v1.Probe", "*v1.Lifecycle")
 OWN_NAMES = "istio-"
-"""How the containers begin that the templates add: where they stand is the templates' affair."""
+"""How most begins that the templates add, beside what an earlier injection noted: where it stands is the templates' affair."""
 
 
 @dataclass
@@ -111,9 +112,10 @@ def lost(question: Question, applied: str | None) -> Iterator[str]:
     before, after = question["original"], orjson.loads(applied)
     if orjson.dumps(after, option=orjson.OPT_SORT_KEYS) != orjson.dumps(question["ours"], option=orjson.OPT_SORT_KEYS):
         yield "evanphx/json-patch applies it otherwise than we do"
+    status = read_status(before) or InjectionStatus()
     for name in ("containers", "initContainers", "volumes"):
         given = [each.get("name", "") for each in listed(before, name)]
-        users = [each for each in given if not each.startswith(OWN_NAMES)]
+        users = [each for each in given if not each.startswith(OWN_NAMES) and each not in status.by_list()[name]]
         kept = [each.get("name", "") for each in listed(after, name) if each.get("name", "") in users]
         # A strategic merge moves the second of a name to the first: the API server refuses such a pod later anyway.
         if kept != users and len(set(given)) == len(given):

@@ -53,7 +53,7 @@ DATA: dict[str, Any] = {
 }
 STRINGS = (
     *("", "a", "b", "hello", " x ", "a,b,,c", "A_b-c d", "1", "-1", "1.5", "0x1F", "true", "é☃", "a\nb", "<&>'\\"),
-    *("%d", "a.b", "null"),
+    *("%d", "a.b", "null", "NaN", "-inf", "Infinity"),
 )
 PATTERNS = (
     *("a", "^a.*$", "[a-z]+", "(a)(b)?", "l{2}", "\\d+", "(?i)HELLO", "\\s", "x*", "(", "[", "a|b", "\\pL", "\\bW"),

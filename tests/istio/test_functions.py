@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.gotemplate import FuncError
+from injector.gotemplate.sprig.dates import date_modify, to_date
 from injector.gotemplate.values import Int32, Map, NamedString, Pointer
 from injector.istio.functions import (
     annotation,
@@ -258,6 +259,15 @@ def test_struct_to_json_writes_what_encoding_json_does(value: Any, expected: str
 )
 def test_to_yaml_keeps_the_last_newline(value: Any, expected: str) -> None:
     assert to_yaml(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), {"a": [float("inf")]}, date_modify("-1h", to_date("2006", "0000"))],
+    ids=["NaN", "inf", "time"],
+)
+def test_to_yaml_says_nothing_of_what_json_does_not_have(value: Any) -> None:
+    assert to_yaml(value) == ""
 
 
 @pytest.mark.parametrize(

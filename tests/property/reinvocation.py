@@ -30,6 +30,7 @@ FACTS = RequestFacts("shop")
 SIDECAR = {"name": "vault-agent", "image": "registry.example.com/vault:1"}
 MORE = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
 LISTS = ("containers", "initContainers")
+PROXY = "istio-proxy"
 DECIDED_ONCE = ("kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container")
 """Annotations that name the first container there was; a container that comes to stand before it changes neither."""
 FIRST_EQUAL = (1, 17)
@@ -49,7 +50,7 @@ def users(pod: Pod) -> list[Pod]:
 
 def proxies(pod: Pod) -> list[Pod]:
     """The proxy, wherever it stands."""
-    return [each for kind in LISTS for each in pod["spec"].get(kind) or () if each.get("name") == "istio-proxy"]
+    return [each for kind in LISTS for each in pod["spec"].get(kind) or () if each.get("name") == PROXY]
 
 
 def _variables(pod: Pod) -> None:
@@ -113,20 +114,23 @@ class Reinvocations:
     def try_edit(self, revision: Revision, pod: Pod, edit: str) -> None:
         """Inject a pod, edit it, and inject it again; pods that cannot be injected do not count."""
         whole = all(isinstance(pod.get(part), dict) for part in ("metadata", "spec"))
-        if not whole or doubled(pod) or serving(pod) or unread(pod):
+        if not whole or doubled(pod):
             return
         try:
-            faults = list(self._faults(revision, pod, edit))
+            if STATUS in (pod["metadata"].get("annotations") or {}):
+                pod = injected(revision, pod)
+            first = injected(revision, pod)
         except InjectorError as error:
             self.came[type(error).__name__] += 1
             return
+        try:
+            faults = list(self._faults(revision, pod, first, edit))
+        except InjectorError as error:
+            faults = [f"refused once it is injected: {error}"]
         where = f"1.{revision.minor[1]}, {edit}"
         self.faults += [f"{where}: {fault}\n  {orjson.dumps(pod).decode()}" for fault in faults]
 
-    def _faults(self, revision: Revision, pod: Pod, edit: str) -> Iterator[str]:
-        if STATUS in (pod["metadata"].get("annotations") or {}):
-            pod = injected(revision, pod)
-        first = injected(revision, pod)
+    def _faults(self, revision: Revision, pod: Pod, first: Pod, edit: str) -> Iterator[str]:
         if STATUS not in (first["metadata"].get("annotations") or {}):
             self.came["left alone"] += 1
             return
@@ -141,13 +145,14 @@ class Reinvocations:
             yield f"two of a name: {sorted(doubled(again))}"
         self.came["settled" if second.patch else "empty"] += 1
         if second.patch:
-            yield from self._unsettled(revision, pod, edit, again)
+            third = inject_pod(revision, again, FACTS)
+            if not isinstance(third, Injected) or third.patch:
+                yield f"a third injection changes it, or leaves it alone: {third}"
+            if not moved(pod, first):
+                yield from self._others(revision, pod, edit, again)
 
     @staticmethod
-    def _unsettled(revision: Revision, pod: Pod, edit: str, again: Pod) -> Iterator[str]:
-        third = inject_pod(revision, again, FACTS)
-        if isinstance(third, Injected) and third.patch:
-            yield f"a third injection changes it: {third.patch}"
+    def _others(revision: Revision, pod: Pod, edit: str, again: Pod) -> Iterator[str]:
         if edit in UNSEEN:
             yield f"the second patch is not empty: {again}"
         if edit in SEEN and revision.minor >= FIRST_EQUAL and not rewritten(again):
@@ -158,20 +163,15 @@ class Reinvocations:
                 yield f"not what the edited pod gets: {differs}"
 
 
-def serving(pod: Pod) -> bool:
-    """Whether a user's own proxy, which no injection wrote yet, has what only applications have.
+def moved(pod: Pod, first: Pod) -> bool:
+    """Whether a user's own proxy, with what only applications have, came to stand among the init containers.
 
     Its ports count as the application's in the first injection alone: the note of overrides, whose form is Istio's, does not tell in
     which list the proxy stood.
     """
-    if STATUS in (pod["metadata"].get("annotations") or {}):
-        return False
-    return any(key == "ports" or key.endswith("Probe") for each in proxies(pod) for key in each)
-
-
-def unread(pod: Pod) -> bool:
-    """Whether a label is what YAML reads as nothing, where a template of Istio's pastes it bare."""
-    return any(value in ("-", "null") for value in (pod["metadata"].get("labels") or {}).values())
+    stood, stands = ([each.get("name") for each in found["spec"].get(LISTS[0]) or ()] for found in (pod, first))
+    serves = any(key == "ports" or key.endswith("Probe") for each in proxies(pod) for key in each)
+    return serves and PROXY in stood and PROXY not in stands
 
 
 def injected(revision: Revision, pod: Pod) -> Pod:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import Final
+
+from injector.gotemplate.sprig.timequote import quoted
 
 _UNITS: Final = {
     "ns": 1,
@@ -17,12 +18,13 @@ _UNITS: Final = {
     "h": 3_600_000_000_000,
 }
 # What was read of a number is not tried again in another way: there are as many as it has digits.
-_PART = re.compile(r"(?P<number>[0-9]++\.?+[0-9]*+|\.[0-9]++)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
-_UNKNOWN_UNIT = re.compile(r"(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]++)")
+_PART: Final = re.compile(r"(?P<whole>[0-9]*+)(?P<point>\.(?P<fraction>[0-9]*+))?(?P<unit>[^0-9.]*+)")
 _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 2**63
 _DIGITS: Final = 19
-"""Of the largest duration, in nanoseconds; a fraction has no more that count."""
+"""Of the largest number of 64 bits."""
+_LARGEST_POWER: Final = 309
+"""Of ten, beyond what a float64 has: digits so far behind the point add nothing."""
 
 
 def parse_duration(text: str) -> int:
@@ -31,26 +33,58 @@ def parse_duration(text: str) -> int:
     Raises:
         ValueError: it is no duration; with Go's words.
     """
-    body = text.lstrip("+-") if text[:1] in ("+", "-") and text[1:2] not in ("+", "-") else text
+    body = text[1:] if text[:1] in ("+", "-") else text
+    negative = text.startswith("-")
     if body == "0":
         return 0
-    position, total = 0, Decimal(0)
+    if not body:
+        raise _invalid("invalid duration", text)
+    position, total = 0, 0
     while position < len(body):
         match = _PART.match(body, position)
-        if match is None:
-            break
-        whole, _, fraction = match["number"].partition(".")
-        whole = whole.lstrip("0")
-        if len(whole) > _DIGITS or total >= _LIMIT:
-            raise ValueError(f'time: invalid duration "{text}"')
-        total += Decimal(f"{whole or '0'}.{fraction[:_DIGITS] or '0'}") * _UNITS[match["unit"]]
+        if match is None or not (match["whole"] or match["fraction"]):
+            raise _invalid("invalid duration", text)
+        total += _nanoseconds(match, text)
+        if total > _LIMIT:
+            raise _invalid("invalid duration", text)
         position = match.end()
-    unknown = _UNKNOWN_UNIT.match(body, position) if position < len(body) else None
-    if unknown is not None:
-        raise ValueError(f'time: unknown unit "{unknown["unit"]}" in duration "{text}"')
-    if not body or position != len(body) or total >= _LIMIT:
-        raise ValueError(f'time: invalid duration "{text}"')
-    return -int(total) if text.startswith("-") else int(total)
+    if total == _LIMIT and not negative:
+        raise _invalid("invalid duration", text)
+    return -total if negative else total
+
+
+def _invalid(fault: str, text: str) -> ValueError:
+    return ValueError(f"time: {fault} {quoted(text)}")
+
+
+def _nanoseconds(part: re.Match[str], text: str) -> int:
+    """Return what a number and its unit are, the fraction by float64 as Go has it."""
+    whole = part["whole"].lstrip("0") or "0"
+    if len(whole) > _DIGITS or int(whole) > _LIMIT:
+        raise _invalid("invalid duration", text)
+    if not part["unit"]:
+        raise _invalid("missing unit in duration", text)
+    unit = _UNITS.get(part["unit"])
+    if unit is None:
+        raise _invalid(f"unknown unit {quoted(part['unit'])} in duration", text)
+    if int(whole) > _LIMIT // unit:
+        raise _invalid("invalid duration", text)
+    digits, power = _fraction(part["fraction"] or "")
+    return int(whole) * unit + (int(float(digits) * (unit / power)) if digits else 0)
+
+
+def _fraction(text: str) -> tuple[int, float]:
+    """Return as many digits of a fraction as 64 bits hold, and the power of ten of their number as Go multiplies it."""
+    zeros = len(text) - len(text.lstrip("0"))
+    digits, power = 0, 1.0
+    for digit in text[zeros : zeros + _DIGITS]:
+        longer = digits * 10 + int(digit)
+        if digits > (_LIMIT - 1) // 10 or longer > _LIMIT:
+            break
+        digits, power = longer, power * 10
+    for _ in range(min(zeros, _LARGEST_POWER)):
+        power *= 10
+    return digits, power
 
 
 def go_duration(nanoseconds: int) -> str:

@@ -19,6 +19,11 @@ _INT64: Final = 2**63
 _MANY_DIGITS: Final = 20  # more than an int64 has; Python refuses to read thousands
 _OCTAL = re.compile(r"[+-]?[0-7]+", re.ASCII)
 _DIVISION_PLACES: Final = 16
+_NAMED_FLOATS: Final = {
+    "nan": math.nan,
+    **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), math.inf),
+    **dict.fromkeys(("-inf", "-infinity"), -math.inf),
+}
 
 
 def _wrapped(number: int) -> Int64:
@@ -61,7 +66,7 @@ def to_int(value: Any) -> int:
 def to_float64(value: Any) -> float:
     """Return a value as float64; what is no number is 0."""
     if isinstance(value, str):
-        return parse_float(value) or 0.0
+        return _NAMED_FLOATS.get(value.lower()) or parse_float(value) or 0.0
     return float(value) if isinstance(value, int | float) else 0.0
 
 
@@ -129,14 +134,22 @@ def _operands(left: Any, right: Any) -> tuple[int, int]:
 def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, others: tuple[Any, ...]) -> float:
     with localcontext() as context:
         context.prec = 400
-        result = Decimal(repr(to_float64(first)))
+        result = _finite(first)
         for value in others:
+            operand = _finite(value)
             try:
-                result = operation(result, Decimal(repr(to_float64(value))))
+                result = operation(result, operand)
             except (DivisionByZero, InvalidOperation):
                 raise FuncError("decimal division by 0") from None
         # Go's decimals have no negative zero.
         return float(result) or 0.0
+
+
+def _finite(value: Any) -> Decimal:
+    number = to_float64(value)
+    if not math.isfinite(number):
+        raise FuncError(f"Cannot create a Decimal from {sprint(number)}")
+    return Decimal(repr(number))
 
 
 def addf(*values: Any) -> float:
@@ -175,13 +188,20 @@ def smallest(first: Any, *others: Any) -> Int64:
 
 
 def maxf(first: Any, *others: Any) -> float:
-    """Return the largest number."""
-    return max((to_float64(first), *map(to_float64, others)))
+    """Return the largest number; one that is none counts for more than any but infinity."""
+    return _extreme(max, math.inf, first, others)
 
 
 def minf(first: Any, *others: Any) -> float:
-    """Return the smallest number."""
-    return min((to_float64(first), *map(to_float64, others)))
+    """Return the smallest number; one that is none counts for less than any but infinity."""
+    return _extreme(min, -math.inf, first, others)
+
+
+def _extreme(choose: Callable[[list[float]], float], limit: float, first: Any, others: tuple[Any, ...]) -> float:
+    numbers = [to_float64(value) for value in (first, *others)]
+    if limit in numbers:
+        return limit
+    return math.nan if any(map(math.isnan, numbers)) else choose(numbers)
 
 
 def ceil(value: Any) -> float:

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
@@ -76,7 +77,10 @@ func apply(patch, document []byte) ([]byte, error) {
 }
 
 func decode(from *apijson.Serializer, document json.RawMessage) (runtime.Object, error) {
-	decoded, _, err := from.Decode(document, &podKind, &corev1.Pod{})
+	decoded, kind, err := from.Decode(document, &podKind, &corev1.Pod{})
+	if err == nil && *kind != podKind {
+		return nil, fmt.Errorf("not a Pod: %s", kind)
+	}
 	return decoded, err
 }
 

@@ -4,10 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"text/template"
+	"time"
 
 	"github.com/Masterminds/sprig/v3"
 	"sigs.k8s.io/yaml"
 )
+
+// Dates are shown in the machine's zone, which is UTC in a pod.
+func init() {
+	time.Local = time.UTC
+}
 
 // render runs a template with sprig's functions, and with Istio's toYaml, on JSON data.
 func render(asked question) answer {
@@ -26,8 +32,11 @@ func render(asked question) answer {
 	return answer{Result: out.String()}
 }
 
+// toYAML is Istio's: what cannot be marshalled is nothing.
 func toYAML(value any) string {
 	text, err := yaml.Marshal(value)
-	check(err)
+	if err != nil {
+		return ""
+	}
 	return string(text)
 }

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
+from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig import numeric
 from tests.gotemplate.recorded import differences, sprig_cases
 
@@ -48,3 +52,43 @@ def test_a_number_of_thousands_of_digits_is_the_last_one_that_there_is(sign: str
 
 def test_a_text_of_thousands_of_digits_is_no_integer() -> None:
     assert (numeric.to_int("9" * 5000), numeric.to_int64("-" + "9" * 5000)) == (0, 0)
+
+
+# What Go 1.26 answers.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NaN", "nan"),
+        ("nan", "nan"),
+        ("Inf", "inf"),
+        ("+INFINITY", "inf"),
+        ("-inf", "-inf"),
+        ("-nan", "0.0"),
+        ("1e999", "0.0"),
+    ],
+)
+def test_a_float_may_be_written_by_its_name(text: str, expected: str) -> None:
+    assert str(numeric.to_float64(text)) == expected
+
+
+@pytest.mark.parametrize(("value", "name"), [("NaN", "NaN"), ("inf", "+Inf"), (float("-inf"), "-Inf")])
+def test_decimals_are_made_of_finite_numbers(value: Any, name: str) -> None:
+    for compute in (numeric.addf, numeric.mulf, numeric.divf):
+        with pytest.raises(FuncError, match=re.escape(f"Cannot create a Decimal from {name}")):
+            compute(1, value)
+
+
+# What Go 1.26 answers.
+@pytest.mark.parametrize(
+    ("values", "largest", "smallest"),
+    [
+        ((1, "NaN"), "nan", "nan"),
+        (("NaN", "inf"), "inf", "nan"),
+        (("-inf", "NaN"), "nan", "-inf"),
+        ((1, "-inf"), "1.0", "-inf"),
+    ],
+)
+def test_what_is_no_number_is_the_largest_and_the_smallest_but_for_infinity(
+    values: tuple[Any, ...], largest: str, smallest: str
+) -> None:
+    assert (str(numeric.maxf(*values)), str(numeric.minf(*values))) == (largest, smallest)

@@ -1,0 +1,83 @@
+"""Trials of pods shared out to two processes, which leave the processors to whoever else wants them."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+WORKERS = 2
+AHEAD = 2
+"""Parts handed out to each worker, so that none waits for its next."""
+LEAST_OF_ALL = 19
+"""The niceness that yields to everybody."""
+TELLING = 30.0
+"""How often progress is told, in seconds."""
+
+Part = TypeVar("Part")
+
+
+@dataclass
+class Found:
+    """What came of trials: how many pods were tried, of what kinds the answers were, and what was wrong."""
+
+    tried: int = 0
+    came: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def add(self, other: Found) -> None:
+        """Count in what came of others."""
+        self.tried += other.tried
+        self.came += other.came
+        self.faults += other.faults
+
+    def counted(self, wanted: int) -> str:
+        """How many were tried, and of how many if time was too short."""
+        return f"{self.tried}" if self.tried >= wanted else f"{self.tried} of {wanted}"
+
+    def met(self, wanted: int) -> bool:
+        """Whether as many as wanted were tried, with nothing wrong."""
+        return self.tried >= wanted > 0 and not self.faults
+
+
+def shared(
+    trial: Callable[[Part], Found], parts: Iterator[Part], wanted: float = math.inf, minutes: float = math.inf
+) -> Found:
+    """Try part after part until so many pods were tried, the parts are at an end or the time is up; progress goes to stderr.
+
+    A part has to say by itself what its pods are: which process tries it is left to chance.
+    """
+    found, begun = Found(), time.monotonic()
+    told = begun
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(WORKERS, context, initializer=os.nice, initargs=(LEAST_OF_ALL,)) as pool:
+        running = {pool.submit(trial, part) for part in islice(parts, WORKERS * AHEAD)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for each in done:
+                result = each.result()
+                found.add(result)
+                print(*result.faults, sep="\n", end="\n" * bool(result.faults), file=sys.stderr, flush=True)
+            passed = time.monotonic() - begun
+            if found.tried < wanted and passed < minutes * 60:
+                running |= {pool.submit(trial, part) for part in islice(parts, len(done))}
+            if time.monotonic() - told >= TELLING:
+                told = time.monotonic()
+                _progress(found, wanted, passed)
+    print(dict(found.came), file=sys.stderr, flush=True)
+    return found
+
+
+def _progress(found: Found, wanted: float, passed: float) -> None:
+    told = f"{found.tried} of {wanted:.0f} pods in {passed:.0f} s, {len(found.faults)} wrong"
+    print(told, file=sys.stderr, flush=True)
