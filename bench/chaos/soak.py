@@ -1,4 +1,4 @@
-"""Two hundred thousand mutated reviews for one injector of several revisions."""
+"""A hundred thousand mutated reviews for one injector of several revisions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
     from bench.chaos.stage import Stage
 
-REVIEWS = 200_000
+REVIEWS = 100_000
 FILL = 1_500
 """Pods of each revision that come first: after them there are 512 plans of it, and as many answers, texts and kinds as may be."""
 WARM = REVIEWS // 2
-"""The bytes in use and the objects stay the same from the beginning, but what the process has grows to its largest moment, page by page:
-by 4 KiB per 1,000 reviews at first, and by less than 1 after 75,000 of them."""
 SLOPE = 1.0
 SEED = 3
 
