@@ -18,17 +18,13 @@ REVIEWS = 100_000
 FILL = 1_500
 """Pods of each revision that come first: after them there are 512 plans of it, and as many answers, texts and kinds as may be."""
 WARM = REVIEWS // 2
-GIVEN_BACK = {"MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_TOP_PAD_": "0"}
-"""glibc gives back the free end of its heap at once (mallopt(3)). Else the process has as much memory as in its largest moment so far:
-that grew by 5 KiB per 1,000 reviews, while the bytes in use, the heap and the objects stayed the same."""
 SLOPE = 1.0
 SEED = 3
 
 
 async def mutated_reviews(stage: Stage) -> Sequence[Row]:
     """T3: every review is answered, and nothing is left of it."""
-    revisions = str(revisions_below(stage.folder))
-    replica = await stage.replica("--revisions-dir", revisions, tls=True, env=GIVEN_BACK)
+    replica = await stage.replica("--revisions-dir", str(revisions_below(stage.folder)), tls=True)
     soak = await soaked(replica, REVIEWS, SEED, fill=FILL, tls=trusting(stage.certificate))
     slope = soak.slope(WARM)
     server_errors = sum(count for status, count in soak.statuses.items() if status >= 500)

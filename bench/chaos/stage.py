@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tests.reliability.replicas import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -23,11 +22,11 @@ class Stage:
     seconds: float | None = None
     started: list[Replica] = field(default_factory=list)
 
-    async def replica(self, *flags: str, tls: bool = False, env: Mapping[str, str] | None = None) -> Replica:
-        """A replica that is ready; ``env`` is added to its environment."""
+    async def replica(self, *flags: str, tls: bool = False) -> Replica:
+        """A replica that is ready."""
         pair = ("--tlsCertFile", str(self.certificate), "--tlsKeyFile", str(self.key))
         given = (*(pair if tls else ("--insecure-http",)), "--log-decisions", "none", *flags)
-        replica = Replica(self.folder / f"{len(self.started)}.log", given, env=env or {})
+        replica = Replica(self.folder / f"{len(self.started)}.log", given)
         self.started.append(replica)
         replica.start()
         await replica.until_ready()

@@ -132,7 +132,7 @@ MOST_CUTS = 4
 def mutated_review(random: Random) -> bytes:
     """The body of a review: as the API server writes it, or changed in one to three ways."""
     pod = copy.deepcopy(random.choice(PODS))
-    pod["metadata"]["ownerReferences"] = [OWNER] * random.randrange(2)
+    pod["metadata"]["ownerReferences"] = [dict(OWNER)] * random.randrange(2)
     ways = random.randrange(8)
     if ways & 1:
         pod = mutated(pod, random)

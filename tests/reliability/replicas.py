@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tests.architecture.serving import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 60.0
@@ -27,7 +27,7 @@ LOOK: Final = 0.05
 class Replica:
     """One injector; it keeps its ports when it is started anew.
 
-    ``flags`` are further flags of ``serve``; what it logs is appended to ``log``. ``env`` is added to its environment.
+    ``flags`` are further flags of ``serve``; what it logs is appended to ``log``.
     """
 
     log: Path
@@ -35,7 +35,6 @@ class Replica:
     port: int = 0
     ops_port: int = 0
     process: subprocess.Popen[bytes] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.port, self.ops_port = free_ports(2)
@@ -45,7 +44,7 @@ class Replica:
         ports = ["--port", str(self.port), "--ops-port", str(self.ops_port), "--bind", "127.0.0.1"]
         command = [sys.executable, "-m", "injector", "serve", *ports, *self.flags]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, env={**_environment(), **self.env}, stderr=log)
+            self.process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stderr=log)
 
     async def ready(self) -> bool:
         """Whether it says that it is."""
