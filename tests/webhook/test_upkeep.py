@@ -65,14 +65,16 @@ async def test_the_port_is_probed_where_it_is_served_over_tls(metrics: Metrics) 
     assert (probe.started, probe.runs) == ([(metrics, 9443)], False)
 
 
-async def test_without_tls_and_file_only_the_lag_is_measured_and_the_history_kept(metrics: Metrics) -> None:
+async def test_without_tls_and_file_the_lag_is_measured_the_history_kept_and_memory_given_back(
+    metrics: Metrics,
+) -> None:
     lag = Work()
 
     async with upkeep_of(lag=lag).running(metrics):
         await lag.begun.wait()
         running = [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"]
 
-    assert len(running) == 2
+    assert len(running) == 3
 
 
 async def test_a_part_that_ends_by_itself_is_told_and_the_others_go_on(
