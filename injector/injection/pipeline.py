@@ -59,12 +59,12 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
     check_size(admitted)
-    given = patched_object(pod)
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
         admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
-        given = openshift.forget_assigned_user(given, with_init_containers=with_init)
     made = _unless_refused(revision, admitted, facts)
+    # Against the pod as it came, also where OpenShift's user is forgotten: Istio's patch leaves that in place where no template gives one.
+    given = patched_object(pod)
     patch = create_patch(given, without_namespace(made.pod, given))
     return Injected(made.pod, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
 

@@ -258,9 +258,22 @@ def test_on_openshift_the_ids_of_the_namespace_count(env: dict[str, str], minor:
 def test_on_openshift_a_user_that_was_given_to_all_is_no_override(env: dict[str, str], user: int | None) -> None:
     given = [make_container(name, securityContext={"runAsUser": 7}) for name in ("app", "istio-proxy")]
 
-    result = injected(revision_of(env=env), make_pod(containers=given))
+    pod = make_pod(containers=given)
+
+    result = injected(revision_of(env=env), pod)
 
     assert proxy_of(result).get("securityContext", {}).get("runAsUser") == user
+    assert jsonpatch.apply_patch(pod, result.patch)["spec"]["containers"] == result.pod["spec"]["containers"]
+
+
+def test_on_openshift_a_second_patch_is_empty_though_the_users_are_alike() -> None:
+    revision = revision_of(config=f"{CONFIG}        securityContext: {{runAsUser: 7}}\n", env={"PLATFORM": "openshift"})
+    once = injected(revision, make_pod(containers=[make_container("app", securityContext={"runAsUser": 7})])).pod
+
+    twice = injected(revision, once)
+
+    assert proxy_of(twice)["securityContext"] == {"runAsUser": 7}
+    assert twice.patch == []
 
 
 def test_up_to_1_8_lists_are_appended() -> None:
