@@ -26,6 +26,7 @@ from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
 from injector.istio.meshconfig import apply_proxy_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
+from injector.kube.jsonapply import patched
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
 from injector.kube.typed import normalise
@@ -59,14 +60,18 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
     check_size(admitted)
+    seen = admitted
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
-        admitted = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
-    made = _unless_refused(revision, admitted, facts)
-    # Against the pod as it came, also where OpenShift's user is forgotten: Istio's patch leaves that in place where no template gives one.
+        seen = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
+    made = _unless_refused(revision, seen, facts)
+    result = made.pod
+    if seen is not admitted:
+        # Istio's patch is one of the pod without OpenShift's user, and leaves that in place where no template gives another.
+        result = patched(admitted, create_patch(seen, result))
     given = patched_object(pod)
-    patch = create_patch(given, without_namespace(made.pod, given))
-    return Injected(made.pod, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+    patch = create_patch(given, without_namespace(result, given))
+    return Injected(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
 
 
 def _unless_refused(revision: Revision, admitted: c.Pod, facts: RequestFacts) -> Made:

@@ -254,15 +254,19 @@ def test_on_openshift_the_ids_of_the_namespace_count(env: dict[str, str], minor:
     assert image_of_proxy(".ProxyUID", make_pod(), facts, minor=minor, env=env) == expected
 
 
-@pytest.mark.parametrize(("env", "user"), [({"PLATFORM": "openshift"}, None), ({}, 7)])
-def test_on_openshift_a_user_that_was_given_to_all_is_no_override(env: dict[str, str], user: int | None) -> None:
+@pytest.mark.parametrize(
+    ("env", "templates", "user"), [({"PLATFORM": "openshift"}, 9, 9), ({"PLATFORM": "openshift"}, None, 7), ({}, 9, 7)]
+)
+def test_on_openshift_a_user_that_was_given_to_all_is_no_override_and_stays_where_no_template_gives_one(
+    env: dict[str, str], templates: int | None, user: int
+) -> None:
     given = [make_container(name, securityContext={"runAsUser": 7}) for name in ("app", "istio-proxy")]
-
     pod = make_pod(containers=given)
+    config = CONFIG if templates is None else f"{CONFIG}        securityContext: {{runAsUser: {templates}}}\n"
 
-    result = injected(revision_of(env=env), pod)
+    result = injected(revision_of(config=config, env=env), pod)
 
-    assert proxy_of(result).get("securityContext", {}).get("runAsUser") == user
+    assert proxy_of(result)["securityContext"] == {"runAsUser": user}
     assert jsonpatch.apply_patch(pod, result.patch)["spec"]["containers"] == result.pod["spec"]["containers"]
 
 
