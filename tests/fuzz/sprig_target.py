@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
 from injector.gotemplate.signatures import parse_signature
 from injector.gotemplate.sprig import txt_func_map
+from tests.differential.comparisons import COMPARISONS
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.target import Target, recorded
 from tests.gotemplate.recorded import floats
@@ -101,6 +102,8 @@ TEXTS = (
     ),
 )
 
+DATES = 300
+"""Templates of dates that Go answers alike, to begin with."""
 TIMES = ("now", '(toDate "2006-01-02" "2024-02-29")', '(now | date_modify "-1h")')
 
 
@@ -174,6 +177,8 @@ def seeds() -> Iterator[bytes]:
     for case in recorded("gotemplate/corpus/sprig.json")["cases"]:
         if not SLOW.search(case["template"]):
             yield b"\x01" + case["template"].encode("utf-8", "surrogateescape")
+    for question in COMPARISONS["dates"].questions("seeds", DATES):
+        yield b"\x01" + question["text"].encode()
     for number in range(256):
         yield bytes([0, 0, number, 0, 1, 2, 3, 4, 5, 6, 7, 8])
 
@@ -190,13 +195,15 @@ TARGET = Target(
                 "dicts",
                 "durations",
                 "environ",
+                "instants",
                 "jsonfault",
+                "layouts",
                 "lists",
                 "numeric",
                 "paths",
                 "randoms",
             ),
-            *("regex", "semver", "strings", "url"),
+            *("regex", "semver", "strings", "timeparse", "timequote", "url"),
         )
     ),
     seeds=seeds,
