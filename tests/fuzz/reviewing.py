@@ -78,6 +78,8 @@ PODS = (
         securityContext={"runAsUser": 1000660000},
     ),
 )
+# Read anew for each review, which takes a tenth of what a copy does.
+_PODS = tuple(map(orjson.dumps, PODS))
 PATHS = (
     *("/inject/stable", "/inject/canary", "/inject/plain", "/inject/old", "/inject/prod"),
     *(
@@ -131,7 +133,7 @@ MOST_CUTS = 4
 
 def mutated_review(random: Random) -> bytes:
     """The body of a review: as the API server writes it, or changed in one to three ways."""
-    pod = copy.deepcopy(random.choice(PODS))
+    pod = orjson.loads(random.choice(_PODS))
     pod["metadata"]["ownerReferences"] = [OWNER] * random.randrange(2)
     ways = random.randrange(8)
     if ways & 1:
@@ -222,7 +224,8 @@ def _patch_fault(pod: Any, response: dict[str, Any]) -> str:
     if "patch" not in response:
         return ""
     try:
-        jsonpatch.apply_patch(pod, orjson.loads(base64.b64decode(response["patch"])))
+        # The pod was read for this alone.
+        jsonpatch.apply_patch(pod, orjson.loads(base64.b64decode(response["patch"])), in_place=True)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         return f"the patch does not apply: {str(error)[:80]}"
     return ""
