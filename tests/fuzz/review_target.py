@@ -81,7 +81,7 @@ MOST_ROUNDS = 5_000
 PAUSE = 0.001
 
 
-class Selector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]  # what the platform has
+class Selector(selectors.DefaultSelector):
     """Asks the system only to wait: there are no sockets, and where there is work at hand a look takes as long as the work."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -198,7 +198,7 @@ async def _until(done: Callable[[], bool], most: int) -> None:
             return
         if rounds >= ROUNDS:
             # What was slow to inject is injected by a thread beside the loop from then on.
-            time.sleep(PAUSE)
+            time.sleep(PAUSE)  # noqa: ASYNC251 -- the loop's own clock stands still
         await asyncio.sleep(0)
 
 
@@ -295,6 +295,7 @@ TARGET = Target(
         *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
         "injection/pipeline.py",
     ),
+    guides=("injection",),
     seeds=seeds,
     words=(
         *(
