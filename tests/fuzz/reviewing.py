@@ -134,7 +134,7 @@ MOST_CUTS = 4
 def mutated_review(random: Random) -> bytes:
     """The body of a review: as the API server writes it, or changed in one to three ways."""
     pod = orjson.loads(random.choice(_PODS))
-    pod["metadata"]["ownerReferences"] = [OWNER] * random.randrange(2)
+    pod["metadata"]["ownerReferences"] = [dict(OWNER) for _ in range(random.randrange(2))]
     ways = random.randrange(8)
     if ways & 1:
         pod = mutated(pod, random)
@@ -155,7 +155,10 @@ def body_of(review: dict[str, Any]) -> bytes:
 
 def retyped(document: dict[str, Any], random: Random) -> None:
     """Put any JSON data in the place of a value anywhere in a document, or take the value away, or say it twice."""
-    holder, key = random.choice([*_places(document)])
+    places = [*_places(document)]
+    if not places:
+        return
+    holder, key = random.choice(places)
     kind = random.randrange(8)
     if kind == 0:
         del holder[key]

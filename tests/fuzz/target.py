@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ("template", "rendering", "sprig", "yaml", "merge", "review", "annotations")
+TARGETS = ("template", "rendering", "sprig", "yaml", "merge", "review", "annotations", "pods")
 """The modules of this folder that define a target, by the name that the command line has."""
 
 
