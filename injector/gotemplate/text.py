@@ -13,6 +13,7 @@ _LETTERS: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 _QUOTED: Final = {value: f"\\{name}" for name, value in _ESCAPES.items()}
 _OCTAL = re.compile(r"[0-7]{3}", re.ASCII)
+_PLAIN = re.compile(r"[ -\[\]-~]*+")
 _HEX = re.compile(r"[0-9a-fA-F]+", re.ASCII)
 _MAX_RUNE: Final = 0x10FFFF
 
@@ -41,6 +42,8 @@ def unicode_point(char: str) -> str:
 
 def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
     """Return ``text`` in quotes as strconv.Quote (or QuoteToASCII) does."""
+    if _PLAIN.fullmatch(text) and mark not in text:
+        return f"{mark}{text}{mark}"
     return mark + "".join(_quoted_char(char, mark, ascii_only=ascii_only) for char in text) + mark
 
 

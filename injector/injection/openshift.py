@@ -51,17 +51,17 @@ def forget_assigned_user(pod: dict[str, Any], *, with_init_containers: bool) -> 
     """Return ``pod`` without the uid and gid of its own ``istio-proxy`` where OpenShift assigned them.
 
     OpenShift gives every container of a pod the same uid; a proxy with the application's uid would escape interception. A uid of
-    the proxy's own is the user's choice and stays.
+    the proxy's own is the user's choice and stays. A container that is null is one without fields, as Go reads it.
     """
     spec = pod.get("spec") or {}
     lists = ("containers", "initContainers")
     looked_at = lists if with_init_containers else lists[:1]
-    containers = [item for name in looked_at for item in spec.get(name) or ()]
+    containers = [item or {} for name in looked_at for item in spec.get(name) or ()]
     if _user_of(containers, proxy=True) != _user_of(containers, proxy=False):
         return pod
     for name in lists:
         for index, container in enumerate(spec.get(name) or ()):
-            if container.get("name") == _PROXY:
+            if (container or {}).get("name") == _PROXY:
                 return _without_user(pod, name, index)
     return pod
 

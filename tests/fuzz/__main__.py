@@ -1,7 +1,7 @@
-"""Fuzzes targets, one process at a time, and holds each corpus against its coverage floor.
+"""Fuzzes targets, each in a process of its own, and holds each corpus against its coverage floor.
 
-What reached more than the corpus did is merged into tests/fuzz/corpus. The exit status is 1 where an input was a bug, or where a corpus
-reaches less than the floor: a fuzzer that does not reach its target finds nothing in it.
+What reached more than the corpus did is added to tests/fuzz/corpus, while that is small. The exit status is 1 where an input was a bug, or
+where a corpus reaches less than the floor: a fuzzer that does not reach its target finds nothing in it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from bench.reliability import Row, keep, show
 from tests.fuzz import corpus
 from tests.fuzz.target import ROOT, TARGETS, load
+from tests.fuzz.turns import Turns
 
 if TYPE_CHECKING:
     from tests.fuzz.target import Target
@@ -28,15 +29,15 @@ FLOOR = 0.8
 """Of the branches of a target's modules."""
 EXECUTIONS = 10_000_000
 """Of all targets in a night."""
-LONGEST_RUN = 20
-"""Seconds; an input takes milliseconds."""
+LONGEST_STILL = 4 * 3600
+"""Seconds by the clock, for an input that hangs without work; those that work too long end by ``limit``, which a pause is no part of."""
 MEMORY = 2048
 """MiB; above a gigabyte a process of fifty megabytes has a leak."""
 
 
 @dataclass(frozen=True)
 class Fuzzed:
-    """What came of a target: executions, whether the last was a bug, inputs of its corpus, and their branches of those that there are."""
+    """What came of a target: executions, how many were bugs, inputs of its corpus, and their branches of those that there are."""
 
     name: str
     executions: int
@@ -55,96 +56,139 @@ class Fuzzed:
 
 def main() -> int:
     """Fuzz; the exit status tells whether all is well."""
+    options = parsed()
+    turns = Turns(tuple(options.targets or TARGETS), options.executions)
+    with tempfile.TemporaryDirectory() as folder:
+        benches = {name: Bench.set_up(name, Path(folder) / name) for name in turns.targets}
+        turns.run(lambda name: benches[name].turn(options.minutes, same=options.leave_corpus), options.jobs)
+        if not options.leave_corpus:
+            for bench in benches.values():
+                bench.keep()
+        found = [
+            Fuzzed(name, turns.executions[name], turns.crashes[name], *bench.measured())
+            for name, bench in benches.items()
+        ]
+    return ended(found, options)
+
+
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "targets", nargs="*", metavar="TARGET", help=f"one of {', '.join(TARGETS)}; all of them by default"
     )
-    parser.add_argument("--minutes", type=float, default=1.0, help="how long to fuzz each target")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long a turn of a target is")
     parser.add_argument(
-        "--leave-corpus", action="store_true", help="do not merge what was found into tests/fuzz/corpus"
+        "--executions", type=int, default=0, metavar="N", help="go on, turn by turn, until there are N in all"
     )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many targets to fuzz at once")
+    parser.add_argument("--leave-corpus", action="store_true", help="do not add what was found to tests/fuzz/corpus")
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     if unknown := set(options.targets) - set(TARGETS):
         parser.error(f"no target is called {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
-    found = []
-    for name in options.targets or TARGETS:
-        with tempfile.TemporaryDirectory() as folder:
-            found.append(fuzzed(name, options.minutes, Path(folder), leave=options.leave_corpus))
-        show([found[-1].row()])
-    return ended(found, options)
+    if options.jobs < 1:
+        parser.error("--jobs has to be 1 or more")
+    return options
 
 
 def ended(found: list[Fuzzed], options: argparse.Namespace) -> int:
     """Show and keep what came of all targets."""
     rows = [each.row() for each in found]
     if not options.targets:
-        total = sum(each.executions for each in found)
+        total, crashes = sum(each.executions for each in found), sum(each.crashes for each in found)
         rows.append(
             Row(
                 "T31 fuzzing of all targets",
-                f"{EXECUTIONS} executions a night",
-                f"{total} executions",
-                total >= EXECUTIONS,
+                f"{EXECUTIONS} executions a night, 0 crashes",
+                f"{total} executions, {crashes} crashes",
+                total >= EXECUTIONS and not crashes,
             )
         )
+    show(rows)
     if options.record:
-        keep(rows, " ".join(("scripts/fuzz", *options.targets, f"--minutes {options.minutes:g}")))
+        keep(rows, command_of(options))
     return 0 if all(each.row().met for each in found) else 1
 
 
-def fuzzed(name: str, minutes: float, folder: Path, *, leave: bool) -> Fuzzed:
-    """Fuzz a target, merge what it found, and measure the corpus."""
-    target = load(name)
-    command = folder / "fuzz"
-    command.write_text(f'#!/bin/sh\nFUZZ_COMMAND=$0 exec "{sys.executable}" -m tests.fuzz.child {name} "$@"\n')
-    command.chmod(0o755)
-    known = [str(corpus.unpacked(corpus.kept(name) or target.seeds(), folder / "known"))]
-    new = corpus.unpacked((), folder / "new")
-    # A short look tries the same inputs each time; what finds new ones is a night.
-    seed = "-seed=1" if leave else "-seed=0"
-    executions, crashes = _explored(command, target, minutes, [seed, str(new), *known])
-    if not leave:
-        merged = corpus.unpacked((), folder / "merged")
-        _libfuzzer(command, target, ["-merge=1", str(merged), str(new), *known])
-        corpus.keep(name, (path.read_bytes() for path in merged.iterdir()))
-    inputs = corpus.kept(name)
-    taken, branches = _covered(name, corpus.unpacked(inputs, folder / "measured"))
-    return Fuzzed(name, executions, crashes, len(inputs), taken, branches)
+def command_of(options: argparse.Namespace) -> str:
+    """The command that a reader can type."""
+    given = [f"--minutes {options.minutes:g}"]
+    given += [f"--jobs {options.jobs}"] if options.jobs > 1 else []
+    given += [f"--executions {options.executions}"] if options.executions else []
+    return " ".join(("scripts/fuzz", *options.targets, *given))
 
 
-def _explored(command: Path, target: Target, minutes: float, folders: list[str]) -> tuple[int, int]:
-    """How many inputs were tried, and how many of them were bugs: libFuzzer ends at the first."""
-    words = command.with_name("words")
-    words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words if word))
-    flags = [
-        f"-max_total_time={max(1, round(minutes * 60))}",
-        f"-dict={words}",
-        f"-artifact_prefix={command.parent}/found-",
-    ]
-    run = _libfuzzer(command, target, ["-print_final_stats=1", *flags, *folders])
-    executions = re.findall(r"number_of_executed_units: (\d+)|Done (\d+) runs", run.stderr)
-    if run.returncode:
-        print(
-            "\n".join(
-                line
-                for line in run.stderr.splitlines()
-                if line[:1] not in ("#", "") and line[:5] not in ("INFO:", "WARNI")
-            ),
-            file=sys.stderr,
-        )
-        for path in command.parent.glob("found-*"):
-            print(f"{path.name}: {base64.b64encode(path.read_bytes()).decode()}", file=sys.stderr)
-    return max((int(count or other) for count, other in executions), default=0), int(run.returncode != 0)
+@dataclass
+class Bench:
+    """Where a target is fuzzed: the command that starts it, and folders of the inputs known and of those found in all turns."""
 
+    name: str
+    target: Target
+    folder: Path
+    turns: int = 0
 
-def _libfuzzer(command: Path, target: Target, flags: list[str]) -> subprocess.CompletedProcess[str]:
-    limits = (f"-max_len={target.longest}", f"-timeout={LONGEST_RUN}", f"-rss_limit_mb={MEMORY}")
-    return subprocess.run(
-        [command, *limits, *flags], cwd=ROOT, check=False, stderr=subprocess.PIPE, text=True, errors="replace"
-    )
+    @classmethod
+    def set_up(cls, name: str, folder: Path) -> Bench:
+        """Write what the fuzzer reads into a new folder."""
+        bench = cls(name, load(name), folder)
+        folder.mkdir()
+        uncounted = " ".join(bench.target.uncounted())
+        child = f'exec "{sys.executable}" -m tests.fuzz.child {name} "$@"'
+        bench.command.write_text(f'#!/bin/sh\nFUZZ_UNCOUNTED="{uncounted}" FUZZ_COMMAND=$0 {child}\n')
+        bench.command.chmod(0o755)
+        words = "".join(f'"{_escaped(word)}"\n' for word in bench.target.words if word)
+        (folder / "words").write_text(words)
+        corpus.unpacked(corpus.kept(name) or bench.target.seeds(), folder / "known")
+        corpus.unpacked((), folder / "new")
+        return bench
+
+    @property
+    def command(self) -> Path:
+        """What starts libFuzzer on the target."""
+        return self.folder / "fuzz"
+
+    def turn(self, minutes: float, *, same: bool) -> tuple[int, int]:
+        """How many inputs were tried, and how many of them were bugs: libFuzzer ends at the first.
+
+        ``same`` is for a short look: it tries the same inputs each time; what finds new ones is a night.
+        """
+        self.turns += 1
+        flags = [
+            f"-seed={self.turns if same else 0}",
+            f"-max_total_time={max(1, round(minutes * 60))}",
+            f"-dict={self.folder}/words",
+            f"-artifact_prefix={self.folder}/found-",
+        ]
+        run = self._libfuzzer(["-print_final_stats=1", *flags, f"{self.folder}/new", f"{self.folder}/known"])
+        executions = re.findall(r"number_of_executed_units: (\d+)|Done (\d+) runs", run.stderr)
+        if run.returncode:
+            self._tell(run.stderr)
+        return max((int(count or other) for count, other in executions), default=0), int(run.returncode != 0)
+
+    def _tell(self, said: str) -> None:
+        lines = (line for line in said.splitlines() if line[:1] not in ("#", "") and line[:5] not in ("INFO:", "WARNI"))
+        print("\n".join(lines), file=sys.stderr)
+        for path in self.folder.glob("found-*"):
+            print(f"{path.name}: {base64.b64encode(path.read_bytes()).decode()}", file=sys.stderr, flush=True)
+
+    def keep(self) -> None:
+        """Add to the corpus what reached more than it does."""
+        merged = corpus.unpacked(corpus.kept(self.name), self.folder / "merged")
+        self._libfuzzer(["-merge=1", str(merged), f"{self.folder}/new", f"{self.folder}/known"])
+        corpus.add(self.name, (path.read_bytes() for path in merged.iterdir()))
+
+    def measured(self) -> tuple[int, int, int]:
+        """The inputs of the corpus, how many branches of the target's modules they take, and how many there are."""
+        inputs = corpus.kept(self.name)
+        return len(inputs), *_covered(self.name, corpus.unpacked(inputs, self.folder / "measured"))
+
+    def _libfuzzer(self, flags: list[str]) -> subprocess.CompletedProcess[str]:
+        limits = (f"-max_len={self.target.longest}", f"-timeout={LONGEST_STILL}", f"-rss_limit_mb={MEMORY}")
+        command = [str(self.command), *limits, *flags]
+        return subprocess.run(command, cwd=ROOT, check=False, stderr=subprocess.PIPE, text=True, errors="replace")
 
 
 def _escaped(word: str) -> str:

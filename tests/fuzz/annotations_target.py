@@ -152,6 +152,9 @@ SELECTORS = (
 )
 
 
+_behaviours = cache(behaviours_of)
+
+
 @cache
 def _mesh(minor: tuple[int, int]) -> Message:
     return parse_mesh_config("defaultConfig:\n  concurrency: 1\n", minor)
@@ -167,11 +170,12 @@ def run(data: bytes) -> None:
     assert not refused or checked_annotations(annotations, minor)
     assert known_annotations(minor)
     _decided(draws, minor, {"annotations": annotations, "labels": labels})
-    _configured(annotations.get("proxy.istio.io/config", ""), minor)
+    if (text := annotations.get("proxy.istio.io/config")) is not None:
+        _configured(text, minor)
     _stated(annotations)
-    for text in annotations.values():
+    for each in annotations.values():
         try:
-            parse_quantity(text)
+            parse_quantity(each)
         except DataError:
             continue
 
@@ -196,8 +200,8 @@ def _decided(draws: Draws, minor: tuple[int, int], meta: dict[str, Any]) -> None
     )
     pod = {"metadata": meta, "spec": {"hostNetwork": draws.randrange(8) == 7}}
     namespace = draws.choice(("default", "kube-system", "istio-system", ""))
-    decision = injection_required(policy, behaviours_of(minor), pod, namespace)
-    told = verdicts(policy, behaviours_of(minor), pod, namespace)
+    decision = injection_required(policy, _behaviours(minor), pod, namespace)
+    told = verdicts(policy, _behaviours(minor), pod, namespace)
     first = next(verdict.decision for verdict in told if verdict.decision is not None)
     assert (decision.inject, decision.reason) == (first.inject, first.reason)
     assert all(verdict.decision is not None or verdict.silence for verdict in told)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FOLDER = Path(__file__).with_name("corpus")
+LARGEST = 256 * 1024
+"""Bytes of a file."""
 
 
 def kept(name: str) -> list[bytes]:
@@ -22,6 +24,22 @@ def keep(name: str, inputs: Iterable[bytes]) -> None:
     """Write the corpus of a target, short inputs first."""
     ordered = sorted(set(inputs), key=lambda data: (len(data), data))
     (FOLDER / f"{name}.txt").write_text("".join(f"{base64.b64encode(data).decode()}\n" for data in ordered))
+
+
+def add(name: str, inputs: Iterable[bytes]) -> None:
+    """Add inputs to the corpus of a target, short ones first, as long as there is room; what is there stays."""
+    known = kept(name)
+    room = LARGEST - sum(map(_size, known))
+    for data in sorted(set(inputs) - set(known), key=len):
+        room -= _size(data)
+        if room <= 0:
+            break
+        known.append(data)
+    keep(name, known)
+
+
+def _size(data: bytes) -> int:
+    return len(base64.b64encode(data)) + 1
 
 
 def unpacked(inputs: Iterable[bytes], folder: Path) -> Path:

@@ -14,12 +14,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
-from injector.gotemplate.signatures import parse_signature
+from injector.gotemplate.signatures import Signature, parse_signature
 from injector.gotemplate.sprig import txt_func_map
 from tests.differential.comparisons import COMPARISONS
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.target import Target, recorded
-from tests.gotemplate.recorded import floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,12 +121,18 @@ def _data() -> str:
 def run(data: bytes) -> None:
     """Try a template of seeds' kind, or one call after another."""
     draws = Draws(data)
-    dot = floats(json.loads(_data()))
+    # As Go decodes JSON, every number is a float64; what a template gets is its own.
+    dot = json.loads(_data(), parse_int=float)
     text = draws.whole_text() if draws.getrandbits(1) else _calls(draws, dot)
     try:
         compile_template("t", text, funcs=functions()).execute(dot, budget=BUDGET)
     except (ParseError, ExecError):
         return
+
+
+@cache
+def _signatures() -> tuple[tuple[str, Signature], ...]:
+    return tuple((name, parse_signature(func.signature)) for name, func in sorted(functions().items()))
 
 
 def _calls(draws: Draws, dot: dict[str, Any]) -> str:
@@ -136,8 +141,7 @@ def _calls(draws: Draws, dot: dict[str, Any]) -> str:
 
 def call(draws: Draws, dot: dict[str, Any], depth: int) -> str:
     """A call: its arguments are put into dot, as ``a0``, ``a1``, or are calls themselves."""
-    name = draws.choice(sorted(functions()))
-    signature = parse_signature(functions()[name].signature)
+    name, signature = draws.choice(_signatures())
     kinds = [*signature.params, *[signature.variadic] * (draws.randrange(4) if signature.variadic else 0)]
     words = [name]
     for kind in kinds:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ("template", "rendering", "sprig", "yaml", "merge", "review", "annotations")
+TARGETS = ("template", "rendering", "sprig", "yaml", "merge", "review", "annotations", "pods")
 """The modules of this folder that define a target, by the name that the command line has."""
 
 
@@ -24,6 +24,7 @@ class Target:
         run: tries one input. It returns where the input is answered, be that with an error that is an answer, and lets any
             other exception through: a bug.
         modules: what it is there to reach, as paths below ``injector``; the coverage floor holds for their branches.
+        guides: what else tells the fuzzer that an input is a new one.
         seeds: inputs to begin with, where the corpus has none yet.
         words: what the fuzzer puts into inputs, beside what it finds.
         longest: bytes of the longest input.
@@ -32,16 +33,28 @@ class Target:
     run: Callable[[bytes], None]
     modules: tuple[str, ...]
     seeds: Callable[[], Iterable[bytes]]
+    guides: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     longest: int = 512
 
     def files(self) -> list[str]:
         """The files of its modules; a folder stands for all modules in it."""
-        found = []
-        for name in self.modules:
-            path = ROOT / "injector" / name
-            found += [str(each) for each in sorted(path.rglob("*.py"))] if path.is_dir() else [str(path)]
-        return found
+        return _files(self.modules)
+
+    def uncounted(self) -> list[str]:
+        """The modules of ``injector``, by name, that tell the fuzzer nothing."""
+        others = {*_files(("",))} - {*_files(self.modules + self.guides)}
+        return sorted(
+            ".".join(Path(file).relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in others
+        )
+
+
+def _files(names: tuple[str, ...]) -> list[str]:
+    found = []
+    for name in names:
+        path = ROOT / "injector" / name
+        found += [str(each) for each in sorted(path.rglob("*.py"))] if path.is_dir() else [str(path)]
+    return found
 
 
 def load(name: str) -> Target:

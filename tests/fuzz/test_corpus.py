@@ -10,7 +10,6 @@ from tests.fuzz import corpus
 from tests.fuzz.target import TARGETS, load
 
 FEWEST = 50
-LARGEST = 256 * 1024
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -30,7 +29,7 @@ def test_a_corpus_is_kept_small_and_in_order(name: str) -> None:
     inputs = corpus.kept(name)
 
     assert inputs == sorted(set(inputs), key=lambda data: (len(data), data))
-    assert (corpus.FOLDER / f"{name}.txt").stat().st_size < LARGEST
+    assert (corpus.FOLDER / f"{name}.txt").stat().st_size < corpus.LARGEST
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -39,3 +38,16 @@ def test_a_target_names_modules_that_exist(name: str) -> None:
 
     assert files
     assert [file for file in files if not Path(file).is_file()] == []
+
+
+def test_what_is_added_stands_beside_what_is_there_short_inputs_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(corpus, "LARGEST", 40)
+    corpus.keep("x", [b"known to be long"])
+
+    corpus.add("x", [b"too long now", b"c", b"ab", b"known to be long"])
+
+    assert corpus.kept("x") == [b"c", b"ab", b"known to be long"]
+    assert (tmp_path / "x.txt").stat().st_size < corpus.LARGEST

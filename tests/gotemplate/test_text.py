@@ -7,7 +7,16 @@ from injector.gotemplate.text import is_alphanumeric, is_printable, quote, unico
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("a\tb", '"a\\tb"'), ('"', '"\\""'), ("☃", '"☃"'), ("\x00", '"\\x00"'), ("\udcff", '"\\xff"')],
+    [
+        ("a b~[]'`", '"a b~[]\'`"'),
+        ("a\\b", '"a\\\\b"'),
+        ("a\tb", '"a\\tb"'),
+        ('"', '"\\""'),
+        ("☃", '"☃"'),
+        ("\x00", '"\\x00"'),
+        ("\x7f", '"\\x7f"'),
+        ("\udcff", '"\\xff"'),
+    ],
 )
 def test_text_is_quoted_as_go_quotes_it(text: str, expected: str) -> None:
     assert quote(text) == expected

@@ -1,0 +1,134 @@
+"""The command, with processes that do not fuzz."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fuzz import __main__ as fuzz
+from tests.fuzz.target import TARGETS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.reliability import Row
+
+
+class Kept:
+    """What a run did: turns and corpora, and the rows that it kept."""
+
+    def __init__(self) -> None:
+        self.turns: list[tuple[str, float, bool]] = []
+        self.corpora: list[str] = []
+        self.rows: list[Row] = []
+        self.command = ""
+        self.crashing = ""
+        self.taken = 9
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """A command whose turns are a million executions each."""
+    kept = Kept()
+
+    def turn(bench: fuzz.Bench, minutes: float, *, same: bool) -> tuple[int, int]:
+        kept.turns.append((bench.name, minutes, same))
+        return 1_000_000, int(bench.name == kept.crashing)
+
+    def keep(rows: list[Row], command: str) -> None:
+        kept.rows, kept.command = rows, command
+
+    monkeypatch.setattr(fuzz.Bench, "turn", turn)
+    monkeypatch.setattr(fuzz.Bench, "keep", lambda bench: kept.corpora.append(bench.name))
+    monkeypatch.setattr(fuzz.Bench, "measured", lambda _: (50, kept.taken, 10))
+    monkeypatch.setattr(fuzz, "keep", keep)
+    return kept
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["scripts/fuzz", *arguments])
+    return fuzz.main()
+
+
+def test_targets_take_turns_until_there_are_enough_executions(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    assert _run(monkeypatch, "--executions", "10000000", "--record") == 0
+
+    names = [name for name, _, _ in kept.turns]
+    assert names == [*TARGETS, *TARGETS][:10]
+    assert kept.rows[-1].figure == "10000000 executions, 0 crashes"
+    assert all(row.met for row in kept.rows)
+    assert kept.command == "scripts/fuzz --minutes 1 --executions 10000000"
+    assert sorted(kept.corpora) == sorted(TARGETS)
+
+
+def test_a_short_look_leaves_the_corpus_and_tries_the_same_each_time(
+    monkeypatch: pytest.MonkeyPatch, kept: Kept
+) -> None:
+    assert _run(monkeypatch, "yaml", "merge", "--minutes", "0.25", "--jobs", "2", "--leave-corpus", "--record") == 0
+
+    assert sorted(kept.turns) == [("merge", 0.25, True), ("yaml", 0.25, True)]
+    assert not kept.corpora
+    assert kept.command == "scripts/fuzz yaml merge --minutes 0.25 --jobs 2"
+
+
+def test_a_bug_fails_the_command(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    kept.crashing = "merge"
+
+    assert _run(monkeypatch, "--record") == 1
+
+    assert [row.test for row in kept.rows if not row.met] == ["T31 fuzzing of merge", "T31 fuzzing of all targets"]
+
+
+def test_a_corpus_below_the_floor_fails_the_command(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    kept.taken = 7
+
+    assert _run(monkeypatch, "yaml") == 1
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["--jobs", "0"]])
+def test_what_there_is_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        _run(monkeypatch, *arguments)
+
+    assert arguments[0].strip("-") in capsys.readouterr().err
+
+
+def test_turns_are_fuzzed_with_the_inputs_known_and_those_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[list[Any]] = []
+
+    def started(command: list[Any], **_: Any) -> Any:
+        said.append(command)
+        return subprocess.CompletedProcess(command, 0, stderr="stat::number_of_executed_units: 7\n")
+
+    monkeypatch.setattr(subprocess, "run", started)
+    bench = fuzz.Bench.set_up("yaml", tmp_path / "yaml")
+
+    assert [bench.turn(2, same=True), bench.turn(2, same=True)] == [(7, 0), (7, 0)]
+
+    assert [{"-seed=1", "-seed=2"} & {*command} for command in said] == [{"-seed=1"}, {"-seed=2"}]
+    assert all("-max_total_time=120" in command for command in said)
+    assert all(command[-2:] == [f"{tmp_path}/yaml/new", f"{tmp_path}/yaml/known"] for command in said)
+    assert "injector.kube.typed" in bench.command.read_text()
+    assert "injector.kube.yamlread" not in bench.command.read_text()
+
+
+def test_an_input_that_is_a_bug_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = fuzz.Bench.set_up("yaml", tmp_path / "yaml")
+
+    def started(command: list[Any], **_: Any) -> Any:
+        (bench.folder / "found-crash").write_bytes(b"{")
+        return subprocess.CompletedProcess(command, 77, stderr="#1 INITED\nKeyError\nDone 1 runs in 0 s\n")
+
+    monkeypatch.setattr(subprocess, "run", started)
+
+    assert bench.turn(1, same=False) == (1, 1)
+    assert capsys.readouterr().err == "KeyError\nDone 1 runs in 0 s\nfound-crash: ew==\n"
