@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from injector.webhook.decisions import LOGGED, Decisions
-from injector.webhook.inject import Desk
 from tests.fuzz.review_target import Injector
 from tests.reliability.soak import AGAIN, FILLED, Soak, kinds, questions, revisions_below, soaked
 
@@ -45,7 +44,7 @@ async def test_mutated_reviews_are_answered_and_leave_nothing_behind(
 @pytest.fixture
 def injector() -> Iterator[Injector]:
     """The webhook in this process."""
-    made = Injector(Desk(decisions=Decisions(LOGGED["none"])))
+    made = Injector(decisions=Decisions(LOGGED["none"]))
     yield made
     logging.getLogger().removeHandler(made.log)
     made.loop.close()
@@ -56,7 +55,7 @@ def growth(injector: Injector, requests: list[bytes], left: list[object] | None 
     gc.collect()
     before = sys.getallocatedblocks()
     for request in requests:
-        answer = injector.answered(request)
+        answer = injector.answered(request, whole=True)
         assert answer
         if left is not None:
             left.append(object())
