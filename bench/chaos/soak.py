@@ -1,4 +1,4 @@
-"""A hundred thousand mutated reviews for one injector of several revisions."""
+"""Three hundred thousand mutated reviews for one injector of several revisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bench.chaos.stage import Stage
 
-REVIEWS = 100_000
+REVIEWS = 300_000
 FILL = 1_500
 """Pods of each revision that come first: after them there are 512 plans of it, and as many answers, texts and kinds as may be."""
 WARM = REVIEWS // 2
