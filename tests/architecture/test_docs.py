@@ -48,7 +48,14 @@ OF_OTHERS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
     *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md
     "--log_output_level",  # sidecar-injector
-    *("--executions", "--jobs", "--minutes", "--only", "--record"),  # scripts/bench, scripts/fuzz and scripts/audit
+    *(
+        "--against",
+        "--executions",
+        "--jobs",
+        "--minutes",
+        "--only",
+        "--record",
+    ),  # scripts/bench, scripts/fuzz and scripts/audit
 }
 """Flags that pages name and the injector does not have."""
 MAX_NOT_RUN = 6
