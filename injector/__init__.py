@@ -2,7 +2,8 @@
 
 Two flows meet in one frozen object, ``istio/revision.py`` Revision.
 
-A request, ``webhook/inject.py``: bytes by ``webhook/reading.py`` -> ``webhook/admittance.py`` turn -> ``webhook/repeats.py``, which may
+A request, ``webhook/inject.py``: a caller by ``webhook/arrivals.py`` -> its ``webhook/connections.py`` Connection -> bytes by
+``webhook/reading.py`` -> ``webhook/admittance.py`` turn -> ``webhook/repeats.py``, which may
 know the answer -> ``kube/admission.py`` decode -> ``webhook/path.py`` parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag,
 weights, revision) -> ``injection/planner.py``, by a plan (``injection/plans.py``, made in ``injection/planning.py``) or else by
 ``injection/pipeline.py`` inject_pod -> ``kube/admission.py`` patched -> bytes, and the counters of ``metrics.py``. Inside inject_pod:

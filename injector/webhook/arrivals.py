@@ -36,7 +36,7 @@ RETRY: Final = 1.0
 
 @dataclass
 class Arrivals:
-    """Accepts callers on some sockets, and gives each a connection.
+    """Accepts callers on some sockets, and gives each a connection, within ``HANDSHAKE`` in all.
 
     Attributes:
         sockets: bound ones.
@@ -119,7 +119,7 @@ class Arrivals:
             if await client_hello(sock):
                 async with self._turn:
                     await asyncio.sleep(0)
-                return {"ssl": self.tls, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": GOODBYE}
+                return {"ssl": self.tls, "ssl_shutdown_timeout": GOODBYE}
         except BaseException:
             sock.close()
             raise

@@ -44,8 +44,7 @@ class Masked(NamedTuple):
     @property
     def size(self) -> int:
         """How many bytes of a request are remembered."""
-        path, _, body = self.key
-        return len(path) + len(body)
+        return _size_of(self.key)
 
 
 class Made(NamedTuple):
@@ -119,8 +118,8 @@ class Repeats:
         found = self._held[wanted.key] = Repeat(head, tail, resolved, workload)
         self._size += wanted.size + found.size
         while len(self._held) > ENTRIES or self._size > self.room:
-            (path, _, body), gone = self._held.popitem(last=False)
-            self._size -= len(path) + len(body) + gone.size
+            key, gone = self._held.popitem(last=False)
+            self._size -= _size_of(key) + gone.size
 
     def _note(self, kind: int) -> None:
         """Remember that a request came, and whether it did before."""
@@ -159,3 +158,8 @@ def _places(spec: dict[str, Any], name: str) -> int:
         for container in spec.get(kind, ()):
             named += container.get("volumeMounts", ())
     return sum(item.get("name") == name for item in named)
+
+
+def _size_of(key: tuple[str, int, bytes]) -> int:
+    path, _, body = key
+    return len(path) + len(body)
