@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import web
 
@@ -35,16 +35,14 @@ from injector.injection.result import ENFORCE, Injected, Planned, RequestFacts, 
 from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
-from injector.webhook.admittance import DEADLINE, Admittance
-from injector.webhook.connections import Connection
-from injector.webhook.deadline import timeout_of
 from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.history import History
-from injector.webhook.lane import Job, Lane
 from injector.webhook.path import parse_path
-from injector.webhook.reading import JSON, Reader, Refusal, turned_away
+from injector.webhook.queue import AdmissionQueue, Rejected
+from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
 from injector.webhook.repeats import Made, Repeats, masked
 from injector.webhook.shadow import Admission
+from injector.webhook.slow import SlowPool
 from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -55,11 +53,13 @@ if TYPE_CHECKING:
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.webhook.explained import Explained
-    from injector.webhook.lane import Ended
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.repeats import Masked
     from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
+
+    Ended: TypeAlias = Injected | Planned | Skipped | Exception
+    Inject: TypeAlias = Callable[[Revision, dict[str, Any], RequestFacts], Injected | Planned | Skipped]
 
 _log = logging.getLogger(__name__)
 
@@ -97,20 +97,18 @@ class Answer:
 class Opened:
     """A review whose pod is to be injected: how, by whom, the hash of its workload, and the request without what repeats differ in."""
 
-    job: Job
+    inject: Inject
+    review: admission.Request
+    facts: RequestFacts
+    body: bytes
     resolved: Resolved
     seen: int
     wanted: Masked | None
 
     @property
-    def review(self) -> admission.Request:
-        """The review."""
-        return self.job.review
-
-    @property
     def envs(self) -> Mapping[str, str]:
         """The pairs of the path."""
-        return self.job.facts.proxy_envs
+        return self.facts.proxy_envs
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class Desk:
     whose values break out of the template.
     """
 
-    admittance: Admittance = field(default_factory=Admittance)
+    queue: AdmissionQueue = field(default_factory=AdmissionQueue)
     decisions: Decisions = field(default_factory=Decisions)
     clock: Callable[[], float] = time.perf_counter
     history: History = field(default_factory=History)
@@ -147,18 +145,18 @@ class InjectHandler:
         self._shadows = shadows
         self._recent = recent
         self._desk = desk = desk or Desk()
-        self._admittance, self._decisions, self._clock = desk.admittance, desk.decisions, desk.clock
-        self._planner, self._planner_aside = Planner(), Planner()
-        self.lane = Lane(partial(self._learn, self._planner_aside), self._clock)
+        self._queue, self._decisions, self._clock = desk.queue, desk.decisions, desk.clock
+        self._planner = Planner()
+        self.slow = SlowPool(clock=desk.clock)
         # A line for each pod that is injected needs the review, which a repeat is spared.
         self._repeats = None if desk.decisions.wants(Outcome.SUCCESS, "") else Repeats()
-        self.reader = Reader(lifecycle, desk.admittance)
+        self.reader = Reader(lifecycle, desk.queue)
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one review, and count it."""
         watch = Stopwatch(self._clock)
         try:
-            answer = await self._answer_in_turn(request, watch)
+            answer = await self._answer(request, watch)
         except Refusal as refusal:
             self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
             self._decisions.turned_away(refusal.reason, refusal.status)
@@ -173,64 +171,74 @@ class InjectHandler:
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
-        # A plan is made by who injects, which is the lane while it has anything to do.
-        if self._planner.eager and not self.lane.waiting():
+        if self._planner.eager:
             await _sent(response, request)
-            self._learn(self._planner)
+            self._learn()
         return response
 
-    async def _answer_in_turn(self, request: web.Request, watch: Stopwatch) -> Answer:
+    async def _answer(self, request: web.Request, watch: Stopwatch) -> Answer:
         """Read a review, wait for its turn and answer it, as long as its caller waits.
 
         Raises:
-            Refusal: it could not be read, or should not wait, or its time is up.
+            Refusal: it could not be read, or must not wait, or its time is up.
         """
-        due = self._clock() + timeout_of(request.rel_url.raw_query_string)
-        with self.reader.held(request) as held:
-            body = await self.reader.read(held, request.client_max_size)
+        deadline = self._queue.clock() + timeout_of(request.rel_url.raw_query_string)
+        async with self.reader.body(request) as body:
             watch.lap("read")
-            newcomer = isinstance(request.protocol, Connection) and request.protocol.newcomer
-            if reason := self._admittance.refusal(due - self._clock(), newcomer=newcomer):
-                raise turned_away(reason)
-            await self._admittance.turn(newcomer=newcomer)
-            watch.lap("wait")
-            began = self._clock()
-            if began >= due:
-                raise Refusal(503, DEADLINE, "the time that the caller gave is up")
-            answer = self._answered_here(request.rel_url.raw_path, body, watch)
-            self._admittance.took(self._clock() - began)
-            if isinstance(answer, Opened):
-                return self._closed(answer, await self.lane.aside(answer.job, due), watch)
-            return answer
+            opened = self._opened(request.rel_url.raw_path, body, watch)
+            if isinstance(opened, Answer):
+                return opened
+            try:
+                result = await self._injected(opened, deadline, watch)
+            except Rejected as rejected:
+                raise rejection(rejected.reason) from rejected
+            return self._closed(opened, result, watch)
 
-    def _learn(self, planner: Planner) -> None:
+    async def _injected(self, opened: Opened, deadline: float, watch: Stopwatch) -> Ended:
+        """Inject a pod in its turn: in the worker thread if it is predicted to be slow, else on the event loop.
+
+        Raises:
+            Rejected: it must not wait.
+        """
+        revision, namespace, size = opened.resolved.revision, opened.review.namespace, len(opened.body)
+        work = partial(opened.inject, revision, opened.review.object, opened.facts)
+        try:
+            if self.slow.should_offload(revision, namespace, size):
+                beside = partial(inject_pod, revision, opened.review.object, opened.facts)
+                return await self.slow.run_in_thread(revision, namespace, size, deadline, beside)
+            async with self._queue.turn(namespace, size, deadline):
+                watch.lap("wait")
+                return self.slow.run_inline(revision, namespace, work)
+        except Rejected:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
+            return error
+
+    def _learn(self) -> None:
         """Make a plan for the requests to come, if it is time; whatever goes wrong with that, this one is answered."""
         try:
-            if planner.eager:
-                planner.learn()
+            self._planner.learn()
         except Exception as error:  # noqa: BLE001 -- the edge of a task: pods go on to be injected without the plan
             _log.error("no plan: %s", whereabouts(error))
             self._metrics.unplanned()
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
-        """Return the answer to the review in ``body``, made on the thread that asks.
+        """Return the answer to the review in ``body``, made on the calling thread.
 
         Raises:
             Refusal: the body is no review that could be answered.
         """
         opened = self._opened(raw_path, body, watch)
-        return opened if isinstance(opened, Answer) else self._closed(opened, self.lane.here(opened.job), watch)
-
-    def _answered_here(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | Opened:
-        """Answer as ``answer`` does, but for a review that is to be injected aside."""
-        opened = self._opened(raw_path, body, watch)
         if isinstance(opened, Answer):
             return opened
-        if not self.lane.takes(opened.resolved.revision, len(body)):
-            return self._closed(opened, self.lane.here(opened.job), watch)
-        inject = inject_pod if _is_tried(opened.review, opened.resolved) else self._planner_aside.inject
-        # Other revisions may be served once it comes back, so it is not remembered.
-        return replace(opened, job=replace(opened.job, inject=inject), wanted=None)
+        revision, namespace = opened.resolved.revision, opened.review.namespace
+        work = partial(opened.inject, revision, opened.review.object, opened.facts)
+        result: Ended
+        try:
+            result = self.slow.run_inline(revision, namespace, work)
+        except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
+            result = error
+        return self._closed(opened, result, watch)
 
     def _opened(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | Opened:
         """Return what a review asks to be injected, or the answer to one that needs no injection.
@@ -271,11 +279,11 @@ class InjectHandler:
             return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
         facts = self._facts(resolved.revision, review, envs)
         inject = inject_pod if _is_tried(review, resolved) else self._planner.inject
-        return Opened(Job(inject, resolved.revision, review, facts, body), resolved, seen, wanted)
+        return Opened(inject, review, facts, body, resolved, seen, wanted)
 
     def _closed(self, opened: Opened, result: Ended, watch: Stopwatch) -> Answer:
         """Return the answer to a review by how its injection ended."""
-        review, resolved, size = opened.review, opened.resolved, len(opened.job.body)
+        review, resolved, size = opened.review, opened.resolved, len(opened.body)
         if not isinstance(result, Exception):
             watch.lap("inject")
             try:
@@ -287,7 +295,7 @@ class InjectHandler:
             failed = _failed(review, result, resolved, self._desk.explained)
             return replace(failed, shadowed=self._shadowed(review, opened.envs, resolved, result, size))
         if self._recent is not None and not isinstance(result, Skipped) and not review.dry_run:
-            name, body = resolved.revision.name, opened.job.body
+            name, body = resolved.revision.name, opened.body
             self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=opened.envs)
         if isinstance(result, Planned):
             if opened.wanted is not None and self._repeats is not None and resolved.candidate is None:

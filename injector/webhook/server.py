@@ -128,7 +128,7 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     registry, metrics = services.registry, services.metrics
     desk = replace(services.desk, history=services.upkeep.history)
     inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk)
-    metrics.waiting(services.desk.admittance.waiting, inject.lane.waiting)
+    metrics.waiting(services.desk.queue.waiting, inject.slow.waiting)
     names, elsewhere = services.upkeep.unserved, services.elsewhere
     return webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle, names, elsewhere))
 

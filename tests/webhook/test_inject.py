@@ -4,6 +4,8 @@ import base64
 import io
 import json
 import logging
+import math
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -28,18 +30,20 @@ from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import sampled
-from injector.webhook.admittance import Admittance
 from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import FIELDS
 from injector.webhook.history import History
 from injector.webhook.inject import Desk, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.shadow import Admission
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from prometheus_client import CollectorRegistry
 
     from injector.webhook.shadow import Shadows
@@ -415,11 +419,14 @@ async def test_who_should_not_wait_is_told_at_once_to_come_back(  # noqa: PLR091
     status: int,
     again: str,
 ) -> None:
-    class Full(Admittance):
-        def refusal(self, left: float, *, newcomer: bool = False) -> str:
-            assert not newcomer
-            assert left == pytest.approx(7.0, abs=5.0)
-            return refusal
+    class Full(AdmissionQueue):
+        @asynccontextmanager
+        async def turn(self, namespace: str, size: int, deadline: float = math.inf) -> AsyncIterator[None]:
+            assert namespace == "default"
+            assert size > 100
+            assert deadline - self.clock() == pytest.approx(7.0, abs=5.0)
+            raise Rejected(refusal)
+            yield
 
     client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(Full()))))
 
@@ -438,42 +445,14 @@ async def test_a_body_that_has_no_room_is_told_to_come_back(
     lifecycle: Lifecycle,
     collector: CollectorRegistry,
 ) -> None:
-    admittance = Admittance(room=100)
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(admittance))))
+    queue = AdmissionQueue(max_bytes=100)
+    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(queue))))
 
     response = await client.post("/inject", json=make_review())
 
     assert (response.status, response.headers["Retry-After"]) == (429, "1")
     assert failures(collector, "overload") == 1
-    assert admittance.hold(100)
-
-
-async def test_whose_time_is_up_when_his_turn_comes_is_not_worked_on(
-    aiohttp_client: ClientFactory,
-    registry: Registry,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    collector: CollectorRegistry,
-    core: Core,
-) -> None:
-    now = 0.0
-
-    class Slow(Admittance):
-        async def turn(self, *, newcomer: bool = False) -> None:
-            nonlocal now
-            assert not newcomer
-            now += 3.0
-
-    desk = Desk(Slow(), clock=lambda: now)
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=desk)))
-
-    late = await client.post("/inject?timeout=3s", json=make_review())
-    in_time = await client.post("/inject?timeout=3001ms", json=make_review())
-    without = await client.post("/inject", json=make_review())
-
-    assert (late.status, late.headers.get("Retry-After")) == (503, None)
-    assert (in_time.status, without.status, len(core.asked)) == (200, 200, 2)
-    assert failures(collector, "deadline") == 1
+    assert queue.hold(100)
 
 
 async def test_the_wait_for_a_turn_is_a_stage_of_its_own(client: Client, collector: CollectorRegistry) -> None:
