@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
@@ -150,7 +151,6 @@ def _serve(settings: Settings) -> None:
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
     from injector.revisions.registry import Registry
-    from injector.webhook.idle import run
     from injector.webhook.server import Listeners, serve
     from injector.webhook.upkeep import Upkeep
 
@@ -182,7 +182,7 @@ def _serve(settings: Settings) -> None:
     upkeep = Upkeep(tls.certificates, _health_file(settings), probe=tls.probe(settings.bind), unserved=unserved)
     services = _services(settings, loader, registry, metrics, upkeep)
     works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
-    run(serve(listeners, services, started=started, follow=_followed(works, client)))
+    asyncio.run(serve(listeners, services, started=started, follow=_followed(works, client)))
     _log.info("drained")
 
 

@@ -9,16 +9,16 @@ https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-con
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
 from injector.webhook.authority import read_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import asyncio
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _log = logging.getLogger(__name__)
@@ -74,6 +74,16 @@ class ClientAuthority:
         named = {value for part in subject for key, value in part if key == "commonName"}
         return not self._names or not self._names.isdisjoint(named)
 
+    def admits(self, transport: asyncio.BaseTransport) -> bool:
+        """Tell whether the client of a connection showed a certificate in this handshake, and one with an allowed name."""
+        # The certificate of a session that is resumed was verified in an earlier handshake.
+        if transport.get_extra_info("ssl_object").session_reused:
+            return False
+        if self.allows(transport.get_extra_info("peercert")):
+            return True
+        _log.warning("a client's certificate has a name that is not allowed: connection closed")
+        return False
+
     def _read(self) -> str:
         try:
             text = self._path.read_bytes()
@@ -86,25 +96,3 @@ class ClientAuthority:
                 "it is no PEM certificate", where=str(self._path), hint="give the CA of the clients' certificates"
             )
         return text.decode("latin-1")
-
-
-class Gate(asyncio.Protocol):
-    """What a connection meets after its handshake: the server, or its end."""
-
-    def __init__(self, server: Callable[[], asyncio.Protocol], clients: ClientAuthority) -> None:
-        # Made now, since who makes them counts those whose handshake is not done.
-        self._protocol = server()
-        self._clients = clients
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the connection to the server if the client's certificate was verified now and has an allowed name."""
-        connection = cast("asyncio.Transport", transport)
-        if connection.get_extra_info("ssl_object").session_reused:
-            connection.abort()
-            return
-        if not self._clients.allows(connection.get_extra_info("peercert")):
-            _log.warning("a client's certificate has a name that is not allowed: connection closed")
-            connection.abort()
-            return
-        connection.set_protocol(self._protocol)
-        self._protocol.connection_made(connection)

@@ -149,9 +149,9 @@ class AdmissionQueue:
         try:
             await waiter.granted
         except asyncio.CancelledError:
-            if waiter.granted.done() and not waiter.granted.cancelled():
+            if not waiter.granted.cancelled():
                 self._end_turn()
-            else:
+            elif waiter in self._namespaces.get(namespace, ()):
                 self._remove(namespace, waiter)
             raise
 
@@ -191,15 +191,16 @@ class AdmissionQueue:
 
     def _grant(self) -> bool:
         """Give the turn to the next namespace. Return False if nothing waits."""
-        if not self._namespaces:
-            return False
-        namespace = next(iter(self._namespaces))
-        waiters = self._namespaces[namespace]
-        waiter = waiters[0]
-        self._remove(namespace, waiter)
-        if waiters:
-            del self._namespaces[namespace]
-            self._namespaces[namespace] = waiters
-        self._granted_at = self.clock()
-        waiter.granted.set_result(None)
-        return True
+        while self._namespaces:
+            namespace, waiters = next(iter(self._namespaces.items()))
+            waiter = waiters[0]
+            self._remove(namespace, waiter)
+            if waiters:
+                del self._namespaces[namespace]
+                self._namespaces[namespace] = waiters
+            # A request that was cancelled in this pass of the loop could not leave the queue yet.
+            if not waiter.granted.done():
+                self._granted_at = self.clock()
+                waiter.granted.set_result(None)
+                return True
+        return False

@@ -18,7 +18,7 @@ from injector.webhook.app import operations_app, webhook_app
 from injector.webhook.health import Operations
 from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.listening import Port
+from injector.webhook.listener import Listener
 from injector.webhook.shadow import Shadows
 from injector.webhook.unserved import UnservedHandler
 from injector.webhook.upkeep import Upkeep
@@ -102,8 +102,8 @@ async def serve(
         shadows=shadows,
         upkeep=services.upkeep,
     )
-    webhook = Port(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Port(operations_app(operations))
+    webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
+    ops = Listener(operations_app(operations))
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
@@ -116,7 +116,7 @@ async def serve(
                     # Unready at once: what ends here may take its time.
                     lifecycle.enter(Phase.DRAINING)
                 await _drain(stop, listeners.shutdown_delay)
-                if left := await webhook.empty():
+                if left := await webhook.drain():
                     _log.warning("drained but for %d connections: their requests did not come in full", left)
     finally:
         lifecycle.enter(Phase.CLOSING)

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from injector.webhook.freememory import FreeMemory, heap_trim
 from injector.webhook.history import History
 from injector.webhook.looplag import LoopLag
 
@@ -29,14 +28,13 @@ _log = logging.getLogger(__name__)
 class Upkeep:
     """The certificate, where TLS is on, and its probe, the event loop's lag, the old injector's probe file, what the page draws.
 
-    ``memory`` gives free memory back, and ``unserved`` looks for names that nobody serves, where that is asked for.
+    ``unserved`` looks for names that nobody serves, where that is asked for.
     """
 
     certificates: Certificates | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
     history: History = field(default_factory=History)
-    memory: FreeMemory = field(default_factory=lambda: FreeMemory(heap_trim()))
     unserved: UnservedNames | None = None
     probe: SelfProbe | None = None
 
@@ -62,7 +60,7 @@ class Upkeep:
             await asyncio.wait(tasks)
 
     def _work(self, metrics: Metrics, port: int) -> list[Coroutine[Any, Any, None]]:
-        work = [self.lag.follow(metrics), self.history.follow(metrics), self.memory.follow()]
+        work = [self.lag.follow(metrics), self.history.follow(metrics)]
         if self.certificates is not None:
             work.append(self.certificates.follow(metrics))
         if self.probe is not None:

@@ -18,7 +18,7 @@ from injector.errors import InjectorError
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
-from injector.webhook import drain, shadow
+from injector.webhook import shadow, timeouts
 from injector.webhook.certificate import CertificateFiles
 from injector.webhook.clients import ClientAuthority
 from injector.webhook.explained import EXPLAINED
@@ -286,7 +286,7 @@ async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collect
 async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
     services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(drain, "FINISH", 0.0)
+    monkeypatch.setattr(timeouts, "DRAIN", 0.0)
 
     async with running(LISTENERS, services) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
