@@ -66,11 +66,6 @@ GUARD_FINDINGS: Final[_Series] = (
 )
 REFUSED: Final = "refused"
 WARNED: Final = "warned"
-UNPLANNED: Final[_Series] = (
-    "injector_plan_faults_total",
-    "Plans whose making failed by a fault of the injector; their pods are injected without.",
-    (),
-)
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
     "New pairs of certificate and key, and new authorities of clients: success where used, failure where refused.",
@@ -201,7 +196,6 @@ class Metrics:
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
         self._certificate_reloads = Counter(*CERTIFICATE_RELOADS, registry=registry)
-        self._unplanned = Counter(*UNPLANNED, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
         self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated, self._waiting, self._aside = (
@@ -235,10 +229,6 @@ class Metrics:
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""
         self._dropped.inc()
-
-    def unplanned(self) -> None:
-        """Count one plan that could not be made, by a fault of ours."""
-        self._unplanned.inc()
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
         """Show how the revisions stand; series of those that are gone end."""

@@ -53,15 +53,6 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A pod with its sidecar by a plan: the patch as JSON, and nothing of the pod."""
-
-    patch: bytes
-    templates: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Skipped:
     """A pod that is left alone: ``reason`` is a stable token for metrics and programs, ``detail`` a sentence for people."""
 

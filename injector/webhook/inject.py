@@ -30,8 +30,7 @@ from injector.errors import (
     whereabouts,
 )
 from injector.injection.pipeline import inject_pod
-from injector.injection.planner import Planner
-from injector.injection.result import ENFORCE, Injected, Planned, RequestFacts, Skipped
+from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
@@ -43,7 +42,6 @@ from injector.webhook.history import History
 from injector.webhook.lane import Job, Lane
 from injector.webhook.path import parse_path
 from injector.webhook.reading import JSON, Reader, Refusal, turned_away
-from injector.webhook.repeats import Made, Repeats, masked
 from injector.webhook.shadow import Admission
 from injector.webhook.stopwatch import Stopwatch
 
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
     from injector.webhook.explained import Explained
     from injector.webhook.lane import Ended
     from injector.webhook.lifecycle import Lifecycle
-    from injector.webhook.repeats import Masked
     from injector.webhook.shadow import Outcome as Injection
     from injector.webhook.shadow import Shadows
 
@@ -95,12 +92,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A review whose pod is to be injected: how, by whom, the hash of its workload, and the request without what repeats differ in."""
+    """A review whose pod is to be injected: how, by whom, and the hash of its workload."""
 
     job: Job
     resolved: Resolved
     seen: int
-    wanted: Masked | None
 
     @property
     def review(self) -> admission.Request:
@@ -148,10 +144,7 @@ class InjectHandler:
         self._recent = recent
         self._desk = desk = desk or Desk()
         self._admittance, self._decisions, self._clock = desk.admittance, desk.decisions, desk.clock
-        self._planner, self._planner_aside = Planner(), Planner()
-        self.lane = Lane(partial(self._learn, self._planner_aside), self._clock)
-        # A line for each pod that is injected needs the review, which a repeat is spared.
-        self._repeats = None if desk.decisions.wants(Outcome.SUCCESS, "") else Repeats()
+        self.lane = Lane(clock=self._clock)
         self.reader = Reader(lifecycle, desk.admittance)
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -173,10 +166,6 @@ class InjectHandler:
         if answer.shadowed is not None and self._shadows is not None:
             await _sent(response, request)
             self._shadows.offer(answer.shadowed)
-        # A plan is made by who injects, which is the lane while it has anything to do.
-        if self._planner.eager and not self.lane.waiting():
-            await _sent(response, request)
-            self._learn(self._planner)
         return response
 
     async def _answer_in_turn(self, request: web.Request, watch: Stopwatch) -> Answer:
@@ -203,15 +192,6 @@ class InjectHandler:
                 return self._closed(answer, await self.lane.aside(answer.job, due), watch)
             return answer
 
-    def _learn(self, planner: Planner) -> None:
-        """Make a plan for the requests to come, if it is time; whatever goes wrong with that, this one is answered."""
-        try:
-            if planner.eager:
-                planner.learn()
-        except Exception as error:  # noqa: BLE001 -- the edge of a task: pods go on to be injected without the plan
-            _log.error("no plan: %s", whereabouts(error))
-            self._metrics.unplanned()
-
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
         """Return the answer to the review in ``body``, made on the thread that asks.
 
@@ -228,9 +208,7 @@ class InjectHandler:
             return opened
         if not self.lane.takes(opened.resolved.revision, len(body)):
             return self._closed(opened, self.lane.here(opened.job), watch)
-        inject = inject_pod if _is_tried(opened.review, opened.resolved) else self._planner_aside.inject
-        # Other revisions may be served once it comes back, so it is not remembered.
-        return replace(opened, job=replace(opened.job, inject=inject), wanted=None)
+        return opened
 
     def _opened(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | Opened:
         """Return what a review asks to be injected, or the answer to one that needs no injection.
@@ -239,12 +217,6 @@ class InjectHandler:
             Refusal: the body is no review that could be answered.
         """
         snapshot = self._registry.snapshot
-        wanted = masked(raw_path, body)
-        repeat = None if wanted is None or self._repeats is None else self._repeats.find(wanted, snapshot)
-        if wanted is not None and repeat is not None:
-            by = repeat.resolved
-            self._desk.history.again(by.tag or "", by.revision.name, repeat.workload)
-            return Answer(repeat.body(wanted.uid), Outcome.SUCCESS, resolved=by)
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -252,11 +224,9 @@ class InjectHandler:
                 raise Refusal(400, "undecodable", error.what) from error
             return _failed(error.broken, error, None, self._desk.explained)
         watch.lap("decode")
-        return self._resolved(raw_path, review, snapshot, wanted, body)
+        return self._resolved(raw_path, review, snapshot, body)
 
-    def _resolved(
-        self, raw_path: str, review: admission.Request, snapshot: Snapshot, wanted: Masked | None, body: bytes
-    ) -> Answer | Opened:
+    def _resolved(self, raw_path: str, review: admission.Request, snapshot: Snapshot, body: bytes) -> Answer | Opened:
         """Return by whom a pod is to be injected, or the answer where nobody can."""
         resolved: Resolved | None = None
         envs: Mapping[str, str] = {}
@@ -270,8 +240,7 @@ class InjectHandler:
             failed = _failed(review, error, resolved, self._desk.explained)
             return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
         facts = self._facts(resolved.revision, review, envs)
-        inject = inject_pod if _is_tried(review, resolved) else self._planner.inject
-        return Opened(Job(inject, resolved.revision, review, facts, body), resolved, seen, wanted)
+        return Opened(Job(inject_pod, resolved.revision, review, facts, body), resolved, seen)
 
     def _closed(self, opened: Opened, result: Ended, watch: Stopwatch) -> Answer:
         """Return the answer to a review by how its injection ended."""
@@ -289,10 +258,6 @@ class InjectHandler:
         if self._recent is not None and not isinstance(result, Skipped) and not review.dry_run:
             name, body = resolved.revision.name, opened.job.body
             self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=opened.envs)
-        if isinstance(result, Planned):
-            if opened.wanted is not None and self._repeats is not None and resolved.candidate is None:
-                self._repeats.keep(opened.wanted, review, result.patch, Made(answer.body, resolved, opened.seen))
-            return answer
         shadowed = self._shadowed(review, opened.envs, resolved, result, size)
         return answer if shadowed is None else replace(answer, shadowed=shadowed)
 
@@ -316,7 +281,7 @@ class InjectHandler:
 
 
 def _answered(
-    review: admission.Request, result: Injected | Planned | Skipped, resolved: Resolved, explained: Explained | None
+    review: admission.Request, result: Injected | Skipped, resolved: Resolved, explained: Explained | None
 ) -> Answer:
     if isinstance(result, Skipped):
         response = admission.allowed(review, warnings=result.warnings)

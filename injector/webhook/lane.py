@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from injector.errors import PausedError, TemplateRenderError
-from injector.injection.result import Injected, Planned, Skipped
+from injector.injection.result import Injected, Skipped
 from injector.istio.workclock import giving_way
 from injector.webhook.admittance import DEADLINE, OVERLOAD
 from injector.webhook.idle import Loop
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.kube.admission import Request
 
-    Inject: TypeAlias = "Callable[[Revision, dict[str, object], RequestFacts], Injected | Planned | Skipped]"
+    Inject: TypeAlias = "Callable[[Revision, dict[str, object], RequestFacts], Injected | Skipped]"
 
 _T = TypeVar("_T")
 
-Ended: TypeAlias = Injected | Planned | Skipped | Exception
+Ended: TypeAlias = Injected | Skipped | Exception
 """How one injection ended."""
 
 # As many as an API server has on their way, twenty times over the half second that one may take: most of them would be late.
