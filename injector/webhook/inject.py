@@ -39,7 +39,6 @@ from injector.webhook.admittance import DEADLINE, Admittance
 from injector.webhook.connections import Connection
 from injector.webhook.deadline import timeout_of
 from injector.webhook.decisions import FAULT, Decision, Decisions
-from injector.webhook.history import History
 from injector.webhook.lane import Job, Lane
 from injector.webhook.path import parse_path
 from injector.webhook.reading import JSON, Reader, Refusal, turned_away
@@ -99,7 +98,6 @@ class Opened:
 
     job: Job
     resolved: Resolved
-    seen: int
     wanted: Masked | None
 
     @property
@@ -115,7 +113,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What stands around an answer: the queue, the log of decisions, the page's history, the clock.
+    """What stands around an answer: the queue, the log of decisions, the clock.
 
     ``explained`` puts the decision into answers, where that is wanted. ``guard`` is one of ``result.GUARDS``: what happens to a pod
     whose values break out of the template.
@@ -124,7 +122,6 @@ class Desk:
     admittance: Admittance = field(default_factory=Admittance)
     decisions: Decisions = field(default_factory=Decisions)
     clock: Callable[[], float] = time.perf_counter
-    history: History = field(default_factory=History)
     explained: Explained | None = None
     guard: str = ENFORCE
 
@@ -242,9 +239,7 @@ class InjectHandler:
         wanted = masked(raw_path, body)
         repeat = None if wanted is None or self._repeats is None else self._repeats.find(wanted, snapshot)
         if wanted is not None and repeat is not None:
-            by = repeat.resolved
-            self._desk.history.again(by.tag or "", by.revision.name, repeat.workload)
-            return Answer(repeat.body(wanted.uid), Outcome.SUCCESS, resolved=by)
+            return Answer(repeat.body(wanted.uid), Outcome.SUCCESS, resolved=repeat.resolved)
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -265,13 +260,12 @@ class InjectHandler:
             envs = path.envs
             workload = partial(workload_key, review.object, review.namespace)
             resolved = snapshot.resolve(path.name, workload)
-            seen = self._desk.history.seen(resolved.tag or "", resolved.revision.name, review.namespace, review.object)
         except Exception as error:  # noqa: BLE001 -- the request edge: a fault of ours is answered and counted too
             failed = _failed(review, error, resolved, self._desk.explained)
             return replace(failed, shadowed=self._shadowed(review, envs, resolved, error, len(body)))
         facts = self._facts(resolved.revision, review, envs)
         inject = inject_pod if _is_tried(review, resolved) else self._planner.inject
-        return Opened(Job(inject, resolved.revision, review, facts, body), resolved, seen, wanted)
+        return Opened(Job(inject, resolved.revision, review, facts, body), resolved, wanted)
 
     def _closed(self, opened: Opened, result: Ended, watch: Stopwatch) -> Answer:
         """Return the answer to a review by how its injection ended."""
@@ -291,7 +285,7 @@ class InjectHandler:
             self._recent.keep(name, body, pod=review.object, namespace=review.namespace, envs=opened.envs)
         if isinstance(result, Planned):
             if opened.wanted is not None and self._repeats is not None and resolved.candidate is None:
-                self._repeats.keep(opened.wanted, review, result.patch, Made(answer.body, resolved, opened.seen))
+                self._repeats.keep(opened.wanted, review, result.patch, Made(answer.body, resolved))
             return answer
         shadowed = self._shadowed(review, opened.envs, resolved, result, size)
         return answer if shadowed is None else replace(answer, shadowed=shadowed)

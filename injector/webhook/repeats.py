@@ -48,21 +48,19 @@ class Masked(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An answer, who gave it, and the hash of the workload that it was given to."""
+    """An answer, and the revision that gave it."""
 
     answer: bytes
     resolved: Resolved
-    workload: int
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """An answer, in two parts that have the uid between them, what it was given by, and the hash of the workload (``history``)."""
+    """An answer in two parts, with the uid between them, and the revision that gave it."""
 
     head: bytes
     tail: bytes
     resolved: Resolved
-    workload: int
 
     def body(self, uid: bytes) -> bytes:
         """Return the answer to the review of a uid."""
@@ -108,14 +106,14 @@ class Repeats:
         """
         if not self._seen.get(hash(wanted.key)):
             return
-        answer, resolved, workload = made
+        answer, resolved = made
         uid, name, places = wanted.uid, wanted.name, wanted.key[1]
         if review.uid.encode() != uid or answer.count(uid) != 1:
             return
         if name and (name in patch or places != _places(review.object["spec"], name.decode())):
             return
         head, _, tail = answer.partition(uid)
-        found = self._held[wanted.key] = Repeat(head, tail, resolved, workload)
+        found = self._held[wanted.key] = Repeat(head, tail, resolved)
         self._size += wanted.size + found.size
         while len(self._held) > ENTRIES or self._size > self.room:
             key, gone = self._held.popitem(last=False)

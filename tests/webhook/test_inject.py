@@ -31,7 +31,6 @@ from injector.revisions.weights import sampled
 from injector.webhook.admittance import Admittance
 from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import FIELDS
-from injector.webhook.history import History
 from injector.webhook.inject import Desk, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission
@@ -614,30 +613,6 @@ POD = {"metadata": {"generateName": "db-", "ownerReferences": OWNER}}
 def recent() -> RecentPods:
     """Where the last pods are kept."""
     return RecentPods()
-
-
-@pytest.mark.parametrize("answer", [None, Skipped("label", "the label says so"), ConfigError("broken")])
-async def test_the_workload_of_a_pod_is_counted_for_the_revision_that_it_was_sent_to(
-    aiohttp_client: ClientFactory,
-    core: Core,
-    registry: Registry,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    answer: Skipped | Exception | None,
-) -> None:
-    core.answer = answer or core.answer
-    history = History(clock=lambda: 10.0)
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(history=history))))
-
-    for path in ("/inject/prod", "/inject/prod", "/inject/1-24", "/inject/nobody"):
-        await answer_of(client, path)
-    history.sample(metrics)
-
-    found = {each["name"]: each["steps"][0]["revisions"] for each in history.shown("10m")["tags"]}
-    assert {tag: {name: counts["workloads"] for name, counts in by.items()} for tag, by in found.items()} == {
-        "prod": {"1-24": 1},
-        "": {"1-24": 1, "unknown": 0},
-    }
 
 
 @pytest.fixture

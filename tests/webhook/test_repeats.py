@@ -42,7 +42,7 @@ def ask(repeats: Repeats, body: bytes, *, times: int = 1, uid: str = UID, patch:
     assert known is not None
     for _ in range(times):
         assert repeats.find(known, SNAPSHOT) is None
-        repeats.keep(known, decode(body), patch, Made(answer(uid), RESOLVED, 7))
+        repeats.keep(known, decode(body), patch, Made(answer(uid), RESOLVED))
 
 
 def after(
