@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import jsonpatch
 import orjson
 
 from injector.injection import containers as c
@@ -19,7 +20,6 @@ from injector.injection.pipeline import PROXY_CONFIG, overlaid_mesh, patched_obj
 from injector.injection.planning import learn
 from injector.injection.plans import Plans, asked
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.kube.jsonapply import patched
 from injector.kube.jsonpatch import create_patch
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TemplatePlans:
         plan = None if wanted is None else plans.find(wanted)
         if wanted is not None and plan is not None:
             self.planned += 1
-            final: c.Pod = patched(pod, orjson.loads(plan.patch(wanted.texts)))
+            final: c.Pod = jsonpatch.apply_patch(pod, orjson.loads(plan.patch(wanted.texts)))
             return final
         result = by_pipeline()
         self._credit += 1

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import jsonpatch
 import orjson
 
 from injector.errors import InjectorError
@@ -17,7 +18,6 @@ from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.planner import Planner
 from injector.injection.result import Injected, Planned, RequestFacts, Skipped
 from injector.injection.status import InjectionStatus, read_status
-from injector.kube.jsonapply import patched
 from injector.kube.schema import struct_type, underlying
 from injector.kube.serial import dump_json
 from tests.differential.golang import asked
@@ -101,7 +101,7 @@ class Soundness:
             "original": pod,
             "patch": orjson.Fragment(patch),
             "merged": without_namespace(whole.pod, pod),
-            "ours": patched(pod, orjson.loads(patch)),
+            "ours": jsonpatch.apply_patch(pod, orjson.loads(patch)),
         }
 
 

@@ -19,7 +19,6 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.planner import Planner
 from injector.injection.result import GUARDS, Injected, Planned, RequestFacts, Skipped
 from injector.injection.uninject import uninject_object
-from injector.kube.jsonapply import patched
 from injector.kube.serial import dump_json
 from injector.revisions.build import build
 from tests.fuzz.draws import Draws
@@ -185,8 +184,7 @@ def run(data: bytes) -> None:
         while planner().eager:
             planner().learn()
     if isinstance(found, Injected):
-        injected = patched(pod, found.patch)
-        assert text(jsonpatch.apply_patch(pod, orjson.loads(dump_json(found.patch)))) == text(injected)
+        injected = jsonpatch.apply_patch(pod, orjson.loads(dump_json(found.patch)))
         ended(lambda: inject_pod(revision, injected, facts))
         ended(lambda: uninject_object(injected))
 
