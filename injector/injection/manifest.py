@@ -16,9 +16,8 @@ from injector.injection.native import native_sidecar
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
-from injector.injection.result import ENFORCE, Injected, RequestFacts
+from injector.injection.result import ENFORCE
 from injector.injection.status import STATUS
-from injector.injection.templateplans import template_plans_of
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.canonical import normalised
 from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
@@ -112,13 +111,10 @@ def _injected(
     guard: str,
     warn: Callable[[str], None],
 ) -> c.Pod:
-    def by_pipeline() -> Injected:
-        made = inject(replace(_parameters(revision, pod, workload, meta), guard=guard), webhook=False)
-        for finding in made.findings:
-            warn(finding)
-        return Injected(made.pod, [], made.templates, findings=made.findings)
-
-    return template_plans_of(revision).injected(pod, workload, RequestFacts(guard=guard), by_pipeline)
+    made = inject(replace(_parameters(revision, pod, workload, meta), guard=guard), webhook=False)
+    for finding in made.findings:
+        warn(finding)
+    return made.pod
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:

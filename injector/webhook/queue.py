@@ -149,9 +149,9 @@ class AdmissionQueue:
         try:
             await waiter.granted
         except asyncio.CancelledError:
-            if not waiter.granted.cancelled():
+            if waiter.granted.done() and not waiter.granted.cancelled():
                 self._end_turn()
-            elif waiter in self._namespaces.get(namespace, ()):
+            elif waiter in waiters:
                 self._remove(namespace, waiter)
             raise
 
@@ -192,14 +192,15 @@ class AdmissionQueue:
     def _grant(self) -> bool:
         """Give the turn to the next namespace. Return False if nothing waits."""
         while self._namespaces:
-            namespace, waiters = next(iter(self._namespaces.items()))
+            namespace = next(iter(self._namespaces))
+            waiters = self._namespaces[namespace]
             waiter = waiters[0]
             self._remove(namespace, waiter)
             if waiters:
                 del self._namespaces[namespace]
                 self._namespaces[namespace] = waiters
-            # A request that was cancelled in this pass of the loop could not leave the queue yet.
-            if not waiter.granted.done():
+            # The task of a request that was cancelled has not run since.
+            if not waiter.granted.cancelled():
                 self._granted_at = self.clock()
                 waiter.granted.set_result(None)
                 return True
