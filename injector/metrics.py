@@ -71,6 +71,11 @@ GUARD_FINDINGS: Final[_Series] = (
 )
 REFUSED: Final = "refused"
 WARNED: Final = "warned"
+BACKGROUND_FAILURES: Final[_Series] = (
+    "injector_background_failures_total",
+    "Failures of background tasks, by task; each is followed by a restart.",
+    ("task",),
+)
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
     "New pairs of certificate and key, and new authorities of clients: success where used, failure where refused.",
@@ -194,6 +199,7 @@ class Metrics:
         build.labels(version).set(1)
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
+        self._background_failures = Counter(*BACKGROUND_FAILURES, registry=registry)
         self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
         self._cache_hits = Counter(*CACHE_HITS, registry=registry)
         self._guarded = Counter(*GUARD_FINDINGS, registry=registry)
@@ -235,6 +241,10 @@ class Metrics:
     def guarded(self, revision: str, outcome: str) -> None:
         """Count one pod whose values break out of the template of a revision; outcomes are ``REFUSED`` and ``WARNED``."""
         self._guarded.labels(revision, outcome).inc()
+
+    def background_failed(self, task: str) -> None:
+        """Count one failure of a background task."""
+        self._background_failures.labels(task).inc()
 
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,12 +25,13 @@ from injector.webhook.tls import CertificateSource
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.settings import Settings
     from injector.webhook.handshakes import Certificates
-    from injector.webhook.server import Follow
+    from injector.webhook.supervisor import Follow
 
 # https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
 OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -38,11 +39,11 @@ OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/names
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The certificate of the port and who may connect, None in plain HTTP, and what follows the cluster for them."""
+    """The certificate of the port and who may connect, None in plain HTTP, and the tasks that follow the cluster for them, by name."""
 
     certificates: Certificates | None = None
     clients: ClientAuthority | None = None
-    works: tuple[Follow, ...] = ()
+    follow: Mapping[str, Follow] = field(default_factory=dict)
 
     def probe(self, bind: str) -> SelfProbe | None:
         """Return what tries the port, which listens on ``bind``."""
@@ -62,17 +63,18 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
         None if settings.client_ca_file is None else ClientAuthority(settings.client_ca_file, settings.client_name)
     )
     handshakes, spread = Handshakes(clients), Spread()
-    works: tuple[Follow, ...] = ()
+    follow: dict[str, Follow] = {}
     certificates: Certificates
     if client is not None and settings.self_signed:
         secret = _secret(settings, client, handshakes, spread)
-        certificates, works = secret.certificates, (secret.follow,)
+        certificates = secret.certificates
+        follow["ca-secret"] = secret.follow
     else:
         certificates = _of_files(settings, handshakes)
     if client is not None and settings.patches:
         bundles = CaBundles(client, _target(settings), lambda: certificates.bundle, spread=spread, observer=metrics)
-        works = (*works, partial(_patching, client, bundles, metrics))
-    return Tls(certificates, clients, works)
+        follow["cabundle"] = partial(_patching, client, bundles, metrics)
+    return Tls(certificates, clients, follow)
 
 
 def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:

@@ -15,10 +15,10 @@ from aiohttp import web
 
 from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Phase
+from injector.webhook.looplag import LoopLag
 from injector.webhook.shadow import Shadows
 from injector.webhook.status import request_rows, status
 from injector.webhook.statuspage import DATA_HEADERS, HEADERS, status_page
-from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
+    from injector.revisions.unserved import UnservedNames
+    from injector.webhook.handshakes import Certificates
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.supervisor import Supervisor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,12 +42,15 @@ class Operations:
     lifecycle: Lifecycle
     version: str
     shadows: Shadows | None = None
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    supervisor: Supervisor | None = None
+    lag: LoopLag = field(default_factory=LoopLag)
+    certificates: Certificates | None = None
+    unserved: UnservedNames | None = None
     clock: Callable[[], float] = time.time
 
     async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 where the event loop is stuck: admissions wait for it as this does."""
-        return _probed(self.upkeep.stuck())
+        return _probed(self.lag.fault())
 
     async def ready(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 with the reason."""
@@ -69,9 +75,8 @@ class Operations:
     def _status(self) -> dict[str, Any]:
         shadows = self.shadows or Shadows(self.metrics)
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
-        certificates = self.upkeep.certificates
-        found["certificate"] = None if certificates is None else certificates.shown()
-        found["unserved"] = None if self.upkeep.unserved is None else self.upkeep.unserved.shown()
+        found["certificate"] = None if self.certificates is None else self.certificates.shown()
+        found["unserved"] = None if self.unserved is None else self.unserved.shown()
         found["time"] = self.clock()
         found["requests"] = request_rows(self.metrics)
         return found
@@ -79,7 +84,10 @@ class Operations:
     def _unready(self) -> str:
         if self.lifecycle.phase is not Phase.SERVING:
             return str(self.lifecycle.phase.value)
-        return self.upkeep.unready() if self.registry.snapshot.revisions else "no revision is served"
+        if not self.registry.snapshot.revisions:
+            return "no revision is served"
+        fault = "" if self.certificates is None else self.certificates.fault()
+        return fault or ("" if self.supervisor is None else self.supervisor.fault())
 
 
 def _probed(fault: str) -> web.Response:

@@ -27,7 +27,6 @@ from injector.webhook.casecret import CaSecret
 from injector.webhook.selfsigned import SelfSigned, service_names
 from injector.webhook.spread import Spread
 from injector.webhook.succession import Lifetimes
-from injector.webhook.together import together
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 
@@ -97,9 +96,9 @@ class Replica:
             settled.set()
             await self.bundles.follow(self.api, self.metrics)
 
-        follow = together([self.secret.follow, patch], self.api.close)
         tasks = [
-            asyncio.create_task(_awaited(follow(self.settled))),
+            asyncio.create_task(self.secret.follow(self.settled)),
+            asyncio.create_task(patch(asyncio.Event())),
             asyncio.create_task(self.certificates.follow(self.metrics)),
         ]
         try:
