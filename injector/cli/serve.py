@@ -14,7 +14,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.duration import Duration
-from injector.cluster.pace import Pace
+from injector.cluster.client import Pace
 from injector.errors import ConfigError, InjectorError
 from injector.flagvalues import key_values
 from injector.revisions.changes import changes

@@ -13,8 +13,7 @@ from injector.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from injector.cluster.objects import Client
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.reader import Client, Resource, Scope
 
 T = TypeVar("T")
 PAGE = 2
@@ -43,7 +42,7 @@ class Objects:
     async def close(self) -> None:
         self.asked.append("close")
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         self._ask(f"list {scope.resource.plural}", scope.labels)
         found = [
             item
