@@ -52,8 +52,9 @@ class Objects:
             and _matches(scope.labels, item["metadata"].get("labels") or {})
         ]
         start = int(token or 0)
-        more = str(start + PAGE) if start + PAGE < len(found) else ""
-        return Page(tuple(copy.deepcopy(found[start : start + PAGE])), str(self.version), more)
+        end = start + (limit or PAGE)
+        more = str(end) if end < len(found) else ""
+        return Page(tuple(copy.deepcopy(found[start:end])), str(self.version), more)
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         self._ask(f"get {resource.plural}", name)
