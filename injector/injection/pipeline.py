@@ -70,7 +70,7 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         result = patched(admitted, create_patch(seen, result))
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
-    return Injected(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+    return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
 
 
 def _warnings(warning: str) -> tuple[str, ...]:

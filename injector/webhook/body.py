@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from aiohttp import StreamReader
 
-    from injector.webhook.admittance import Admittance
+    from injector.webhook.queue import AdmissionQueue
 
 
 class TooLargeError(Exception):
@@ -28,7 +28,7 @@ class Body:
 
     __slots__ = ("_admittance", "_content", "_size")
 
-    def __init__(self, content: StreamReader, admittance: Admittance) -> None:
+    def __init__(self, content: StreamReader, admittance: AdmissionQueue) -> None:
         self._content = content
         self._admittance = admittance
         self._size = 0

@@ -14,8 +14,8 @@ from injector.webhook.body import Body, NoRoomError, TooLargeError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.webhook.admittance import Admittance
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.queue import AdmissionQueue
 
 JSON: Final = "application/json"
 # The API server waits 10 s by default, and sends a body at once: who takes longer is no API server.
@@ -61,7 +61,7 @@ class Reader:
     """Reads the requests of one port, as long as there is room, and answers those that are none."""
 
     lifecycle: Lifecycle
-    admittance: Admittance
+    admittance: AdmissionQueue
 
     def held(self, request: web.Request) -> Body:
         """Return the body to come of a request, which holds its room until the block ends.

@@ -21,7 +21,7 @@ from tests.revisions.fakes import fake_revision
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DONE = Injected(pod={}, patch=[], templates=("sidecar",))
+DONE = Injected.of(pod={}, patch=[], templates=("sidecar",))
 LATE = 1e9
 
 
