@@ -34,11 +34,10 @@ from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome
 from injector.revisions.weights import sampled, workload_key
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
-from injector.webhook.deadline import timeout_of
 from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.path import parse_path
 from injector.webhook.queue import AdmissionQueue, Rejected
-from injector.webhook.reading import JSON, Reader, Refusal, turned_away
+from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
 from injector.webhook.shadow import Admission
 from injector.webhook.slow import SlowPool
 from injector.webhook.stopwatch import Stopwatch
@@ -164,7 +163,7 @@ class InjectHandler:
         self._desk = desk = desk or Desk()
         self._clock = desk.clock
         self.queue = desk.queue
-        self.slow = SlowPool()
+        self.slow = SlowPool(clock=desk.clock)
         self.cache = AnswerCache()
         self.reader = Reader(lifecycle, desk.queue)
 
@@ -191,9 +190,8 @@ class InjectHandler:
         Raises:
             Refusal: it could not be read, or it must not wait.
         """
-        deadline = self._clock() + timeout_of(request.rel_url.raw_query_string)
-        with self.reader.held(request) as held:
-            body = await self.reader.read(held, request.client_max_size)
+        deadline = self.queue.clock() + timeout_of(request.rel_url.raw_query_string)
+        async with self.reader.body(request) as body:
             watch.lap("read")
             begun = self._begin(request.rel_url.raw_path, body, watch)
             if isinstance(begun, Answer):
@@ -201,7 +199,7 @@ class InjectHandler:
             try:
                 return await self._inject(begun, deadline, watch)
             except Rejected as rejected:
-                raise turned_away(rejected.reason) from None
+                raise rejection(rejected.reason) from None
 
     async def _inject(self, injection: Injection, deadline: float, watch: Stopwatch) -> Answer:
         """Inject a pod when it is its turn: on the event loop, or in the worker thread if it is predicted to be slow.

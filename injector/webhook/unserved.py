@@ -78,8 +78,8 @@ class UnservedHandler:
         """Answer one review, and count it."""
         action, kind = request.match_info["action"], request.match_info["kind"]
         try:
-            with self.reader.held(request) as held:
-                review = _review(await self.reader.read(held, request.client_max_size))
+            async with self.reader.body(request) as body:
+                review = _review(body)
         except Refusal as refusal:
             self.metrics.unserved_review(kind, FAILED)
             return self.reader.refused(refusal)
