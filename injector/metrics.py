@@ -322,13 +322,6 @@ class Metrics:
             for asked, count in sorted(requests.items())
         ]
 
-    def shadow_differences(self) -> Tally[str]:
-        """Return by tag how many admissions its shadow's candidate made otherwise, or failed on, since the start."""
-        counts: Tally[str] = Tally()
-        for labels, value in _values(self._shadowed):
-            counts[labels["tag"]] += value if labels["outcome"] != "same" else 0
-        return counts
-
     def latencies(self) -> dict[tuple[str, str], list[tuple[float, int]]]:
         """Return by revision and tag how many requests took at most so many seconds in all, bound by bound."""
         found: dict[tuple[str, str], list[tuple[float, int]]] = {}

@@ -151,7 +151,7 @@ class AdmissionQueue:
         except asyncio.CancelledError:
             if waiter.granted.done() and not waiter.granted.cancelled():
                 self._end_turn()
-            else:
+            elif waiter in waiters:
                 self._remove(namespace, waiter)
             raise
 
@@ -191,15 +191,17 @@ class AdmissionQueue:
 
     def _grant(self) -> bool:
         """Give the turn to the next namespace. Return False if nothing waits."""
-        if not self._namespaces:
-            return False
-        namespace = next(iter(self._namespaces))
-        waiters = self._namespaces[namespace]
-        waiter = waiters[0]
-        self._remove(namespace, waiter)
-        if waiters:
-            del self._namespaces[namespace]
-            self._namespaces[namespace] = waiters
-        self._granted_at = self.clock()
-        waiter.granted.set_result(None)
-        return True
+        while self._namespaces:
+            namespace = next(iter(self._namespaces))
+            waiters = self._namespaces[namespace]
+            waiter = waiters[0]
+            self._remove(namespace, waiter)
+            if waiters:
+                del self._namespaces[namespace]
+                self._namespaces[namespace] = waiters
+            # The task of a request that was cancelled has not run since.
+            if not waiter.granted.cancelled():
+                self._granted_at = self.clock()
+                waiter.granted.set_result(None)
+                return True
+        return False

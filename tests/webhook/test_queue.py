@@ -230,3 +230,33 @@ def test_a_large_body_leaves_room_for_small_ones() -> None:
     assert not queue.hold(30, body=40)
     queue.release(30)
     assert queue.hold(20)
+
+
+async def test_a_request_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
+    work = Work()
+    go, (holder, first, second) = await work.held("a", "b")
+
+    go.set()
+    first.cancel()
+    async with asyncio.timeout(20.0):
+        await asyncio.gather(holder, first, second, return_exceptions=True)
+
+    assert first.cancelled()
+    assert work.order == ["b"]
+    assert work.queue.waiting() == 0
+
+
+async def test_a_request_that_is_cancelled_in_the_pass_that_grants_it_passes_it_on() -> None:
+    work = Work()
+    go, (holder, first, second) = await work.held("a", "b")
+    asyncio.get_running_loop().call_soon(go.set)
+
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    async with asyncio.timeout(20.0):
+        await asyncio.gather(holder, first, second, return_exceptions=True)
+
+    assert work.queue.waiting() == 0
+    async with asyncio.timeout(20.0):
+        await work.one("c")

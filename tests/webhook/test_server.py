@@ -24,7 +24,6 @@ from injector.webhook.clients import ClientAuthority
 from injector.webhook.explained import EXPLAINED
 from injector.webhook.handshakes import Handshakes
 from injector.webhook.healthfile import HealthFile
-from injector.webhook.history import History
 from injector.webhook.inject import Desk
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls import CertificateSource
@@ -180,29 +179,6 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
     assert (shown["fingerprint"], shown["valid"]) == (source.certificate.fingerprint, True)
     assert "injector_event_loop_lag_seconds" in text
     assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
-
-
-async def test_what_it_injects_is_in_its_history(services: Services) -> None:
-    go_on = asyncio.Event()
-
-    async def pause(_: float) -> None:
-        await go_on.wait()
-        go_on.clear()
-
-    serving = replace(services, upkeep=Upkeep(history=History(clock=lambda: 120.0, pause=pause)))
-    async with running(LISTENERS, serving) as server, aiohttp.ClientSession() as session:
-        async with session.post(server.url("/inject/prod"), json=make_review()) as answer:
-            assert answer.status == 200
-        go_on.set()
-        tags: list[Any] = []
-        async with asyncio.timeout(LIMIT):
-            while not tags:
-                async with session.get(server.ops("/status.json?window=10m")) as status:
-                    tags = (await status.json())["history"]["tags"]
-        await server.end()
-
-    counts = {"workloads": 1, "requests": 1, "failures": 0}
-    assert tags == [{"name": "prod", "steps": [{"end": 120.0, "revisions": {"1-24": counts}, "shadowDifferences": 0}]}]
 
 
 async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:
