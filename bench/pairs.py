@@ -1,7 +1,7 @@
 """A server that has seen many pods answers each as a fresh pipeline does (T38): pairs of a pod and a changed one.
 
-``tests/property/pairs.py`` says how a pair is tried, ``tests/property/reviews.py`` how the pods of a pair differ. Two processes, which yield
-to all others, take 20 to 60 minutes. Progress goes to stderr.
+``tests/property/pairs.py`` says how a pair is tried, ``tests/property/reviews.py`` how the pods of a pair differ. Two processes, which
+yield to all others, take 20 to 60 minutes. Progress goes to stderr.
 """
 
 from __future__ import annotations

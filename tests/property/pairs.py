@@ -49,6 +49,8 @@ CLUSTERS: Final = ("", "", "", "/cluster/east/net/net-1", "/cluster/kube-api-acc
 """What follows the revision in a path."""
 NAMESPACES: Final = ("shop", "shop", "default", "kube-api-access-00000")
 WITHOUT_TOKEN: Final = 0.1
+SPECIAL: Final = 0.4
+"""How many of the pods are special ones."""
 
 NUMBERS_CONFIG: Final = """\
 policy: enabled
@@ -107,11 +109,12 @@ VALUES: Final = '{"global": {"tag": "1.24.6"}}'
 
 
 class Subject(NamedTuple):
-    """A revision with the pods that it is tried with."""
+    """A revision with the pods that it is tried with: those of its minor's corpus, and some with what could be mistaken for Istio's."""
 
     name: str
     revision: Revision
     pods: list[Json]
+    special: list[Json]
 
 
 def corpus_pods(minor: str) -> list[Json]:
@@ -136,17 +139,18 @@ def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
     ]
     found = []
     for minor in minors:
-        settings, pods = corpus.default_settings(minor), [*corpus_pods(minor), *special]
-        found.append(Subject(minor, core.revision_of(settings), pods))
+        settings, pods = corpus.default_settings(minor), corpus_pods(minor)
+        found.append(Subject(minor, core.revision_of(settings), pods, special))
         if int(minor.partition(".")[2]) >= FIRST_NATIVE:
             native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
-            found.append(Subject(f"{minor}-native", core.revision_of(native), pods))
-    found += [Subject(raw.name, build(raw), special) for raw in embedded_source().read().revisions]
-    found.append(Subject("setting", built("setting", SETTING_CONFIG), special))
+            found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
+    found += [Subject(raw.name, build(raw), special, special) for raw in embedded_source().read().revisions]
+    found.append(Subject("setting", built("setting", SETTING_CONFIG), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
-    found.append(Subject("numbers", built("numbers", NUMBERS_CONFIG), numbered))
-    found.append(Subject("jinja", built("jinja", JINJA_CONFIG, "jinja2"), numbered))
-    return [Subject(name, replace(revision, name=name.replace(".", "-")), pods) for name, revision, pods in found]
+    found.append(Subject("numbers", built("numbers", NUMBERS_CONFIG), numbered, numbered))
+    found.append(Subject("jinja", built("jinja", JINJA_CONFIG, "jinja2"), numbered, numbered))
+    names = (subject.name.replace(".", "-") for subject in found)
+    return [each._replace(revision=replace(each.revision, name=name)) for each, name in zip(found, names, strict=True)]
 
 
 def plain_answer(revision: Revision, path: str, body: bytes) -> bytes:
@@ -292,7 +296,8 @@ class Trials:
 
 def _first(subject: Subject, dice: Random) -> tuple[Json, str]:
     """Return the first review of a pair, and the name of its token volume."""
-    pod, token = dice.choice(subject.pods), reviews.token_name(dice)
+    pods = subject.special if dice.random() < SPECIAL else subject.pods
+    pod, token = dice.choice(pods), reviews.token_name(dice)
     if reviews.PREFIX in json.dumps(pod) or dice.random() < WITHOUT_TOKEN:
         return reviews.review_of(pod, dice.choice(NAMESPACES), dice), ""
     return reviews.review_of(reviews.with_token(pod, token), dice.choice(NAMESPACES), dice), token

@@ -15,7 +15,7 @@ from tests.property.subjects import replica
 from tests.webhook.recorded import recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from random import Random
 
 Json = dict[str, Any]
@@ -103,10 +103,18 @@ def _changed_pod(change: Callable[[Json, Random], Json]) -> Callable[[Json, str,
 
 
 def _init_containers(pod: Json, dice: Random) -> Json:
-    """Give the pod other init containers, in another order."""
-    names = dice.sample(INIT_NAMES, k=dice.randint(1, 3))
-    pod["spec"]["initContainers"] = [{"name": name, "image": f"registry.example.com/{name}:1"} for name in names]
+    """Rename an init container, or give the pod some; nothing but their names tells them apart."""
+    spec = pod["spec"]
+    if spec.get("initContainers"):
+        dice.choice(spec["initContainers"])["name"] = dice.choice(INIT_NAMES)
+    else:
+        spec["initContainers"] = init_containers(dice.sample(INIT_NAMES, k=dice.randint(1, 3)))
     return pod
+
+
+def init_containers(names: Sequence[str]) -> list[Json]:
+    """Return init containers that differ in their names alone."""
+    return [{"name": name, "image": "registry.example.com/init:1"} for name in names]
 
 
 def _pull_secrets(pod: Json, dice: Random) -> Json:
@@ -155,8 +163,8 @@ def _placeholder(pod: Json, dice: Random) -> Json:
 CHANGES: Final[dict[str, tuple[int, Callable[[Json, str, Random], Json]]]] = {
     "another replica": (20, another_replica),
     "another request": (5, lambda review, _token, dice: new_request(review, dice)),
-    "mutated": (45, _changed_pod(mutated)),
-    "init containers": (10, _changed_pod(_init_containers)),
+    "mutated": (40, _changed_pod(mutated)),
+    "init containers": (15, _changed_pod(_init_containers)),
     "pull secrets": (5, _changed_pod(_pull_secrets)),
     "labels": (10, _changed_pod(_labels)),
     "placeholder": (5, _changed_pod(_placeholder)),
@@ -167,7 +175,7 @@ CHANGES: Final[dict[str, tuple[int, Callable[[Json, str, Random], Json]]]] = {
 def with_init(*names: str) -> Json:
     """Return a replica with init containers of these names."""
     pod = replica("web")
-    pod["spec"]["initContainers"] = [{"name": name, "image": f"registry.example.com/{name}:1"} for name in names]
+    pod["spec"]["initContainers"] = init_containers(names)
     return pod
 
 
