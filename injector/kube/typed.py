@@ -186,10 +186,7 @@ def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
                     name = key
                 else:
                     kind, decode_item, drops, name, _ = field
-                    if item.__class__ is kind or item is None:
-                        decoded = item
-                    else:
-                        decoded = decode_item(item)
+                    decoded = item if item.__class__ is kind or item is None else decode_item(item)
                 if decoded is None or (drops and not decoded):
                     if result is None:
                         result = _before(value, key)
