@@ -111,6 +111,7 @@ def read_overlay(
         except (_WholeError, _PartError, DataError):
             pass
         else:
+            tree, normal = ({}, {}) if tree is None else (tree, normal)
             if type(tree) is dict and size < most and (text.endswith("\n") or not _ends_line(tree)):
                 return Overlay(tree, type_name, normal)
     tree = load_yaml(text, where=where, most=most)
@@ -179,13 +180,15 @@ class _Shape:
         Raises:
             _WholeError: the key is a directive, is spelled as no field is, or is unknown and stays.
         """
+        if key[:1] == "$":
+            raise _WholeError
         if self.kind == "map":
             return self.of_element()
         if key in self.fields:
             if self.missing is not None and (self.type_name, key) in self.missing:
                 return None
             return _shape(self.fields[key][0], self.missing)
-        if self.missing is None or key[:1] == "$" or struct_type(self.type_name).json_field(key) is not None:
+        if self.missing is None or struct_type(self.type_name).json_field(key) is not None:
             raise _WholeError
         return None
 
