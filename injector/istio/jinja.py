@@ -69,6 +69,7 @@ class JinjaTemplate:
     clock: Callable[[], float] = worked
     seen: Callable[[TemplateData, Minor], dict[str, Any]] = jinja_data
     changes_data: ClassVar[bool] = False
+    called: ClassVar[frozenset[str]] = frozenset()
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text.

@@ -55,6 +55,10 @@ class Template(Protocol):
     def changes_data(self) -> bool:
         """Whether it changes dictionaries that it is given."""
 
+    @property
+    def called(self) -> frozenset[str]:
+        """The names of the Go functions that it calls."""
+
     def render(self, data: TemplateData) -> str:
         """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
 
@@ -81,7 +85,12 @@ class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
 
     compiled: GoTemplate
-    changes_data: bool = False
+    called: frozenset[str] = frozenset()
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether it calls a function that changes dictionaries."""
+        return not _CHANGING.isdisjoint(self.called)
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
@@ -138,14 +147,14 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled, _changes_data(compiled))
+    return GoTextTemplate(compiled, _called(compiled))
 
 
-def _changes_data(compiled: GoTemplate) -> bool:
-    return any(func.name in _CHANGING for func in compiled.program.functions.values())
+def _called(compiled: GoTemplate) -> frozenset[str]:
+    return frozenset(func.name for func in compiled.program.functions.values())
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
-    if _changes_data(compiled):
+    if not _CHANGING.isdisjoint(_called(compiled)):
         data = data.replaced(Values=deepcopy(data.field("Values")))
     return compiled.execute(data, budget=Budget(clock=worked))

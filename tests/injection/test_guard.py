@@ -106,7 +106,7 @@ def test_a_value_that_the_template_fails_on_is_named_if_it_is_suspicious(annotat
         with pytest.raises(OverlayError):
             injected(annotation)
         return
-    with pytest.raises(BreakOutError, match="the value makes the template fail, or render what is no YAML") as refused:
+    with pytest.raises(BreakOutError, match="the value makes the template fail, or render what is not YAML") as refused:
         injected(annotation)
 
     assert refused.value.where == f"metadata.annotations[{next(iter(annotation))}]"
