@@ -11,7 +11,6 @@ import base64
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ def decodes(templates: Mapping[str, Template]) -> bool:
     return any(not DECODERS.isdisjoint(template.called) for template in templates.values())
 
 
-@lru_cache(maxsize=64)
 def is_document(text: str) -> bool:
     """Return whether a text is JSON, but for a bare number or word: a template may decode it."""
     if not text.lstrip().startswith(("{", "[", '"')):
@@ -122,7 +120,7 @@ class Filler:
         if found["space"] is not None:
             return self.space or ""
         if found["mark"] is not None:
-            return found["mark"] + (self.space or "")
+            return f"{self.space}{found['mark']}{self.space}"
         text = json.loads(found["string"], strict=False)
         return json.dumps(self._inert(text)) if is_dangerous(text) else found["string"]
 
@@ -150,10 +148,10 @@ def _decoded(text: str) -> str | None:
         return None
 
 
-FILLERS: Final = (Filler("x"), Filler("J"))
+FILLERS: Final = (Filler("x"), Filler("7"))
 """What stands in for a value in the two renderings that are compared."""
-DOCUMENT_FILLERS: Final = (Filler("x", space=""), Filler("J", space="\n\t"))
-"""The same where a template decodes JSON. A document that is inserted as it is into block YAML fails with a line break and a tab."""
-MORE_FILLERS: Final = (Filler("7"), Filler("k", _ALPHANUMERIC), Filler("W", _ANY))
+DOCUMENT_FILLERS: Final = (Filler("x", space=""), Filler("7", space="\n\t"))
+"""The same where a template decodes JSON. With line breaks and tabs, a document is still JSON, but it is not YAML."""
+MORE_FILLERS: Final = (Filler("J"), Filler("k", _ALPHANUMERIC), Filler("W", _ANY), Filler("3", _ANY))
 """What tells which characters of a text are the template's, where the first two have some in common by chance: a hash, an encoding, or
 parts of the value that the template changes."""

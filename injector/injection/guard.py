@@ -104,47 +104,37 @@ def guarded(
     return Guarded(rendered, (str(found),))
 
 
+@dataclass(frozen=True, slots=True)
 class _Search:
     """Compares a real rendering with those of fillers, and finds the value to name.
 
-    Args:
-        params: the injection.
-        seen: the pod as templates see it.
+    Attributes:
         given: what templates see, see ``_document``.
-        texts: the dangerous ones in it.
-        render: as for ``guarded``.
+        texts: the dangerous ones in it; the first one is the first to be suspected.
     """
 
-    def __init__(
-        self,
-        params: Parameters,
-        seen: c.Pod,
-        given: dict[str, Any],
-        texts: list[str],
-        render: Callable[[TemplateData], Any],
-    ) -> None:
-        self._params, self._seen, self._given, self._texts, self._render = params, seen, given, texts, render
-        self._decoding = decodes(params.revision.templates)
+    params: Parameters
+    seen: c.Pod
+    given: dict[str, Any]
+    texts: list[str]
+    render: Callable[[TemplateData], Any]
 
     def finding(self, real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
-        kinds = [FILLERS, DOCUMENT_FILLERS] if any(map(is_document, self._texts)) else [FILLERS]
         compared = []
-        for fillers in kinds:
-            renderings: list[Any] = []
-            for filler in fillers:
-                renderings.append(self._rendering(self._texts, filler))
-                if renderings[-1] is None or (filler is FILLERS[0] and difference(real, renderings) is None):
-                    break
-            found = _UNRENDERABLE if renderings[-1] is None else difference(real, renderings)
-            if found is None:
+        for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self.texts)) else (FILLERS,):
+            renderings = [self._rendering(self.texts, fillers[0])]
+            if fillers is DOCUMENT_FILLERS or difference(real, renderings) is not None:
+                renderings.append(self._rendering(self.texts, fillers[1]))
+            found = None if None in renderings else difference(real, renderings)
+            if found is None and None not in renderings:
                 return None
             compared.append((fillers[0], renderings, found))
         for filler, renderings, found in compared:
-            if found.only_text and self._fits(real, filler, renderings):
+            if found is not None and found.inserted and self._fits(real, filler, renderings):
                 return None
         # The comparison that got furthest tells most.
-        filler, _, found = max(compared, key=lambda each: each[2] is not _UNRENDERABLE)
+        filler, _, found = max(compared, key=lambda each: each[2] is not None)
         return self._error(real, filler, found)
 
     def raise_for_failure(self, complete: Callable[[Any], Any], cause: DataError) -> None:
@@ -152,48 +142,45 @@ class _Search:
 
         def fails(texts: Sequence[str]) -> bool:
             try:
-                complete(self._render(self._data(texts, None)))
+                complete(self.render(self._data(texts, None)))
             except DataError:
                 return True
             return False
 
-        if not fails(self._texts):
+        if not fails(self.texts):
             what = "the value makes the template fail, or render what is not YAML"
             raise BreakOutError(what, where=self._named(fails), hint=_HINT) from cause
 
     def _rendering(self, texts: Sequence[str], filler: Filler) -> Any:
         """Return what the templates render with fillers in place of ``texts``; None if they fail."""
         try:
-            return self._render(self._data(texts, replace(filler, decoding=self._decoding)))
+            return self.render(self._data(texts, replace(filler, decoding=decodes(self.params.revision.templates))))
         except DataError:
             return None
 
     def _fits(self, real: Any, first: Filler, renderings: list[Any]) -> bool:
-        """Return whether nothing but text that was the same in two renderings by chance differs: more of them tell."""
+        """Return whether nothing but text differs that two renderings had in common by chance: more of them tell."""
         for filler in MORE_FILLERS:
-            more = self._rendering(self._texts, replace(filler, space=first.space))
-            if more is not None:
-                found = difference(real, [*renderings, more])
-                if found is None:
-                    return True
-                if found.only_text:
-                    renderings = [*renderings, more]
+            more = [*renderings, self._rendering(self.texts, replace(filler, space=first.space))]
+            found = None if more[-1] is None else difference(real, more)
+            if more[-1] is not None and found is None:
+                return True
+            if found is not None and found.inserted:
+                renderings = more
         return False
 
-    def _error(self, real: Any, filler: Filler, found: Difference) -> BreakOutError:
-        if found is _UNRENDERABLE:
-            where = self._named(lambda texts: self._rendering(texts, filler) is not None)
-            what = "the value cannot be checked: the template fails without its special characters"
-            return BreakOutError(what, where=where, hint=_BRANCH_HINT)
-
+    def _error(self, real: Any, filler: Filler, found: Difference | None) -> BreakOutError:
         def is_as_real(texts: Sequence[str]) -> bool:
             rendering = self._rendering(texts, filler)
-            if rendering is None:
-                return False
+            if rendering is None or found is None:
+                return rendering is not None
             one, other = at(real, found.path), at(rendering, found.path)
-            return bool(one == other if found.only_text else _shape(one) == _shape(other))
+            return bool(_shape(one) == _shape(other) if found.shape else one == other)
 
-        what = f"the value breaks out of the template: it changes {shown(found.path) or 'more than its own text'}"
+        if found is None:
+            what = "the value cannot be checked: the template fails without its special characters"
+        else:
+            what = f"the value breaks out of the template: it changes {shown(found.path) or 'more than its own text'}"
         return BreakOutError(what, where=self._named(is_as_real), hint=_BRANCH_HINT)
 
     def _named(self, is_as_real: Callable[[Sequence[str]], bool]) -> str:
@@ -201,17 +188,14 @@ class _Search:
 
         ``is_as_real`` tells whether they render the same with some texts replaced: they do with none and do not with all.
         """
-        texts, probes = self._texts, _PROBES if len(texts_of(self._given)) <= _LARGE else 1
-        start, end = 0, len(texts)
+        texts, probes = self.texts, _PROBES if len(texts_of(self.given)) <= _LARGE else 1
+        start, end, middle = 0, len(texts), 1
         while end - start > 1 and probes:
             probes -= 1
+            start, end = (start, middle) if is_as_real(texts[middle:]) else (middle, end)
             middle = (start + end) // 2
-            if is_as_real(texts[middle:]):
-                end = middle
-            else:
-                start = middle
         others = end - start - 1
-        return _place(self._given, texts[start]) + (f", or one of {others} values after it" if others else "")
+        return _place(self.given, texts[start]) + (f", or one of {others} other values" if others else "")
 
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
         """Return template data with fillers in place of texts; without the annotations and labels that have them if there is no filler.
@@ -220,14 +204,14 @@ class _Search:
             DataError: with them, the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
         """
         chosen = {text: (filler or FILLERS[0]).fill(text) for text in texts}
-        given = _replaced(self._given, chosen)
+        given = _replaced(self.given, chosen)
         if filler is None:
             for kind in ("metadata", "owner"):
                 for name in _MAPS:
                     if given.get(kind, {}).get(name):
-                        entries = self._given[kind][name].items()
+                        entries = self.given[kind][name].items()
                         given[kind][name] = {k: v for k, v in entries if k not in chosen and v not in chosen}
-        params, told = self._params, given["workload"]
+        params, told = self.params, given["workload"]
         overlaid = params.proxy_config
         text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
         if text in chosen and overlaid is not params.revision.mesh:
@@ -239,17 +223,17 @@ class _Search:
             proxy_config=overlaid,
             mesh_in_data=overlaid if params.mesh_in_data is params.proxy_config else params.mesh_in_data,
         )
-        return template_data(changed, {**self._seen, "metadata": given["metadata"], "spec": given["spec"]})
+        return template_data(changed, {**self.seen, "metadata": given["metadata"], "spec": given["spec"]})
 
     def _mesh(self, text: str, filler: Filler | None) -> Any:
         """Return the mesh with a ProxyConfig whose dangerous texts are replaced: the injector decodes it, whatever templates do."""
-        revision = self._params.revision
+        revision = self.params.revision
         if filler is None:
             return revision.mesh
         proxy = load_yaml(text)
         chosen = {each: replace(filler, space=None).fill(each) for each in texts_of(proxy) if is_dangerous(each)}
         if not chosen:
-            return self._params.proxy_config
+            return self.params.proxy_config
         return mesh_facts(
             apply_proxy_config(dump_json(_replaced(proxy, chosen)).decode(), revision.mesh.mesh_config, revision.minor)
         )
@@ -283,11 +267,15 @@ def texts_of(value: Any) -> list[str]:
 
 
 def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
-    """Return the dangerous texts of what templates see, each once."""
+    """Return the dangerous texts of what templates see, each once; first those that most break-outs need, lines that are not JSON."""
     texts = texts_of(given)
     if decodes(params.revision.templates):
-        return [text for text in dict.fromkeys(texts) if is_encoded(text)]
-    return [] if none_dangerous(texts) else [text for text in dict.fromkeys(texts) if is_dangerous(text)]
+        found = [text for text in dict.fromkeys(texts) if is_encoded(text)]
+    elif none_dangerous(texts):
+        return []
+    else:
+        found = [text for text in dict.fromkeys(texts) if is_dangerous(text)]
+    return sorted(found, key=lambda text: is_document(text) or "\n" not in text)
 
 
 def _replaced(value: Any, chosen: dict[str, str]) -> Any:
@@ -301,60 +289,56 @@ def _replaced(value: Any, chosen: dict[str, str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a real rendering differs from those of fillers: in a text only, or in keys, lengths and types."""
+    """Where a real rendering differs from those of fillers.
+
+    ``shape`` is whether keys, lengths or types differ, ``inserted`` whether it is a text at a place of insertion.
+    """
 
     path: Path
-    only_text: bool = False
-
-
-_UNRENDERABLE: Final = Difference(())
+    shape: bool = False
+    inserted: bool = False
 
 
 def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Difference | None:
-    """Return the first difference between a real rendering and those of fillers that is not at a place of insertion; None if none is.
+    """Return the first difference between a real rendering and those of fillers that no inserted value explains; None if there is none.
 
     A single rendering has no place of insertion: the real one must equal it.
     """
-    first = renderings[0]
-    kind = type(first) if isinstance(first, dict | list) else None
-    others = [real, *renderings[1:]]
-    if any((type(each) if isinstance(each, dict | list) else None) is not kind for each in others):
-        return Difference(path)
-    if kind is dict:
+    first, every = renderings[0], [real, *renderings]
+    if all(isinstance(each, dict) for each in every):
         return _difference_of_objects(real, renderings, path)
-    if kind is list:
-        if any(len(each) != len(first) for each in others):
-            return Difference(path)
-        items = (
-            difference(real[index], [each[index] for each in renderings], (*path, index)) for index in range(len(first))
-        )
+    if all(isinstance(each, list) for each in every):
+        if any(len(each) != len(first) for each in every):
+            return Difference(path, shape=True)
+        items = (difference(real[n], [each[n] for each in renderings], (*path, n)) for n in range(len(first)))
         return next((found for found in items if found is not None), None)
-    if all(type(each) is type(first) and each == first for each in renderings):
-        return None if type(real) is type(first) and real == first else Difference(path, only_text=True)
-    return None if has_constants(real, renderings) else Difference(path, only_text=True)
+    if any(isinstance(each, dict | list) for each in every):
+        return Difference(path, shape=True)
+    inserted = any(type(each) is not type(first) or each != first for each in renderings)
+    same = has_constants(real, renderings) if inserted else type(real) is type(first) and real == first
+    return None if same else Difference(path, inserted=inserted)
 
 
 def _difference_of_objects(real: dict[str, Any], renderings: Sequence[dict[str, Any]], path: Path) -> Difference | None:
     constant = [key for key in renderings[0] if all(key in each for each in renderings)]
     for key in constant:
         if key not in real:
-            return Difference((*path, key))
+            return Difference((*path, key), shape=True)
         found = difference(real[key], [each[key] for each in renderings], (*path, key))
         if found is not None:
             return found
-    # The other keys are places of insertion. They are in the template's order, or in that of the alphabet.
-    left = [key for key in real if key not in renderings[0] or key not in constant]
-    inserted = [[key for key in each if key not in renderings[0] or key not in constant] for each in renderings]
+    # The other keys are inserted.
+    inserted = [[key for key in each if key not in constant] for each in (real, *renderings)]
+    left = inserted[0]
     if any(len(keys) != len(left) for keys in inserted):
-        return Difference(path)
-    for keys in zip(*inserted, strict=True):
+        return Difference(path, shape=True)
+    for keys in zip(*inserted[1:], strict=True):
         values = [each[key] for each, key in zip(renderings, keys, strict=True)]
-        for key in left:
-            if has_constants(key, keys) and difference(real[key], values) is None:
-                left.remove(key)
-                break
-        else:
-            return Difference(path)
+        fitting = (key for key in left if has_constants(key, keys) and difference(real[key], values) is None)
+        found_key = next(fitting, None)
+        if found_key is None:
+            return Difference(path, shape=True)
+        left.remove(found_key)
     return None
 
 

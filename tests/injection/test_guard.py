@@ -141,12 +141,12 @@ def test_the_settings_know_the_same_words() -> None:
 
 
 def test_in_a_large_pod_the_search_ends_early_and_says_so() -> None:
-    many = {f"a{index}": "it's" for index in range(2_500)}
+    many = {f"a{index}": f"it's\n{index}" for index in range(2_500)}
 
     with pytest.raises(BreakOutError) as refused:
-        injected({"image": HOSTILE, **many})
+        injected({**many, "image": HOSTILE})
 
-    assert refused.value.where == "metadata.annotations[image], or one of 1249 values behind it"
+    assert refused.value.where == "metadata.annotations[a1], or one of 2499 other values"
 
 
 def test_a_value_that_gives_a_key_of_the_template_twice_is_refused() -> None:
