@@ -337,7 +337,7 @@ def _difference_of_objects(real: dict[str, Any], renderings: Sequence[dict[str, 
         fitting = (key for key in left if has_constants(key, keys) and difference(real[key], values) is None)
         found_key = next(fitting, None)
         if found_key is None:
-            return Difference(path, shape=True)
+            return Difference(path, inserted=True)
         left.remove(found_key)
     return None
 

@@ -42,9 +42,14 @@ VALUES = (
     "| pipe | table |",
     "- item",
     "[INFO] started",
-    "<a href=\"https://example.com/?a=1&b=2\">",
+    '<a href="https://example.com/?a=1&b=2">',
     "arn:aws:iam::123456789012:role/shop",
-    "yes", "0x1F", "1e3", "null", "~", "",
+    "yes",
+    "0x1F",
+    "1e3",
+    "null",
+    "~",
+    "",
     "a" * 70 + "'",
     "x" * 300 + ": end",
 )
@@ -53,7 +58,9 @@ APPLIED = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"annotations": {}, "name": "shop", "namespace": "shop"},
-    "spec": {"template": {"spec": {"containers": [{"args": ["sh", "-c", "echo \"it's on\" > /tmp/x"], "name": "shop"}]}}},
+    "spec": {
+        "template": {"spec": {"containers": [{"args": ["sh", "-c", 'echo "it\'s on" > /tmp/x'], "name": "shop"}]}}
+    },
 }
 VAULT = """\
 {{- with secret "database/creds/shop" -}}
@@ -158,4 +165,6 @@ def pod(dice: Random) -> dict[str, Any]:
 
 def many(count: int) -> dict[str, str]:
     """So many small annotations in JSON."""
-    return {f"example.com/item-{number}": json.dumps({"id": number, "tags": ["a b", "it's"]}) for number in range(count)}
+    return {
+        f"example.com/item-{number}": json.dumps({"id": number, "tags": ["a b", "it's"]}) for number in range(count)
+    }
