@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ DECODERS: Final = frozenset({"b32dec", "b64dec", "decryptAES", "urlParse"})
 # A DNS label: what names of workloads, containers and namespaces are.
 _WORD: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}|%[0-9A-Fa-f]{2}")
+_NO_SLASH: Final = re.compile(r"[^/]")
+_UNIFORM: Final = "V"
+"""A text of it decodes to ``UUU...``, wherever decoding begins."""
 _GROUP: Final = 4
 
 
@@ -110,11 +113,9 @@ class Filler:
     def _inert(self, text: str) -> str:
         while _DANGEROUS.search(text):
             text = _DANGEROUS.sub(lambda found: self.letter * len(found[0]), text)
-        if self.others:
-            return self.others.sub(self.letter, text)
         if self.decoding and not _WORD.fullmatch(text):
-            return _ENCODED.sub(self._undecodable, text)
-        return text
+            return _ENCODED.sub(self._recoded, text)
+        return self.others.sub(self.letter, text) if self.others else text
 
     def _token(self, found: re.Match[str]) -> str:
         if found["space"] is not None:
@@ -124,19 +125,14 @@ class Filler:
         text = json.loads(found["string"], strict=False)
         return json.dumps(self._inert(text)) if is_dangerous(text) else found["string"]
 
-    def _undecodable(self, found: re.Match[str]) -> str:
-        text = found[0]
-        if text.startswith("%"):
-            return self.letter * len(text)
-        if "/" in text and _decoded(text) is None:
+    def _recoded(self, found: re.Match[str]) -> str:
+        text = _decoded(found[0])
+        if text is None:
             # More likely a path or an image, of which templates look for the slash.
-            return "/".join(_uniform(part, self.letter) for part in text.split("/"))
-        return _uniform(text, self.letter)
-
-
-def _uniform(text: str, letter: str) -> str:
-    """Return a text that base64 decodes to ``UUU...`` wherever decoding begins; its length differs by filler, as its letter cannot."""
-    return "V" * (len(text) + (_GROUP if letter == FILLERS[0].letter else 0)) if text else ""
+            return _NO_SLASH.sub(self.letter, found[0])
+        if self.letter == FILLERS[1].letter:
+            return _UNIFORM * len(found[0])
+        return base64.b64encode(replace(self, decoding=False).fill(text).encode()).decode()
 
 
 def _decoded(text: str) -> str | None:

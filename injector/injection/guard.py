@@ -210,7 +210,7 @@ class _Search:
                 for name in _MAPS:
                     if given.get(kind, {}).get(name):
                         entries = self.given[kind][name].items()
-                        given[kind][name] = {k: v for k, v in entries if k not in chosen and v not in chosen}
+                        given[kind][name] = {k: v for k, v in entries if _key(k, chosen) == k and v not in chosen}
         params, told = self.params, given["workload"]
         overlaid = params.proxy_config
         text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
@@ -279,12 +279,16 @@ def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
 
 
 def _replaced(value: Any, chosen: dict[str, str]) -> Any:
-    """Return JSON data with other texts and keys."""
+    """Return JSON data with other texts, and other keys where they are dangerous as they are."""
     if isinstance(value, str):
         return chosen.get(value, value)
     if isinstance(value, dict):
-        return {chosen.get(key, key): _replaced(item, chosen) for key, item in value.items()}
+        return {_key(key, chosen): _replaced(item, chosen) for key, item in value.items()}
     return [_replaced(item, chosen) for item in value] if isinstance(value, list) else value
+
+
+def _key(key: str, chosen: dict[str, str]) -> str:
+    return chosen[key] if key in chosen and is_dangerous(key) else key
 
 
 @dataclass(frozen=True, slots=True)
