@@ -41,6 +41,11 @@ COUNTERS: Final[tuple[_Series, ...]] = (
     ("sidecar_injection_failure_total", "Requests that were refused or failed, by reason.", (*_ASKED, "reason")),
     ("sidecar_injection_skip_total", "Pods that were allowed without a sidecar, by reason.", (*_ASKED, "reason")),
 )
+CACHE_HITS: Final[_Series] = (
+    "injector_answer_cache_hits_total",
+    "AdmissionReviews that were answered from the answer cache, by revision.",
+    ("revision",),
+)
 STAGES: Final[_Series] = (
     "sidecar_injection_time_seconds",
     "How long requests took, by stage; stage `total` is all of it.",
@@ -190,6 +195,7 @@ class Metrics:
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
         self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
+        self._cache_hits = Counter(*CACHE_HITS, registry=registry)
         self._guarded = Counter(*GUARD_FINDINGS, registry=registry)
         self._unserved_reviews = Counter(*UNSERVED_REVIEWS, registry=registry)
         self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
@@ -215,6 +221,10 @@ class Metrics:
         self._outcome_of[request.outcome](*asked, *reason).inc()
         for stage, seconds in request.seconds.items():
             self._seconds_of(stage, *asked).observe(seconds)
+
+    def cache_hit(self, revision: str) -> None:
+        """Count one review that the answer cache answered for ``revision``."""
+        self._cache_hits.labels(revision).inc()
 
     def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was tried on, and each kind of difference."""
@@ -311,13 +321,6 @@ class Metrics:
             RequestRow(*asked, count, success[asked], failures.get(asked, {}), skips.get(asked, {}))
             for asked, count in sorted(requests.items())
         ]
-
-    def shadow_differences(self) -> Tally[str]:
-        """Return by tag how many admissions its shadow's candidate made otherwise, or failed on, since the start."""
-        counts: Tally[str] = Tally()
-        for labels, value in _values(self._shadowed):
-            counts[labels["tag"]] += value if labels["outcome"] != "same" else 0
-        return counts
 
     def latencies(self) -> dict[tuple[str, str], list[tuple[float, int]]]:
         """Return by revision and tag how many requests took at most so many seconds in all, bound by bound."""

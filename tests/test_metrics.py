@@ -276,13 +276,6 @@ def test_latencies_are_those_of_whole_requests(metrics: Metrics) -> None:
     assert found["1-24", "prod"][-1] == (math.inf, 2)
 
 
-def test_shadow_differences_are_admissions_that_came_out_otherwise_or_failed(metrics: Metrics) -> None:
-    for outcome in ("same", "different", "different", "error"):
-        metrics.shadowed("prod", "1-30", outcome, ["image", "env"])
-
-    assert metrics.shadow_differences() == {"prod": 3}
-
-
 def test_certificates_of_its_own_and_their_spread_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
     names = ("injector_ca_expiry_timestamp_seconds", "injector_tls_probe_success", "injector_cabundle_outdated")
     before = [registry.get_sample_value(name) for name in names]

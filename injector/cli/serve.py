@@ -259,10 +259,10 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
-    from injector.webhook.admittance import Admittance
     from injector.webhook.decisions import LOGGED, Decisions
     from injector.webhook.explained import EXPLAINED
     from injector.webhook.inject import Desk
+    from injector.webhook.queue import AdmissionQueue
     from injector.webhook.server import Services
 
     shown = partial(_show, metrics)
@@ -271,7 +271,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
     desk = Desk(
-        Admittance(settings.max_waiting),
+        AdmissionQueue(settings.max_waiting),
         Decisions(LOGGED[settings.log_decisions]),
         explained=EXPLAINED[settings.explain],
         guard=settings.guard,

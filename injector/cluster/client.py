@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
-from injector.cluster.lines import LineCutter, LineTooLongError
 from injector.cluster.pace import Pace
 from injector.cluster.refusals import REFUSALS, message_of, refusal_of, seconds_of
 from injector.errors import ClusterError, ConfigError, DataError
@@ -43,6 +43,8 @@ _JSON: Final = "application/json"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _MAX_ERROR_BODY: Final = 64 * 1024
+# An object has at most 1.5 MiB in etcd and 3 MiB in a request; JSON escapes can double that.
+MAX_LINE: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class KubeClient:
         return Page(tuple(items or ()), str(metadata.get("resourceVersion", "")), str(metadata.get("continue") or ""))
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
-        """Give what happens to the objects of ``scope`` after ``resource_version``, one line of JSON at a time.
+        """Yield the changes of the objects of ``scope`` after ``resource_version``, one line of JSON each.
 
         It ends when the API server ends it, after ``seconds`` at the latest by its own clock.
 
@@ -128,16 +130,16 @@ class KubeClient:
             sock_connect=CONNECT_TIMEOUT,
             sock_read=min(IDLE_TIMEOUT, seconds + WATCH_GRACE),
         )
-        path, cutter = scope.resource.path(namespace=scope.namespace), LineCutter()
+        path = scope.resource.path(namespace=scope.namespace)
         accept = _METADATA if scope.metadata_only else _JSON
         async with self._requested("GET", path, query, accept=accept, timeout=limits) as response:
-            async for piece in response.content.iter_any():
-                try:
-                    lines = cutter.feed(piece)
-                except LineTooLongError as error:
-                    raise _garbage(f"the watch of {scope}") from error
-                for line in lines:
-                    yield line
+            try:
+                # A line that the end of the connection cut short is dropped: the next watch repeats it.
+                while (line := await response.content.readline(max_line_length=MAX_LINE)).endswith(b"\n"):
+                    if stripped := line.strip():
+                        yield stripped
+            except LineTooLong as error:
+                raise _garbage(f"the watch of {scope}") from error
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,7 +12,7 @@ from injector.gotemplate.nodes import ListNode, Node
 from injector.gotemplate.reflect import ANY, holds_interface, type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from types import CodeType, FrameType, TracebackType
 
     from injector.gotemplate.nodes import Tree
@@ -26,14 +25,6 @@ _LONGEST_LIST: Final = 40
 _LONGEST_REASON: Final = 2_000
 """Characters that an error says: a function's may quote its arguments."""
 
-
-def to_code(text: str, filename: str) -> CodeType:
-    """Compile a Python text, here and now."""
-    return compile(text, filename, "exec")
-
-
-TO_CODE: Final[ContextVar[Callable[[str, str], CodeType]]] = ContextVar("TO_CODE", default=to_code)
-"""How a text and its file name become code. Python stops every other thread meanwhile, so who serves may do it elsewhere."""
 
 Place: TypeAlias = "Node | str"
 """The node visited last; or the name of the local variable that holds its index in ``Source.places``, where that is known only at run
@@ -139,7 +130,7 @@ class Source:
 
     def program(self, filename: str) -> Program:
         """Compile the text."""
-        return Program(TO_CODE.get()("\n".join(self.lines), filename), self.namespace, self.functions)
+        return Program(compile("\n".join(self.lines), filename, "exec"), self.namespace, self.functions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,10 +121,10 @@ class _Search:
 
     def finding(self, real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
-        compared = []
+        decoding, compared = decodes(self.params.revision.templates), []
         for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self.texts)) else (FILLERS,):
             renderings = [self._rendering(self.texts, fillers[0])]
-            if fillers is DOCUMENT_FILLERS or difference(real, renderings) is not None:
+            if decoding or fillers is DOCUMENT_FILLERS or difference(real, renderings) is not None:
                 renderings.append(self._rendering(self.texts, fillers[1]))
             found = None if None in renderings else difference(real, renderings)
             if found is None and None not in renderings:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import jsonpatch
+
 from injector.errors import AnnotationError
 from injector.gotemplate.budget import Budget, metered_by
 from injector.gotemplate.rendering import Rendering as GoRendering
@@ -25,9 +27,9 @@ from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
 from injector.istio.meshconfig import apply_proxy_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
-from injector.kube.jsonapply import patched
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
+from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
@@ -66,10 +68,12 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     result = made.pod
     if seen is not admitted:
         # Istio's patch is one of the pod without OpenShift's user, and leaves that in place where no template gives another.
-        result = patched(admitted, create_patch(seen, result))
+        # Through JSON: the library changes objects in place, and one that is shared by two places would change in both.
+        copy = load_json(dump_json(admitted))
+        result = jsonpatch.apply_patch(copy, create_patch(seen, result), in_place=True)
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
-    return Injected(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+    return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
 
 
 def _warnings(warning: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -43,17 +42,13 @@ class TemplateData(Struct):
         """Yield the fields in Go's order."""
         return iter(self._fields.items())
 
-    def replaced(self, **fields: Any) -> TemplateData:
-        """Return the data with other values in those of ``fields`` that the minor has."""
-        return TemplateData({name: fields.get(name, value) for name, value in self._fields.items()})
-
 
 class Template(Protocol):
     """A compiled template."""
 
     @property
-    def changes_data(self) -> bool:
-        """Whether it changes dictionaries that it is given."""
+    def hermetic(self) -> bool:
+        """Whether the text depends on the data alone, and not on a clock, the environment or random numbers."""
 
     @property
     def called(self) -> frozenset[str]:
@@ -66,8 +61,6 @@ class Template(Protocol):
 _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rendered", default=None)
 """What is being rendered, and how deep inside itself: ``render`` gets neither as an argument."""
 
-_CHANGING: Final = frozenset({"set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"})
-"""Functions that change a dictionary that they are given; what belongs to the revision is copied for them."""
 _COMPILED: Final = 16
 _COMPILED_CHARACTERS: Final = 1 << 16
 """How many texts are remembered compiled, and how long they are together."""
@@ -88,9 +81,9 @@ class GoTextTemplate:
     called: frozenset[str] = frozenset()
 
     @property
-    def changes_data(self) -> bool:
-        """Whether it calls a function that changes dictionaries."""
-        return not _CHANGING.isdisjoint(self.called)
+    def hermetic(self) -> bool:
+        """Whether none of its functions reads a clock, the environment or random numbers."""
+        return all(func.hermetic for func in self.compiled.program.functions.values())
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
@@ -147,14 +140,8 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled, _called(compiled))
-
-
-def _called(compiled: GoTemplate) -> frozenset[str]:
-    return frozenset(func.name for func in compiled.program.functions.values())
+    return GoTextTemplate(compiled, frozenset(func.name for func in compiled.program.functions.values()))
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
-    if not _CHANGING.isdisjoint(_called(compiled)):
-        data = data.replaced(Values=deepcopy(data.field("Values")))
     return compiled.execute(data, budget=Budget(clock=worked))

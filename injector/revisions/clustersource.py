@@ -18,6 +18,7 @@ from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS,
 from injector.cluster.tagwebhooks import tag_webhook, tag_webhooks
 from injector.errors import DataError
 from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.istio.frozen import frozen
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, checked_name
 from injector.revisions.tagannotations import annotated_tag
@@ -160,7 +161,7 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
     found = revision_texts(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace)
     facts = ClusterFacts(
         node_versions=tuple(sorted(set(seen.get(NODES.plural, {}).values()))),
-        namespaces=seen.get(NAMESPACES.plural, {}),
+        namespaces=frozen(seen.get(NAMESPACES.plural, {})),
     )
     revisions: list[RawRevision] = []
     failures: dict[str, DataError] = dict(found.failures)

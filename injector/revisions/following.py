@@ -19,8 +19,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import InternalError, whereabouts
-from injector.gotemplate.source import TO_CODE
-from injector.revisions.bytecode import compiled_apart
 from injector.revisions.changes import changes
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
-    from injector.revisions.reload import Loader, LoadReport, Pods, Prepared
+    from injector.revisions.reload import Loader, LoadReport, Prepared
 
 _log = logging.getLogger(__name__)
 
@@ -161,17 +159,12 @@ class Follower:
             if asked:
                 triggers.add(Trigger.ASKED)
             pods = self._recent.snapshot()
-            return await asyncio.to_thread(self._built_beside, self._tempo.now(), pods, again=asked)
+            return await asyncio.to_thread(self._loader.prepare, self._tempo.now(), pods, again=asked)
         except Exception as error:  # noqa: BLE001 -- what is served is shown as out of date, whatever it was
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
             failure = InternalError(f"internal error ({kind}) while reloading", hint="see the log")
             return self._loader.failed(failure, self._tempo.now())
-
-    def _built_beside(self, now: float, pods: Pods, *, again: bool) -> Prepared | None:
-        """Prepare on a thread, which has a context of its own, without holding up the event loop."""
-        TO_CODE.set(compiled_apart)
-        return self._loader.prepare(now, pods, again=again)
 
     async def _asked_while_settling(self) -> bool:
         """Wait until nothing changes any more; return early, and True, where somebody asks for a reload."""

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from injector.metrics import CONTENT_TYPE
-from injector.webhook.comparison import canaries
-from injector.webhook.history import DEFAULT_WINDOW
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Shadows
 from injector.webhook.status import request_rows, status
@@ -57,21 +55,18 @@ class Operations:
         return web.Response(body=self.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def page(self, request: web.Request) -> web.Response:
-        """Answer what is served, what is wrong, and how that went, as a page; as JSON with ``?format=json``.
-
-        ``?window=`` says of how long: one of ``history.WINDOWS``.
-        """
+        """Answer the status as a page, or as JSON with ``?format=json``."""
         if request.query.get("format") == "json":
             return await self.status(request)
-        # A fleet's page takes a tenth of a second, in which admissions must not wait.
-        text = await asyncio.to_thread(status_page, self._status(request))
+        # The page of a large fleet takes a tenth of a second to render: not on the event loop.
+        text = await asyncio.to_thread(status_page, self._status())
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
-    async def status(self, request: web.Request) -> web.Response:
-        """Answer the same as JSON."""
-        return web.json_response(self._status(request), headers=DATA_HEADERS)
+    async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
+        """Answer the status as JSON."""
+        return web.json_response(self._status(), headers=DATA_HEADERS)
 
-    def _status(self, request: web.Request) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         shadows = self.shadows or Shadows(self.metrics)
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
         certificates = self.upkeep.certificates
@@ -79,8 +74,6 @@ class Operations:
         found["unserved"] = None if self.upkeep.unserved is None else self.upkeep.unserved.shown()
         found["time"] = self.clock()
         found["requests"] = request_rows(self.metrics)
-        found["canaries"] = canaries(found)
-        found["history"] = self.upkeep.history.shown(request.query.get("window", DEFAULT_WINDOW))
         return found
 
     def _unready(self) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from injector.webhook.app import operations_app, webhook_app
@@ -126,9 +126,9 @@ async def serve(
 
 def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
     registry, metrics = services.registry, services.metrics
-    desk = replace(services.desk, history=services.upkeep.history)
+    desk = services.desk
     inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk)
-    metrics.waiting(services.desk.admittance.waiting, inject.lane.waiting)
+    metrics.waiting(desk.queue.waiting, inject.slow.waiting)
     names, elsewhere = services.upkeep.unserved, services.elsewhere
     return webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle, names, elsewhere))
 

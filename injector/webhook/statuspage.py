@@ -1,4 +1,4 @@
-"""The status as a page for people: HTML without a script, a section a file, made of what ``/status.json`` says."""
+"""The status page: HTML without a script, rendered from the data of ``/status.json``, one template file for each section."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import hashlib
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from injector.webhook.chart import charts
-from injector.webhook.comparison import percent
-from injector.webhook.history import WINDOWS
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Template
 
@@ -25,30 +21,26 @@ _FOLDER: Final = files(__package__)
 _STYLE: Final = _FOLDER.joinpath("sections", "style.css").read_text(encoding="utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
-# What tells of revisions is kept by nobody, read as what it says it is, and by pages of its own origin alone.
+# The status is not cached, is read as the type that it declares, and only by pages of its own origin.
 DATA_HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-# Nothing of the page comes from elsewhere, no style but its own is applied, and nobody may frame it.
+# The page loads nothing, applies only its own style sheet, and cannot be framed.
 HEADERS: Final[Mapping[str, str]] = {
     **DATA_HEADERS,
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
-_WINDOW_NAMES: Final = {"10m": "10 minutes", "2h": "2 hours"}
 
 
 def status_page(status: Mapping[str, Any]) -> str:
-    """Return the page of a status, as ``health.Operations`` gathers it; every text in it is escaped."""
-    windows = {name: _WINDOW_NAMES[name] for name in WINDOWS}
-    # The only text that is not escaped is the project's own style sheet: its hash is that of its bytes.
+    """Return the page of a status as ``health.Operations`` collects it; every text in it is escaped."""
+    # The project's own style sheet is the only text that is not escaped: the policy has the hash of these bytes.
     style = Markup(_STYLE)  # noqa: S704 -- see above
-    return _template().render(
-        status=status, faults=_faults(status), charts=charts(status), windows=windows, style=style
-    )
+    return _template().render(status=status, faults=_faults(status), style=style)
 
 
 @cache
@@ -59,15 +51,7 @@ def _template() -> Template:
         loader=DictLoader(pages), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        when=when,
-        shares_text=shares_text,
-        seen=seen,
-        number=number,
-        compact=compact,
-        rate=rate,
-        duration=duration,
-        milliseconds=milliseconds,
-        reasons=reasons,
+        when=when, shares=shares, percent=percent, number=number, rate=rate, milliseconds=milliseconds, reasons=reasons
     )
     return environment.get_template("status.html")
 
@@ -81,33 +65,38 @@ def _faults(status: Mapping[str, Any]) -> list[str]:
 
 
 def when(seconds: float) -> str:
-    """Return a time as people and machines read it: ``2026-01-31 12:00:05Z``."""
+    """Return a time in a form that people and programs read: ``2026-01-31 12:00:05Z``."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
-def shares_text(tag: Mapping[str, Any]) -> str:
-    """Return a tag's revisions and what share of the workloads each is to get."""
-    return ", ".join(f"{name}: {percent(weight, tag):.4g} %" for name, weight in tag["weights"].items())
+class Share(NamedTuple):
+    """A revision of a tag: its part of the weights and of the requests since the start, in percent."""
+
+    revision: str
+    weight: float | None
+    """None for a revision that the tag no longer has."""
+    share: float | None
+    """None if no request came by the tag."""
 
 
-def seen(legend: Mapping[str, Any]) -> str:
-    """Return what one revision of a chart got: in the last step, by its weight, and from the shadow."""
-    last, weight = legend["last"], legend["percent"]
-    return "; ".join(
-        [
-            *(
-                [f"last step {last['share']}, about {_workloads(last['workloads'])}"]
-                if last and last["workloads"]
-                else []
-            ),
-            *([f"weight {weight:.4g} %"] if weight is not None else []),
-            *(["tried by the shadow"] if legend["tried"] else []),
-        ]
-    )
+def shares(tag: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> list[Share]:
+    """Return the revisions of a tag as it is now, then those that it sent requests to earlier."""
+    weights: Mapping[str, int] = tag["weights"]
+    counts = {each["revision"]: each["requests"] for each in requests if each["tag"] == tag["name"]}
+    weight, came = sum(weights.values()), sum(counts.values())
+    return [
+        Share(
+            name,
+            100 * weights[name] / weight if name in weights else None,
+            100 * counts.get(name, 0) / came if came else None,
+        )
+        for name in dict.fromkeys([*weights, *counts])
+    ]
 
 
-def _workloads(count: int) -> str:
-    return "1 workload" if count == 1 else f"{number(count)} workloads"
+def percent(share: float | None) -> str:
+    """Return a share in words: ``33.33 %``."""
+    return "none" if share is None else f"{share:.4g} %"
 
 
 def number(count: int) -> str:
@@ -115,28 +104,15 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
-def compact(count: int) -> str:
-    """Return a count in as few letters as fit beside an axis: ``9,999``, ``12.3k``, ``1.23M``."""
-    if count < 10_000:  # noqa: PLR2004 -- five letters, with the comma
-        return number(count)
-    thousands = count / 1000
-    return f"{thousands:.3g}k" if thousands < 999.5 else f"{thousands / 1000:.3g}M"  # noqa: PLR2004 -- else it is 1e+03k
-
-
 def rate(share: float | None) -> str:
-    """Return a share in percent, never rounded up to all: ``99.99 %`` of a million with one failure."""
+    """Return a success rate in percent. It is never rounded up to 100 %: one failure in a million gives ``99.99 %``."""
     if share is None:
         return "none"
     return "100 %" if share == 1 else f"{min(100 * share, 99.99):.2f} %"
 
 
-def duration(seconds: float) -> str:
-    """Return how long a step is: ``10 s``, ``2 min``."""
-    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"  # noqa: PLR2004 -- a minute
-
-
 def milliseconds(seconds: float | None) -> str:
-    """Return how long requests took, as exact as a histogram tells it: ``1.23 ms``, ``2.5 s``."""
+    """Return a duration with the precision of a histogram: ``1.23 ms``, ``2.5 s``."""
     if seconds is None:
         return "none"
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

@@ -1,4 +1,4 @@
-"""What a server does beside answering, for as long as it serves, and what that tells the probes."""
+"""Background work of a server while it serves, and what it means for the probes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from injector.webhook.freememory import FreeMemory, heap_trim
-from injector.webhook.history import History
 from injector.webhook.looplag import LoopLag
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The certificate, where TLS is on, and its probe, the event loop's lag, the old injector's probe file, what the page draws.
+    """The certificate, where TLS is on, and its probe, the event loop's lag and the old injector's probe file.
 
     ``memory`` gives free memory back, and ``unserved`` looks for names that nobody serves, where that is asked for.
     """
@@ -35,7 +34,6 @@ class Upkeep:
     certificates: Certificates | None = None
     health_file: HealthFile | None = None
     lag: LoopLag = field(default_factory=LoopLag)
-    history: History = field(default_factory=History)
     memory: FreeMemory = field(default_factory=lambda: FreeMemory(heap_trim()))
     unserved: UnservedNames | None = None
     probe: SelfProbe | None = None
@@ -62,7 +60,7 @@ class Upkeep:
             await asyncio.wait(tasks)
 
     def _work(self, metrics: Metrics, port: int) -> list[Coroutine[Any, Any, None]]:
-        work = [self.lag.follow(metrics), self.history.follow(metrics), self.memory.follow()]
+        work = [self.lag.follow(metrics), self.memory.follow()]
         if self.certificates is not None:
             work.append(self.certificates.follow(metrics))
         if self.probe is not None:

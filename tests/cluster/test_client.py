@@ -15,7 +15,6 @@ from kubernetes_asyncio.config import incluster_config
 from injector.cluster import client as module
 from injector.cluster.client import REASONS, KubeClient, Page
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.lines import LineCutter
 from injector.cluster.pace import Pace
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
@@ -368,9 +367,22 @@ async def test_a_watch_that_says_nothing_for_too_long_is_idle(api: Api, monkeypa
     assert caught.value.reason == "idle"
 
 
-async def test_a_line_without_end_is_garbage(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LineCutter", lambda: LineCutter(8))
-    api.handler = streaming(b"123456789")
+async def test_lines_are_whole_however_the_network_cuts_them(api: Api) -> None:
+    large = b'{"data":"' + b"x" * 3_000_000 + b'"}'
+    api.handler = streaming(b'{"a"', b":1}\n\n \r\n" + large[:70_000], large[70_000:] + b'\n{"b":2}\n', b'{"cut": ')
+
+    async with opened(api) as client:
+        found = await lines(client)
+
+    assert found == [b'{"a":1}', large, b'{"b":2}']
+
+
+@pytest.mark.parametrize("pieces", [(b"123456789",), (b"12345678", b"9\n"), (b"1\n123456789\n",)])
+async def test_a_line_without_end_is_garbage_or_beyond_the_limit_is_garbage(
+    api: Api, monkeypatch: pytest.MonkeyPatch, pieces: tuple[bytes, ...]
+) -> None:
+    monkeypatch.setattr(module, "MAX_LINE", 8)
+    api.handler = streaming(*pieces)
 
     async with opened(api) as client:
         with pytest.raises(ClusterError) as caught:

@@ -10,13 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import jsonpatch
 import orjson
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.status import InjectionStatus, read_status
-from injector.kube.jsonapply import patched
 from injector.kube.schema import struct_type, underlying
 from injector.kube.serial import dump_json
 from tests.differential.golang import asked
@@ -86,7 +86,7 @@ class Soundness:
             "original": pod,
             "patch": orjson.Fragment(patch),
             "merged": without_namespace(result.pod, pod),
-            "ours": patched(pod, orjson.loads(patch)),
+            "ours": jsonpatch.apply_patch(pod, orjson.loads(patch)),
         }
 
 

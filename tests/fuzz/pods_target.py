@@ -18,7 +18,6 @@ from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import GUARDS, Injected, RequestFacts, Skipped
 from injector.injection.uninject import uninject_object
-from injector.kube.jsonapply import patched
 from injector.kube.serial import dump_json
 from injector.revisions.build import build
 from tests.fuzz.draws import Draws
@@ -176,8 +175,7 @@ def run(data: bytes) -> None:
         again = ended(lambda: inject_pod(revision, pod, facts))
         assert told(again) == told(found), (told(again), told(found))
     if isinstance(found, Injected):
-        injected = patched(pod, found.patch)
-        assert text(jsonpatch.apply_patch(pod, orjson.loads(dump_json(found.patch)))) == text(injected)
+        injected = jsonpatch.apply_patch(pod, orjson.loads(dump_json(found.patch)))
         ended(lambda: inject_pod(revision, injected, facts))
         ended(lambda: uninject_object(injected))
 

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError
 from injector.gotemplate.failures import Failure, FieldFailure, MethodFailure, Spent, Unprintable
-from injector.gotemplate.source import TO_CODE, LineMap, Mark, Origin, Source, to_code
-
-if TYPE_CHECKING:
-    from types import CodeType
+from injector.gotemplate.source import LineMap, Mark, Origin, Source
 
 TEXT = "one\n{{.a.b}}"
 FIELD = n.FieldNode(8, 2, ("a", "b"))
@@ -133,21 +130,3 @@ def test_a_line_can_be_put_before_others_of_its_block() -> None:
         source.insert(1, "a", Mark(TREE, DOT))
     assert source.lines == ["if x:", " a", " b"]
     assert [mark.place for mark in source.marks] == [ROOT, DOT, FIELD]
-
-
-def test_who_serves_may_have_the_text_compiled_elsewhere() -> None:
-    compiled: list[tuple[str, str]] = []
-
-    def elsewhere(text: str, filename: str) -> CodeType:
-        compiled.append((text, filename))
-        return to_code(text, filename)
-
-    source = Source({})
-    source.lines.append("x = 7")
-    token = TO_CODE.set(elsewhere)
-    try:
-        names = source.program("<template a>").run()
-    finally:
-        TO_CODE.reset(token)
-
-    assert (names["x"], compiled) == (7, [("x = 7", "<template a>")])

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import jsonpatch
 import orjson
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.status import read_status
-from injector.kube.jsonapply import patched
 from injector.kube.jsonpatch import create_patch
 from tests.property.mutations import mutated
 
@@ -136,11 +136,12 @@ class Reinvocations:
             return
         edited = copy.deepcopy(first)
         EDITS[edit](edited)
+        edited = unshared(edited)
         second = inject_pod(revision, edited, FACTS)
         if isinstance(second, Skipped):
             yield f"left alone, {second.reason}"
             return
-        again = patched(edited, second.patch)
+        again = unshared(jsonpatch.apply_patch(edited, second.patch))
         if not doubled(again) <= doubled(edited):
             yield f"two of a name: {sorted(doubled(again))}"
         self.came["settled" if second.patch else "empty"] += 1
@@ -177,7 +178,12 @@ def moved(pod: Pod, first: Pod) -> bool:
 def injected(revision: Revision, pod: Pod) -> Pod:
     """The pod after the patch, or as it is where it is left alone."""
     result = inject_pod(revision, pod, FACTS)
-    found: Pod = patched(pod, result.patch) if isinstance(result, Injected) else pod
+    return unshared(jsonpatch.apply_patch(unshared(pod), result.patch)) if isinstance(result, Injected) else pod
+
+
+def unshared(pod: Pod) -> Pod:
+    """The pod as its JSON has it. An edit can put one object in two places, where a patch of one would change both."""
+    found: Pod = orjson.loads(orjson.dumps(pod))
     return found
 
 

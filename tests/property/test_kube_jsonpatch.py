@@ -9,7 +9,6 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.kube.jsonapply import patched
 from injector.kube.jsonpatch import create_patch
 
 SCALARS = (
@@ -34,15 +33,6 @@ def test_a_patch_leads_from_one_document_to_the_other(before: Any, after: Any) -
     patch = orjson.loads(orjson.dumps(create_patch(before, after)))
 
     assert text(jsonpatch.apply_patch(before, patch)) == text(after)
-
-
-@given(before=DOCUMENTS, after=DOCUMENTS)
-def test_our_own_patch_is_applied_as_the_library_does(before: Any, after: Any) -> None:
-    patch = create_patch(before, after)
-    texts = text(before), text(after)
-
-    assert text(patched(before, patch)) == text(after)
-    assert (text(before), text(after)) == texts
 
 
 @given(before=DOCUMENTS, after=DOCUMENTS)

@@ -17,10 +17,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import jsonpatch
+
 from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.kube.jsonapply import patched
 from injector.revisions.build import build
 from injector.revisions.directory import read_folder
 from tests.conformance import corpus
@@ -129,7 +130,11 @@ class Question:
 
     def fault(self, patch: bytes) -> str:
         """What is wrong with a patch; nothing where it leads to the same pod."""
-        return "" if patched(self.pod, json.loads(patch or b"[]")) == self.wanted else "another pod than offline"
+        return (
+            ""
+            if jsonpatch.apply_patch(self.pod, json.loads(patch or b"[]")) == self.wanted
+            else "another pod than offline"
+        )
 
 
 def question(revision: Revision, pod: dict[str, Any]) -> Question | None:
@@ -140,7 +145,7 @@ def question(revision: Revision, pod: dict[str, Any]) -> Question | None:
     except DataError:
         return None
     assert isinstance(result, Injected | Skipped)
-    wanted = patched(pod, result.patch) if isinstance(result, Injected) else pod
+    wanted = jsonpatch.apply_patch(pod, result.patch) if isinstance(result, Injected) else pod
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     request = {"uid": _SPLIT, "kind": kind, "namespace": namespace, "operation": "CREATE", "object": pod}
     review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}

@@ -1,4 +1,4 @@
-"""A canary upgrade as the page shows it: two hours of a cluster's admissions, on a clock that a test winds."""
+"""A canary upgrade for tests of the status page: two hours of admissions on a fake clock."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.revisions.weights import chosen
 from injector.webhook.health import Operations
-from injector.webhook.history import STEP, History
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.upkeep import Upkeep
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
 START: Final = 1_767_225_600.0
 """2026-01-01 00:00:00Z."""
+STEP: Final = 10.0
 WEIGHTS: Final = ((0, 0), (1200, 5), (2800, 10), (4600, 25), (6000, 50))
 """From which second on the new revision has which weight, in percent."""
 TAGS: Final = """\
@@ -41,7 +40,7 @@ OLD, NEW = fake_revision("1-24", version="1.24"), fake_revision("1-30", version=
 
 @dataclass
 class Cluster:
-    """What is served, and its history so far."""
+    """What is served, and what was counted so far."""
 
     metrics: Metrics = field(default_factory=lambda: Metrics(CollectorRegistry(), version="1.2.3"))
     now: float = START
@@ -49,7 +48,6 @@ class Cluster:
     random: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 -- traffic, no secret
 
     def __post_init__(self) -> None:
-        self.history = History(clock=lambda: self.now)
         self.shadows = Shadows(self.metrics)
 
     def operations(self) -> Operations:
@@ -69,31 +67,28 @@ class Cluster:
             lifecycle=lifecycle,
             version="1.2.3",
             shadows=self.shadows,
-            upkeep=Upkeep(history=self.history),
             clock=lambda: self.now,
         )
 
     def passes(self, seconds: float) -> None:
-        """Let time pass, with its admissions, sample by sample."""
+        """Let time pass, with its admissions."""
         for _ in range(round(seconds / STEP)):
             self.now += STEP
             for _ in range(self.random.randrange(9)):
                 self._admits(self.now - START)
-            self.history.sample(self.metrics)
 
     def _admits(self, elapsed: float) -> None:
         weight = next(each for since, each in reversed(WEIGHTS) if elapsed >= since)
         workload = f"web-{self.random.randrange(400)}"
         weights = [("1-24", 100 - weight), ("1-30", weight)]
         name = chosen(weights, "canary", ("shop", "Deployment", workload))
-        self.answer("canary", name, workload)
+        self.answer("canary", name)
         if elapsed % 3 == 0:
-            self.answer("next", "1-24", workload)
+            self.answer("next", "1-24")
             self.shadow("next")
 
-    def answer(self, tag: str, revision: str, workload: str) -> None:
+    def answer(self, tag: str, revision: str) -> None:
         """Count one admission as the webhook does."""
-        self.history.seen(tag, revision, "shop", {"metadata": {"generateName": f"{workload}-"}})
         slow = 1.7 if revision == "1-30" else 1.0
         seconds = {"total": slow * self.random.lognormvariate(-6.5, 0.6)}
         outcome, reason = Outcome.SUCCESS, ""

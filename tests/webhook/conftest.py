@@ -49,7 +49,7 @@ class Core:
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     """The core of the handler, which injects unless a test says otherwise."""
-    stand_in = Core(Injected(pod={}, patch=PATCH, templates=("sidecar",)))
+    stand_in = Core(Injected.of(pod={}, patch=PATCH, templates=("sidecar",)))
     monkeypatch.setattr(inject, "inject_pod", stand_in)
     return stand_in
 

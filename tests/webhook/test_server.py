@@ -24,7 +24,6 @@ from injector.webhook.clients import ClientAuthority
 from injector.webhook.explained import EXPLAINED
 from injector.webhook.handshakes import Handshakes
 from injector.webhook.healthfile import HealthFile
-from injector.webhook.history import History
 from injector.webhook.inject import Desk
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls import CertificateSource
@@ -182,29 +181,6 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
     assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
 
 
-async def test_what_it_injects_is_in_its_history(services: Services) -> None:
-    go_on = asyncio.Event()
-
-    async def pause(_: float) -> None:
-        await go_on.wait()
-        go_on.clear()
-
-    serving = replace(services, upkeep=Upkeep(history=History(clock=lambda: 120.0, pause=pause)))
-    async with running(LISTENERS, serving) as server, aiohttp.ClientSession() as session:
-        async with session.post(server.url("/inject/prod"), json=make_review()) as answer:
-            assert answer.status == 200
-        go_on.set()
-        tags: list[Any] = []
-        async with asyncio.timeout(LIMIT):
-            while not tags:
-                async with session.get(server.ops("/status.json?window=10m")) as status:
-                    tags = (await status.json())["history"]["tags"]
-        await server.end()
-
-    counts = {"workloads": 1, "requests": 1, "failures": 0}
-    assert tags == [{"name": "prod", "steps": [{"end": 120.0, "revisions": {"1-24": counts}, "shadowDifferences": 0}]}]
-
-
 async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:
     async with (
         running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server,
@@ -275,9 +251,11 @@ async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
 async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
     async with running(LISTENERS, services) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
-        services.desk.admittance._queue.append(asyncio.get_running_loop().create_future())
-        assert collector.get_sample_value("injector_requests_waiting") == 1
-        services.desk.admittance._queue.clear()
+        async with services.desk.queue.turn("shop", 1):
+            task = asyncio.create_task(services.desk.queue.turn("shop", 1).__aenter__())
+            await asyncio.sleep(0)
+            assert collector.get_sample_value("injector_requests_waiting") == 1
+            task.cancel()
         await server.end()
 
 

@@ -39,16 +39,16 @@ def upkeep_of(**parts: Any) -> Upkeep:
 
 
 async def test_every_part_runs_until_the_block_ends(metrics: Metrics) -> None:
-    lag, history, certificates, health_file, unserved = parts = Work(), Work(), Work(), Work(), Work()
-    upkeep = upkeep_of(lag=lag, history=history, certificates=certificates, health_file=health_file, unserved=unserved)
+    lag, certificates, health_file, unserved = parts = Work(), Work(), Work(), Work()
+    upkeep = upkeep_of(lag=lag, certificates=certificates, health_file=health_file, unserved=unserved)
 
     async with upkeep.running(metrics):
         for part in parts:
             await part.begun.wait()
         during = [part.runs for part in parts]
 
-    assert (during, [part.runs for part in parts]) == ([True] * 5, [False] * 5)
-    assert [part.started for part in parts] == [[metrics], [metrics], [metrics], [upkeep.stuck], [metrics]]
+    assert (during, [part.runs for part in parts]) == ([True] * 4, [False] * 4)
+    assert [part.started for part in parts] == [[metrics], [metrics], [upkeep.stuck], [metrics]]
     assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
 
 
@@ -65,16 +65,14 @@ async def test_the_port_is_probed_where_it_is_served_over_tls(metrics: Metrics) 
     assert (probe.started, probe.runs) == ([(metrics, 9443)], False)
 
 
-async def test_without_tls_and_file_the_lag_is_measured_the_history_kept_and_memory_given_back(
-    metrics: Metrics,
-) -> None:
+async def test_without_tls_and_file_the_lag_is_measured_and_memory_given_back(metrics: Metrics) -> None:
     lag = Work()
 
     async with upkeep_of(lag=lag).running(metrics):
         await lag.begun.wait()
         running = [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"]
 
-    assert len(running) == 3
+    assert len(running) == 2
 
 
 async def test_a_part_that_ends_by_itself_is_told_and_the_others_go_on(
