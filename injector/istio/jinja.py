@@ -65,7 +65,6 @@ class JinjaTemplate:
     compiled: jinja2.Template
     minor: Minor
     clock: Callable[[], float] = worked
-    seen: Callable[[TemplateData, Minor], dict[str, Any]] = jinja_data
     called: ClassVar[frozenset[str]] = frozenset()
     hermetic: ClassVar[bool] = True
 
