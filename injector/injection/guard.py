@@ -247,6 +247,11 @@ class _Search:
         )
 
 
+def is_clean(params: Parameters, seen: c.Pod) -> bool:
+    """Return whether templates see no dangerous text of a pod, so that the guard costs no rendering."""
+    return not _dangerous_texts(params, _document(params, seen))
+
+
 def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
     """Return what templates see of ``seen``, the pod, and of its workload."""
     workload = params.workload

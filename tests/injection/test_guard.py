@@ -20,7 +20,9 @@ from tests.property.breakouts import EVIL
 from tests.revisions.fakes import make_raw
 
 if TYPE_CHECKING:
+    from injector.injection.parameters import Parameters
     from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
 
 CONFIG = """\
 policy: enabled
@@ -302,7 +304,12 @@ def test_values_are_guarded_that_show_their_syntax_only_when_a_template_decodes_
 
 def test_a_hostile_pod_costs_few_renderings(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    monkeypatch.setattr(guard_module, "template_data", lambda *args: counts.append(1) or template_data(*args))
+
+    def counted(params: Parameters, seen: dict[str, Any]) -> TemplateData:
+        counts.append(1)
+        return template_data(params, seen)
+
+    monkeypatch.setattr(guard_module, "template_data", counted)
 
     for noise in ({}, {f"a{index}": f'{{"id": {index}}}' for index in range(400)}):
         counts.clear()

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
+    from injector.injection.parameters import Parameters
     from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
 
 SAMPLE = 25
 PODS = int(os.environ.get("GUARD_PODS", "20"))
@@ -416,8 +418,13 @@ def test_realistic_pods_are_injected_as_without_the_guard() -> None:
 
 
 def test_a_clean_pod_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[str] = []
-    monkeypatch.setattr(guard, "template_data", lambda *args: counts.append("") or template_data(*args))
+    counts: list[int] = []
+
+    def counted(params: Parameters, seen: dict[str, Any]) -> TemplateData:
+        counts.append(1)
+        return template_data(params, seen)
+
+    monkeypatch.setattr(guard, "template_data", counted)
 
     for revision in revisions().values():
         counts.clear()
