@@ -40,6 +40,14 @@ class InjectorError(Exception):
         return f"{text}; {self.hint}" if self.hint else text
 
 
+def detach(error: BaseException) -> None:
+    """Drop the traceback, cause and context of an error that is to be stored.
+
+    They keep the frames alive that it passed through, with all local variables: often the error stored before it, and so all of them.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
 def whereabouts(error: BaseException) -> str:
     """Return where an unforeseen error came from, without its text: that may quote a pod."""
     places = []
@@ -77,7 +85,11 @@ class ClusterError(InjectorError):
 
 
 class InternalError(InjectorError):
-    """A fault of the injector's own, shown where the injector has to go on."""
+    """A fault of the injector's own, shown where the injector has to go on; ``origin`` is where it came from, for the log."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", origin: str = "") -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.origin = origin
 
 
 class DataError(InjectorError):
