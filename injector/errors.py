@@ -10,6 +10,7 @@
     └── DataError                    bad input: where, what, what to do  exit 65
         ├── ManifestError            a manifest or a pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh or revision.yaml
+        │   └── RecentPodError       a revision that fails on a pod injected a short while ago
         ├── TemplateRenderError      a template that does not parse or run
         │   └── PausedError          one that took too long again and again, and is not tried for a while
         ├── OverlayError             rendered text that is not a pod overlay
@@ -104,6 +105,10 @@ class ManifestError(DataError):
 
 class ConfigError(DataError):
     """A revision's config, values, mesh config or revision.yaml that cannot be used."""
+
+
+class RecentPodError(ConfigError):
+    """A revision that fails on a pod which the revision in use injected a short while ago."""
 
 
 class TemplateRenderError(DataError):

@@ -150,10 +150,10 @@ def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(caplog
         loop = Loop()
         loop.put(webhook_configuration("first"))
         loop.put(webhook_configuration("second"))
-        loop.api.delay = lambda: 0.1
+        loop.api.delay = lambda: 1.0 if loop.api.calls[-1][1] == "patch" else 0.0
         task = asyncio.create_task(loop.run(30.0))
-        while "patch" not in [call for _, call in loop.api.calls]:
-            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        assert [call for _, call in loop.api.calls] == ["list", "watch", "patch"]
 
         loop.api.delete(WEBHOOKS, "second")
         await asyncio.sleep(20.0)
