@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,10 +25,6 @@ from prometheus_client import CollectorRegistry
 
 from bench.recording import ROOT, SHARED, record
 from bench.serving import resident, revisions_folder, served
-from injector.injection.planner import LARGEST, Planner
-from injector.injection.result import RequestFacts
-from injector.istio.remembered import Remembered
-from injector.kube.admission import decode
 from injector.metrics import Metrics
 from injector.revisions.directory import DirectorySource
 from injector.revisions.registry import Registry, snapshot_of
@@ -47,7 +42,7 @@ WORKLOADS = 1_000
 ROUNDS = 100
 PODS = 20_000
 WARM = 5_000
-"""Pods before the memory is looked at: by then plans, repeats and names in metrics are as many as they get."""
+"""Pods before the memory is looked at: by then cached answers and names in metrics are as many as they get."""
 
 Row = tuple[float, float, str]
 """What was measured, what it should be, and which of them should be the larger one."""
@@ -211,7 +206,7 @@ def best_of(runs: int, run: Callable[[], Any]) -> float:
 
 
 def memory(folder: Path) -> dict[str, Row]:
-    """What a hundred thousand pods that are all different leave behind, plans learned from them among it, as MiB."""
+    """What a hundred thousand pods that are all different leave behind, as MiB."""
     handler, review = handler_of(), orjson.loads((folder / "unique.jsonl").read_bytes().split(b"\n", 1)[0])
     sizes = []
     for number in range(WARM + PODS):
@@ -219,8 +214,6 @@ def memory(folder: Path) -> dict[str, Row]:
             sizes.append(resident(os.getpid()))
         renamed(review, number)
         handler.answer("/inject", orjson.dumps(review), Stopwatch(time.perf_counter))
-        if handler._planner.eager:  # noqa: SLF001 -- what the handler does after an answer is sent
-            handler._planner.learn()  # noqa: SLF001
     grown = (resident(os.getpid()) - sizes[0]) * 100_000 / PODS
     return {"100,000 unique pods, MiB left behind": (grown, 5.0, "less")}
 
@@ -236,7 +229,7 @@ def renamed(review: dict[str, Any], number: int) -> None:
 
 
 def loop_held(folder: Path) -> dict[str, Row]:
-    """How late a task of the event loop is at worst while revisions are built beside it, and what making a plan takes of the loop."""
+    """How late a task of the event loop is at worst while revisions are built beside it."""
     source = DirectorySource(revisions_folder(folder, 3))
 
     def built() -> None:
@@ -247,22 +240,7 @@ def loop_held(folder: Path) -> dict[str, Row]:
 
     return {
         "loop held while revisions are built, ms": (asyncio.run(lateness(building)) * 1e3, 60.0, "less"),
-        "loop held by a plan, ms": (plan_making(12) * 1e3, 20.0, "less"),
-        f"loop held by a plan of {LARGEST} variables, ms": (plan_making(LARGEST) * 1e3, 20.0, "less"),
     }
-
-
-def plan_making(variables: int) -> float:
-    """The processor time of making a plan for a pod with so many variables: the best of three."""
-    times = []
-    for _ in range(3):
-        planner, pod = Planner(), decode(review_of(variables)).object
-        revision = replace(core.revision_of(corpus.default_settings("1.30")), kept={}, overlays=Remembered())
-        for _ in range(2):
-            planner.inject(revision, pod, RequestFacts("shop"))
-        assert planner.eager
-        times.append(best_of(1, planner.learn))
-    return min(times)
 
 
 async def lateness(work: Callable[[], Any]) -> float:

@@ -41,6 +41,11 @@ COUNTERS: Final[tuple[_Series, ...]] = (
     ("sidecar_injection_failure_total", "Requests that were refused or failed, by reason.", (*_ASKED, "reason")),
     ("sidecar_injection_skip_total", "Pods that were allowed without a sidecar, by reason.", (*_ASKED, "reason")),
 )
+CACHE_HITS: Final[_Series] = (
+    "injector_answer_cache_hits_total",
+    "AdmissionReviews that were answered from the answer cache, by revision.",
+    ("revision",),
+)
 STAGES: Final[_Series] = (
     "sidecar_injection_time_seconds",
     "How long requests took, by stage; stage `total` is all of it.",
@@ -66,11 +71,6 @@ GUARD_FINDINGS: Final[_Series] = (
 )
 REFUSED: Final = "refused"
 WARNED: Final = "warned"
-UNPLANNED: Final[_Series] = (
-    "injector_plan_faults_total",
-    "Plans whose making failed by a fault of the injector; their pods are injected without.",
-    (),
-)
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
     "New pairs of certificate and key, and new authorities of clients: success where used, failure where refused.",
@@ -195,13 +195,13 @@ class Metrics:
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
         self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
+        self._cache_hits = Counter(*CACHE_HITS, registry=registry)
         self._guarded = Counter(*GUARD_FINDINGS, registry=registry)
         self._unserved_reviews = Counter(*UNSERVED_REVIEWS, registry=registry)
         self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
         self._certificate_reloads = Counter(*CERTIFICATE_RELOADS, registry=registry)
-        self._unplanned = Counter(*UNPLANNED, registry=registry)
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
         self._expiry, self._lag, self._ca_expiry, self._probe, self._outdated, self._waiting, self._aside = (
@@ -222,6 +222,10 @@ class Metrics:
         for stage, seconds in request.seconds.items():
             self._seconds_of(stage, *asked).observe(seconds)
 
+    def cache_hit(self, revision: str) -> None:
+        """Count one review that the answer cache answered for ``revision``."""
+        self._cache_hits.labels(revision).inc()
+
     def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was tried on, and each kind of difference."""
         self._shadowed.labels(tag, revision, outcome).inc()
@@ -235,10 +239,6 @@ class Metrics:
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""
         self._dropped.inc()
-
-    def unplanned(self) -> None:
-        """Count one plan that could not be made, by a fault of ours."""
-        self._unplanned.inc()
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
         """Show how the revisions stand; series of those that are gone end."""

@@ -5,7 +5,6 @@ Follows ``SidecarTemplateData``, ``ProxyImage`` and ``imageURL`` in pkg/kube/inj
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Int64
@@ -16,8 +15,6 @@ from injector.istio.goview import string_struct, view
 from injector.istio.template import TemplateData
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.gotemplate.values import Struct
     from injector.injection.parameters import Parameters
     from injector.istio.minor import Minor
@@ -41,7 +38,7 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
             "Spec": view("v1.PodSpec", stripped.get("spec") or {}),
             "ProxyConfig": params.proxy_config.proxy_config,
             "MeshConfig": params.mesh_in_data.mesh_pointer,
-            "Values": _values(revision),
+            "Values": revision.values.tree,
             "Revision": params.written_revision,
             "NativeSidecars": params.native_sidecar,
             "EstimatedConcurrency": estimated_concurrency(params),
@@ -54,12 +51,6 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
         # A Jinja2 revision is ours or the user's own: no minor of Istio limits what it sees.
         only=None if revision.engine == "jinja2" else revision.behaviours.template_fields,
     )
-
-
-def _values(revision: Revision) -> Mapping[str, Any]:
-    """Return the values of a revision; a copy for templates that change them, which Istio lets pods after this one see."""
-    tree = revision.values.tree
-    return deepcopy(tree) if any(template.changes_data for template in revision.templates.values()) else tree
 
 
 def _seen(metadata: dict[str, Any], hidden_label: str) -> dict[str, Any]:

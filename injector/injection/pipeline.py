@@ -21,7 +21,6 @@ from injector.injection.overrides import init_user_adjusted, reapplied, reinsert
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.refusals import FAILED, refusals_of
 from injector.injection.render import Rendered, overlays_of, render, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
@@ -66,27 +65,16 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
         seen = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
-    made = _unless_refused(revision, seen, facts)
+    made = inject(webhook_parameters(revision, seen, facts), webhook=True)
     result = made.pod
     if seen is not admitted:
         # Istio's patch is one of the pod without OpenShift's user, and leaves that in place where no template gives another.
         # Through JSON: the library changes objects in place, and one that is shared by two places would change in both.
-        copy = load_json(dump_json(admitted))
-        result = jsonpatch.apply_patch(copy, create_patch(seen, result), in_place=True)
+        copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(seen, result)))
+        result = jsonpatch.apply_patch(copy, difference, in_place=True)
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
-    return Injected(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
-
-
-def _unless_refused(revision: Revision, admitted: c.Pod, facts: RequestFacts) -> Made:
-    """Inject a pod, unless the templates failed on one like it."""
-    refusals = refusals_of(revision)
-    refusals.check(admitted, facts)
-    try:
-        return inject(webhook_parameters(revision, admitted, facts), webhook=True)
-    except FAILED as error:
-        refusals.note(admitted, facts, error)
-        raise
+    return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
 
 
 def _warnings(warning: str) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.kube.serial import dump_json, load_json
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,16 +33,52 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A pod with its sidecar: the pod as Go would print it, and the JSON patch that leads there from the pod given.
+    """A pod with its sidecar, and the JSON patch that leads there from the pod given.
 
-    ``findings`` is what a guard that only warns found; each is among the warnings too.
+    Both are kept as JSON, so that a result is immutable and shares no object with a revision: ``pod`` and ``patch`` decode a new
+    copy each time.
+
+    Attributes:
+        pod_json: the injected pod, as Go would print it.
+        patch_json: the operations of the JSON patch (RFC 6902).
+        templates: the names of the templates that were rendered.
+        warnings: texts for whoever creates the pod.
+        findings: what a guard that only warns found; each is among the warnings too.
     """
 
-    pod: dict[str, Any]
-    patch: list[dict[str, Any]]
+    pod_json: bytes
+    patch_json: bytes
     templates: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        pod: dict[str, Any],
+        patch: list[dict[str, Any]],
+        templates: tuple[str, ...],
+        warnings: tuple[str, ...] = (),
+        findings: tuple[str, ...] = (),
+    ) -> Injected:
+        """Return the result with ``pod`` and ``patch`` encoded.
+
+        Raises:
+            DataError: one of them is not JSON data, or is nested too deeply.
+        """
+        return cls(dump_json(pod), dump_json(patch), templates, warnings, findings)
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """A new copy of the injected pod."""
+        pod: dict[str, Any] = load_json(self.pod_json)
+        return pod
+
+    @property
+    def patch(self) -> list[dict[str, Any]]:
+        """A new copy of the operations of the patch."""
+        patch: list[dict[str, Any]] = load_json(self.patch_json)
+        return patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +88,6 @@ class Made:
     pod: dict[str, Any]
     templates: tuple[str, ...]
     findings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A pod with its sidecar by a plan: the patch as JSON, and nothing of the pod."""
-
-    patch: bytes
-    templates: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

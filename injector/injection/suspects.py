@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
 from injector.injection.data import namespaced_name, template_data
-from injector.istio.harmless import Harmless, harmless, none_suspicious, suspicious, tamed
-from injector.istio.leaves import inert
+from injector.istio.harmless import Harmless, harmless, inert, none_suspicious, suspicious, tamed
 from injector.istio.meshconfig import apply_proxy_config
 from injector.istio.meshfacts import mesh_facts
 from injector.istio.sidebyside import decodes

@@ -7,6 +7,7 @@ Follows Istio's pkg/kube/inject/inject.go ``Config`` and ``UnmarshalConfig`` (1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, ManifestError
@@ -75,12 +76,12 @@ def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
         policy=Policy(
             reader.string("policy"), reader.selectors("neverInjectSelector"), reader.selectors("alwaysInjectSelector")
         ),
-        templates=templates,
+        templates=MappingProxyType(templates),
         appends=appends,
         delimiters=_delimiters(single) if appends else ("{{", "}}"),
         default_templates=reader.strings("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
-        aliases=reader.string_lists("aliases"),
-        injected_annotations=reader.string_map("injectedAnnotations"),
+        aliases=MappingProxyType(reader.string_lists("aliases")),
+        injected_annotations=MappingProxyType(reader.string_map("injectedAnnotations")),
     )
 
 

@@ -59,6 +59,16 @@ def _rest(text: str) -> str:
     return "".join(_DISTINCT.findall(_ESCAPES.sub("", text)))
 
 
+# A DNS-1123 label that begins with a letter and that YAML takes for nothing but a text.
+_INERT: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_WORDS: Final = frozenset({"false", "inf", "n", "nan", "no", "null", "off", "on", "true", "y", "yes"})
+
+
+def inert(value: Any) -> bool:
+    """Return whether a value is a plain name, which is the same text in every context that it is printed in."""
+    return type(value) is str and _INERT.fullmatch(value) is not None and value not in _WORDS
+
+
 class Harmless(str):
     """A harmless text that knows the real one, for functions that decode it or decide by it."""
 

@@ -10,7 +10,7 @@ Jinja2 is imported only by revisions that use it: ``istio.template`` loads this 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import jinja2
 
@@ -58,8 +58,6 @@ def _environment(templates: Mapping[str, str]) -> Sandbox:
 class JinjaTemplate:
     """A compiled Jinja2 template behind the protocol of ``istio.template``.
 
-    ``seen`` makes the data that the template gets.
-
     ``clock`` tells how long this thread has worked: that the machine does other things meanwhile is no fault of a template.
     """
 
@@ -67,8 +65,7 @@ class JinjaTemplate:
     compiled: jinja2.Template
     minor: Minor
     clock: Callable[[], float] = worked
-    seen: Callable[[TemplateData, Minor], dict[str, Any]] = jinja_data
-    changes_data: ClassVar[bool] = False
+    hermetic: ClassVar[bool] = True
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text.
@@ -77,7 +74,7 @@ class JinjaTemplate:
             TemplateRenderError: the template fails or spends its budget; with its line.
         """
         values = {
-            name: Function(value) if callable(value) else value for name, value in self.seen(data, self.minor).items()
+            name: Function(value) if callable(value) else value for name, value in jinja_data(data, self.minor).items()
         }
         parts: list[str] = []
         size = 0

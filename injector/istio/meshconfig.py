@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError
+from injector.istio.frozen import frozen
 from injector.istio.meshdefaults import default_mesh_config, default_proxy_config
 from injector.istio.proto import Message, parse_message, to_json
 from injector.istio.protoschema import mesh_config_type, message_type, proxy_config_type
@@ -83,7 +84,7 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
         fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], merged.values)
     if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
         fields["trustDomainAliases"] = sorted(set(fields["trustDomainAliases"]))
-    return Message(merged.kind, fields)
+    return Message(merged.kind, frozen(fields))
 
 
 def _merged_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[Any]:

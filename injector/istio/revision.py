@@ -8,16 +8,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
 from injector.istio.behaviours import Behaviours, behaviours_of
 from injector.istio.config import InjectConfig, parse_inject_config
+from injector.istio.frozen import frozen
 from injector.istio.infer import infer_minor
 from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
 from injector.istio.minor import Minor, format_minor, parse_minor
-from injector.istio.remembered import Remembered
 from injector.istio.shared import Templates, shared_template, shared_templates
 from injector.istio.template import Template, compile_go_template, go_functions
 from injector.istio.values import Values, parse_values
@@ -105,8 +106,8 @@ def _engine(name: str, where: str) -> str:
 class Revision:
     """One control plane's injection, ready to run.
 
-    ``written`` is the name that goes into pods; ``overlays`` what texts that its templates rendered were read as; ``kept`` what those who
-    inject with it remember, each under a name of its own: it goes when the revision does.
+    ``written`` is the name that goes into pods. ``hermetic`` says that no template reads a clock, the environment or random numbers.
+    ``kept`` is what those who inject with it remember, each under a name of its own: it goes when the revision does.
     """
 
     name: str
@@ -124,7 +125,7 @@ class Revision:
     behaviours: Behaviours
     templates: Mapping[str, Template]
     fingerprint: str
-    overlays: Remembered[dict[str, Any]] = field(default_factory=Remembered, compare=False, repr=False)
+    hermetic: bool
     kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -160,6 +161,7 @@ def build_revision(
     parsed = parse_inject_config(config, where=f"{origin}: config")
     tree = parse_values(values, where=f"{origin}: values")
     minor, reason = _minor(settings, parsed, tree, origin)
+    templates = _compiled(parsed, settings, minor)
     return Revision(
         name=name,
         written=name if settings.revision is None else settings.revision,
@@ -167,15 +169,16 @@ def build_revision(
         minor=minor,
         version_reason=reason,
         engine=settings.engine,
-        env=settings.env,
+        env=MappingProxyType(dict(settings.env)),
         node_versions=settings.node_versions,
-        namespaces=settings.namespaces,
+        namespaces=frozen(dict(settings.namespaces)),
         config=parsed,
         values=tree,
         mesh=mesh_facts(parse_mesh_config(mesh, minor, where=f"{origin}: mesh")),
         behaviours=behaviours_of(minor),
-        templates=_compiled(parsed, settings, minor),
+        templates=templates,
         fingerprint=_fingerprint(config, values, mesh, settings),
+        hermetic=all(template.hermetic for template in templates.values()),
     )
 
 
@@ -190,7 +193,7 @@ def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) ->
         # Jinja2 takes longer to load than a whole injection; revisions of Istio's own do not need it.
         from injector.istio.jinja import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
 
-        return compile_jinja_templates(config.templates, minor)
+        return Templates(compile_jinja_templates(config.templates, minor))
     texts, rest = tuple(config.templates.items()), (config.delimiters, minor, tuple(sorted(settings.env.items())))
 
     def compiled() -> Templates:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from injector.istio.template import Template
+from injector.istio.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from injector.istio.template import Template
+
 Key: TypeAlias = "Hashable"
 
 
-class Templates(dict[str, Template]):
-    """Compiled templates by name. They keep nothing between renderings: threads and revisions may share them, if nobody changes them."""
+class Templates(FrozenDict):
+    """Compiled templates by name. They keep nothing between renderings, so threads and revisions may share them."""
 
     __slots__ = ("__weakref__",)
 

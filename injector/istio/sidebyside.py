@@ -52,7 +52,7 @@ def _rebound(template: Template) -> Template:
     if not isinstance(template, GoTextTemplate):
         return template
     rebound = template.compiled.rebound(_twice, {"EQ": _twice(Func("eq", "", eq))})
-    return GoTextTemplate(rebound, template.changes_data)
+    return GoTextTemplate(rebound)
 
 
 def _twice(func: Func) -> Callable[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,8 +12,8 @@ from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
-from injector.istio.remembered import Remembered
 from injector.istio.workclock import worked
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,17 +42,13 @@ class TemplateData(Struct):
         """Yield the fields in Go's order."""
         return iter(self._fields.items())
 
-    def replaced(self, **fields: Any) -> TemplateData:
-        """Return the data with other values in those of ``fields`` that the minor has."""
-        return TemplateData({name: fields.get(name, value) for name, value in self._fields.items()})
-
 
 class Template(Protocol):
     """A compiled template."""
 
     @property
-    def changes_data(self) -> bool:
-        """Whether it changes dictionaries that it is given."""
+    def hermetic(self) -> bool:
+        """Whether the text depends on the data alone, and not on a clock, the environment or random numbers."""
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
@@ -62,11 +57,9 @@ class Template(Protocol):
 _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rendered", default=None)
 """What is being rendered, and how deep inside itself: ``render`` gets neither as an argument."""
 
-_CHANGING: Final = frozenset({"set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"})
-"""Functions that change a dictionary that they are given; what belongs to the revision is copied for them."""
 _COMPILED: Final = 16
 _COMPILED_CHARACTERS: Final = 1 << 16
-"""How many texts are remembered compiled, and how long they are together."""
+"""How many compiled texts are held, and how long they are together."""
 _COMPILED_STEPS: Final = 10
 _COMPILED_BYTES: Final = 200
 """What compiling a text takes for each character."""
@@ -81,7 +74,11 @@ class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
 
     compiled: GoTemplate
-    changes_data: bool = False
+
+    @property
+    def hermetic(self) -> bool:
+        """Whether none of its functions reads a clock, the environment or random numbers."""
+        return all(func.hermetic for func in self.compiled.program.functions.values())
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
@@ -106,7 +103,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return _rendered(remembered.get(text, compiled), data)
+            return _rendered(templates.get(text, compiled), data)
         except BudgetError:
             raise
         except TemplateError:
@@ -117,7 +114,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
-    remembered: Remembered[GoTemplate] = Remembered(_COMPILED, _COMPILED_CHARACTERS)
+    templates: Memo[str, GoTemplate] = Memo(_COMPILED, _COMPILED_CHARACTERS, len)
     return Func("render", "func(string) string", render, hermetic=False)
 
 
@@ -138,14 +135,8 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled, _changes_data(compiled))
-
-
-def _changes_data(compiled: GoTemplate) -> bool:
-    return any(func.name in _CHANGING for func in compiled.program.functions.values())
+    return GoTextTemplate(compiled)
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
-    if _changes_data(compiled):
-        data = data.replaced(Values=deepcopy(data.field("Values")))
     return compiled.execute(data, budget=Budget(clock=worked))

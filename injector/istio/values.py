@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
 from injector.gotemplate.printf import sprint
-from injector.kube.serial import load_yaml
+from injector.kube.serial import dump_json, load_json, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Helm values: ``tree`` as templates see it, and the fields that the injector reads itself."""
+    """Helm values: as JSON, and the fields that the injector reads itself."""
 
-    tree: Mapping[str, Any]
+    json: bytes
     hub: str
     tag: str
     variant: str
@@ -30,6 +30,12 @@ class Values:
     network: str
     hold_application: bool
     rewrite_probes: bool
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """A new copy of the values as templates see them: a template may change its copy."""
+        tree: dict[str, Any] = load_json(self.json)
+        return tree
 
 
 def parse_values(text: str | None, *, where: str = "values") -> Values:
@@ -47,7 +53,7 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
         )
     reader = _Reader(raw, where)
     return Values(
-        tree=float_numbers(raw),
+        json=dump_json(float_numbers(raw)),
         hub=reader.string("global.hub"),
         tag=reader.printed("global.tag"),
         variant=reader.string("global.variant"),

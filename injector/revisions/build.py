@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from injector.errors import DataError
+from injector.istio.frozen import frozen
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
     return replace(
         revision,
         node_versions=settings.node_versions or raw.facts.node_versions,
-        namespaces={**raw.facts.namespaces, **settings.namespaces},
+        namespaces=frozen({**raw.facts.namespaces, **settings.namespaces}),
     )
 
 

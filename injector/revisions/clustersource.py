@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.configmaps import istio_config_map, revision_texts
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
-from injector.cluster.tagwebhooks import tag_webhook, tag_webhooks
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
+from injector.cluster.webhooks import tag_webhook, tag_webhooks
 from injector.errors import DataError
 from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.istio.frozen import frozen
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, checked_name
 from injector.revisions.tagannotations import annotated_tag
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.configmaps import RevisionTexts
     from injector.cluster.listwatch import Client, Observer
-    from injector.cluster.tagwebhooks import TagWebhook
+    from injector.cluster.webhooks import TagWebhook
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag
 
@@ -160,7 +161,7 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
     found = revision_texts(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace)
     facts = ClusterFacts(
         node_versions=tuple(sorted(set(seen.get(NODES.plural, {}).values()))),
-        namespaces=seen.get(NAMESPACES.plural, {}),
+        namespaces=frozen(seen.get(NAMESPACES.plural, {})),
     )
     revisions: list[RawRevision] = []
     failures: dict[str, DataError] = dict(found.failures)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from injector.injection.policy import INJECT
 
 if TYPE_CHECKING:
-    from injector.injection.result import Injected, Planned, Skipped
+    from injector.injection.result import Injected, Skipped
     from injector.kube.admission import Response
     from injector.revisions.registry import Resolved
 
@@ -38,7 +38,7 @@ class Explained:
     warns: bool
     audits: bool
 
-    def injected(self, response: Response, result: Injected | Planned, resolved: Resolved) -> Response:
+    def injected(self, response: Response, result: Injected, resolved: Resolved) -> Response:
         """Return the answer with which revision injected the pod."""
         facts = (("decision", "injected"), *_by(resolved), ("templates", ",".join(result.templates)))
         return self._added(response, f"injected by {_named(resolved)}", facts)

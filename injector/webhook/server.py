@@ -126,8 +126,9 @@ async def serve(
 
 def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
     registry, metrics = services.registry, services.metrics
-    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=services.desk)
-    metrics.waiting(services.desk.admittance.waiting, inject.lane.waiting)
+    desk = services.desk
+    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk)
+    metrics.waiting(desk.queue.waiting, inject.slow.waiting)
     names, elsewhere = services.upkeep.unserved, services.elsewhere
     return webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle, names, elsewhere))
 

@@ -78,26 +78,26 @@ class UnservedHandler:
         """Answer one review, and count it."""
         action, kind = request.match_info["action"], request.match_info["kind"]
         try:
-            with self.reader.held(request) as held:
-                review = _review(await self.reader.read(held, request.client_max_size))
+            async with self.reader.body(request) as body:
+                review = _review(body)
         except Refusal as refusal:
             self.metrics.unserved_review(kind, FAILED)
             return self.reader.refused(refusal)
         response, outcome = self._answer(review, action, kind)
         self.metrics.unserved_review(kind, outcome)
-        return self.reader.closing(web.Response(body=response.encode(), content_type=JSON))
+        return self.reader.closing(web.Response(body=response.encode(review), content_type=JSON))
 
     def _answer(self, review: admission.Request, action: str, kind: str) -> tuple[admission.Response, str]:
         name, served = self._name(review, kind), self.registry.snapshot.names | self.elsewhere
         passed = self._passed(review, kind, name, served)
         if name is None or passed:
-            return admission.allowed(review), passed
+            return admission.allowed(), passed
         whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_VALUE]}"
         if action == DENY:
             _log.warning("denied: uid=%.64r nobody serves %.63r, the name of %.80r", review.uid, name, whose)
-            return admission.errored(review, message(name, whose, served, longest=_LONGEST), code=_FORBIDDEN), DENIED
+            return admission.errored(message(name, whose, served, longest=_LONGEST), code=_FORBIDDEN), DENIED
         warning = message(name, whose, served, longest=admission.MAX_WARNING)
-        return admission.allowed(review, warnings=(warning,)), WARNED
+        return admission.allowed(warnings=(warning,)), WARNED
 
     def _passed(self, review: admission.Request, kind: str, name: str | None, served: frozenset[str]) -> str:
         """Return the outcome of a pod that is let through; nothing where its name is served by nobody."""

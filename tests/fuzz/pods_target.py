@@ -1,7 +1,7 @@
-"""Pods as they should not be, injected by revisions of every generation, by plans too, a second time, and taken back.
+"""Pods as they should not be, injected by revisions of every generation, a second time, and taken back.
 
 An answer is a pod with its sidecar, one that is left alone, or an ``InjectorError``. A bug is any other exception, a pod given that was
-changed, a patch that the ``jsonpatch`` package applies otherwise than we do, and a plan that gives what the pipeline does not.
+changed, a patch that the ``jsonpatch`` package applies differently, and a second injection of the same pod that gives another answer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import orjson
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
-from injector.injection.planner import Planner
-from injector.injection.result import GUARDS, Injected, Planned, RequestFacts, Skipped
+from injector.injection.result import GUARDS, Injected, RequestFacts, Skipped
 from injector.injection.uninject import uninject_object
 from injector.kube.serial import dump_json
 from injector.revisions.build import build
@@ -163,26 +162,18 @@ def revisions() -> tuple[Revision, ...]:
     )
 
 
-@cache
-def planner() -> Planner:
-    """One for all inputs, as one plans for all pods."""
-    return Planner(clock=lambda: 0.0)
-
-
 def run(data: bytes) -> None:
     """Try a pod with one revision."""
     draws = Draws(data)
     revision = draws.choice(revisions())
     facts = RequestFacts(draws.choice(NAMESPACES), draws.choice(ENVS), draws.choice(METAS), draws.choice(GUARDS))
-    planned, pod = draws.getrandbits(1), drawn_pod(draws)
+    repeated, pod = draws.getrandbits(1), drawn_pod(draws)
     before = text(pod)
     found = ended(lambda: inject_pod(revision, pod, facts))
     assert text(pod) == before, "the pod given was changed"
-    for _ in range(AGAIN if planned else 0):
-        by_plan = ended(lambda: planner().inject(revision, pod, facts))
-        assert told(by_plan) == told(found), (told(by_plan), told(found))
-        while planner().eager:
-            planner().learn()
+    for _ in range(AGAIN if repeated else 0):
+        again = ended(lambda: inject_pod(revision, pod, facts))
+        assert told(again) == told(found), (told(again), told(found))
     if isinstance(found, Injected):
         injected = jsonpatch.apply_patch(pod, orjson.loads(dump_json(found.patch)))
         ended(lambda: inject_pod(revision, injected, facts))
@@ -203,8 +194,7 @@ def told(result: Any) -> tuple[object, ...]:
         return (str(result),)
     if isinstance(result, Skipped):
         return result.reason, result.warnings
-    patch = result.patch if isinstance(result, Planned) else dump_json(result.patch)
-    return patch, result.templates, result.warnings
+    return dump_json(result.patch), result.templates, result.warnings
 
 
 def text(document: Any) -> bytes:
@@ -242,9 +232,6 @@ TARGET = Target(
             ),
             *(
                 "addedmeta",
-                "plans",
-                "planner",
-                "planning",
                 "shape",
                 "uninject",
                 "render",

@@ -27,14 +27,14 @@ from injector.revisions.embedded import embedded_source
 from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
-from injector.webhook.admittance import Admittance
 from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.connections import Connections
 from injector.webhook.explained import Explained
 from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listening import HTTP
-from injector.webhook.pace import LONGEST_ASIDE
+from injector.webhook.queue import AdmissionQueue
+from injector.webhook.slow import MAX_OFFLOAD
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
@@ -159,7 +159,7 @@ class Injector:
     def __init__(self, **tells: Any) -> None:
         self.loop = Loop()
         clock = self.loop.time
-        desk = Desk(admittance=Admittance(clock=clock), clock=clock, **tells)
+        desk = Desk(queue=AdmissionQueue(clock=clock), clock=clock, **tells)
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         lifecycle = Lifecycle()
@@ -209,7 +209,7 @@ def injector(*, tells: bool) -> Injector:
 
 
 def run(data: bytes) -> None:
-    """Try a request, once or, so that plans and repeats answer it, several times."""
+    """Try a request, once or, so that the answer cache answers it, several times."""
     draws = Draws(data)
     path = (
         draws.choice(PATHS)
@@ -222,7 +222,7 @@ def run(data: bytes) -> None:
     sent, whole = SENT[kind](f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii"), body)
     asked = injector(tells=bool(choice & 2))
     # No revision is aside any more, because of what another input did.
-    asked.loop.now += LONGEST_ASIDE
+    asked.loop.now += MAX_OFFLOAD
     replies = [asked.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
     assert not asked.log.lines, asked.log.lines
     read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""
@@ -291,7 +291,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=(
-        *(f"webhook/{name}.py" for name in ("inject", "reading", "body", "path", "deadline", "repeats")),
+        *(f"webhook/{name}.py" for name in ("inject", "reading", "path", "cache")),
         *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
         "injection/pipeline.py",
     ),

@@ -250,6 +250,8 @@ def test_a_template_that_changes_its_values_changes_those_of_no_other_pod(change
     assert list(revision.values.tree) == ["global"]
 
 
-def test_values_that_no_template_changes_are_not_copied() -> None:
+def test_each_injection_gets_a_copy_of_the_values() -> None:
     revision = _revision(template="{{ .Values }}")
-    assert _data(revision).field("Values") is revision.values.tree
+    _data(revision).field("Values")["global"]["changed"] = True
+
+    assert "changed" not in _data(revision).field("Values")["global"]

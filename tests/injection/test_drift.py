@@ -159,7 +159,7 @@ def test_a_proxy_that_moved_among_the_init_containers_has_an_older_template() ->
         (running(), None, UNEXPECTED),
         (created(), SKIPPED, CURRENT),
         (running(), SKIPPED, UNEXPECTED),
-        (created(), Injected(running(), [], ()), MISSING),
+        (created(), Injected.of(running(), [], ()), MISSING),
         (created(), AnnotationError("x"), REFUSED),
         (running(), AnnotationError("x"), REFUSED),
     ],
@@ -204,7 +204,7 @@ def test_a_pod_without_a_name_is_older_only_where_the_revision_would_write_one()
     nameless = {**pod, "metadata": {**pod["metadata"], "annotations": {**annotations, STATUS: json.dumps(status)}}}
 
     assert drift(nameless) == Drift(OLDER_REVISION)
-    assert drift_of(nameless, Injected(nameless, [], ())) == Drift(CURRENT)
+    assert drift_of(nameless, Injected.of(nameless, [], ())) == Drift(CURRENT)
 
 
 def test_a_pod_as_created_is_what_its_webhook_saw() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from injector.errors import BreakOutError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import inject_pod
-from injector.injection.planner import Planner
 from injector.injection.result import ENFORCE, GUARDS, OFF, WARN, Injected, RequestFacts
 from injector.revisions.build import build
 from injector.settings import FIELDS, GUARD
@@ -135,18 +134,6 @@ def test_lists_that_are_appended_are_guarded_too() -> None:
         inject_pod(revision, pod, RequestFacts("shop"))
 
 
-def test_a_pod_that_is_warned_of_gets_no_plan_and_a_clean_one_does() -> None:
-    planner = Planner(clock=lambda: 0.0)
-    facts = RequestFacts("shop", guard=WARN)
-
-    for pod in (make_pod(annotations={"image": HOSTILE}),) * 3:
-        planner.inject(REVISION, pod, facts)
-    assert not planner.eager
-    for _ in range(3):
-        planner.inject(REVISION, CLEAN, facts)
-    assert planner.eager
-
-
 def test_the_settings_know_the_same_words() -> None:
     (setting,) = (each for each in FIELDS if each.name == "guard")
 
@@ -178,16 +165,3 @@ def test_however_a_function_escapes_it_a_value_is_let_through(value: str) -> Non
     )
 
     assert injected({"arg": value}, config=config) == injected({"arg": value}, OFF, config)
-
-
-def test_a_plan_that_was_made_unguarded_is_not_for_guarded_requests() -> None:
-    planner = Planner(clock=lambda: 0.0)
-    hostile = make_pod(annotations={"image": HOSTILE})
-
-    for _ in range(3):
-        planner.inject(REVISION, hostile, RequestFacts("shop", guard=OFF))
-        while planner.eager:
-            planner.learn()
-
-    with pytest.raises(BreakOutError):
-        planner.inject(REVISION, hostile, RequestFacts("shop"))

@@ -6,7 +6,6 @@ import pytest
 
 from injector.errors import AnnotationError, BreakOutError, ManifestError
 from injector.injection.manifest import inject_object
-from injector.injection.templateplans import COST, template_plans_of
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw
@@ -277,18 +276,16 @@ def test_an_annotation_that_istio_refuses_is_refused() -> None:
         )
 
 
-def test_what_the_guard_finds_is_no_different_for_workloads_that_plans_could_inject() -> None:
+def test_each_workload_is_guarded_as_the_guard_mode_says() -> None:
     revision = revision_of(config=CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}"))
-    hostile, many = workload(labels={"a": "x" + "\n  - name: other"}), 2 * COST
+    hostile = workload(labels={"a": "x" + "\n  - name: other"})
     warnings: list[str] = []
 
-    for _ in range(many):
-        inject_object(revision, hostile, warn=pytest.fail, guard="off")
-    assert template_plans_of(revision).planned > 0
-    for _ in range(many):
+    inject_object(revision, hostile, warn=pytest.fail, guard="off")
+    for _ in range(2):
         inject_object(revision, hostile, warn=warnings.append, guard="warn")
 
-    assert len(warnings) == many
+    assert len(warnings) == 2
     assert all("metadata.labels[a]: the value breaks out of the template" in each for each in warnings)
     with pytest.raises(BreakOutError):
         inject_object(revision, hostile, warn=pytest.fail)

@@ -178,7 +178,7 @@ def test_changes_stand_in_the_order_of_the_kinds() -> None:
     assert found == sorted(found)
 
 
-INJECTED = Injected(pod_with(), [], ("sidecar",))
+INJECTED = Injected.of(pod_with(), [], ("sidecar",))
 SKIPPED = Skipped("label", "label says no")
 ERROR = AnnotationError(f"bad {PRIVATE}", where="here")
 
@@ -210,14 +210,14 @@ def test_pods_left_alone_for_different_reasons_do_not_differ() -> None:
 
 
 def test_two_injections_are_compared() -> None:
-    other = Injected(pod_with({"image": "a"}), [], ("sidecar",))
+    other = Injected.of(pod_with({"image": "a"}), [], ("sidecar",))
 
     assert [change.kind for change in changes(INJECTED, other, GIVEN)] == ["image"]
 
 
 def test_that_each_pod_carries_the_name_of_its_revision_is_no_change() -> None:
     old, new = (
-        Injected(
+        Injected.of(
             make_pod(
                 labels={"istio.io/rev": rev, "own": rev},
                 annotations={"istio.io/rev": rev, "sidecar.istio.io/status": json.dumps({"revision": rev})},

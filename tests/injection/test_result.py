@@ -17,11 +17,11 @@ def test_the_pairs_of_one_request_are_not_those_of_another() -> None:
 
 
 def test_results_warn_of_nothing_unless_told() -> None:
-    assert Injected(pod={}, patch=[], templates=("sidecar",)).warnings == ()
+    assert Injected.of(pod={}, patch=[], templates=("sidecar",)).warnings == ()
     assert Skipped(reason="policy_disabled", detail="the policy is disabled").warnings == ()
 
 
-@pytest.mark.parametrize("result", [RequestFacts(), Injected({}, [], ()), Skipped("reason", "detail")])
+@pytest.mark.parametrize("result", [RequestFacts(), Injected.of({}, [], ()), Skipped("reason", "detail")])
 def test_results_are_frozen(result: RequestFacts | Injected | Skipped) -> None:
     name = next(iter(type(result).__slots__))
     with pytest.raises(FrozenInstanceError):

@@ -65,7 +65,7 @@ def test_what_is_decoded_is_harmless_though_its_text_does_not_show_it() -> None:
 
 def test_a_template_of_another_engine_stays_as_it_is() -> None:
     class Other:
-        changes_data = False
+        hermetic = True
 
         def render(self, data: TemplateData) -> str:
             return str(tamed(data.field("a")))

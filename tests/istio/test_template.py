@@ -194,9 +194,9 @@ def test_a_long_text_is_not_compiled_while_a_template_runs() -> None:
         _rendering("{{ render (repeat 200000 `{{1}}`) }}", {})
 
 
-def test_a_text_that_is_rendered_changes_no_values_of_others() -> None:
+def test_a_rendered_text_shares_the_values_with_its_caller_as_in_go() -> None:
     values = {"text": "{{ $_ := set .Values `a` `b` }}{{ .Values.a }}"}
-    assert _rendering("{{ render .Values.text }}{{ .Values.a }}", values) == "b<no value>"
+    assert _rendering("{{ render .Values.text }}{{ .Values.a }}", values) == "bb"
 
 
 def test_a_constant_text_is_rendered_with_the_data_too() -> None:

@@ -7,8 +7,17 @@ from typing import Any
 import orjson
 import pytest
 
-from injector.errors import DataError, ReviewError
-from injector.kube.admission import Broken, BrokenReviewError, Request, allowed, decode, errored, patched
+from injector.errors import ReviewError
+from injector.kube.admission import (
+    CANONICAL_TOKEN_VOLUME,
+    Broken,
+    BrokenReviewError,
+    Request,
+    allowed,
+    decode,
+    errored,
+    patched,
+)
 from tests.factories import UID, make_pod, make_review
 
 V1 = "admission.k8s.io/v1"
@@ -41,6 +50,7 @@ def test_a_review_is_read_in_either_version(version: str) -> None:
         operation="CREATE",
         dry_run=True,
         object=make_pod(),
+        object_json=orjson.dumps(make_pod()),
     )
 
 
@@ -48,7 +58,7 @@ def test_a_review_is_read_in_either_version(version: str) -> None:
 def test_the_answer_is_in_the_version_that_was_asked(version: str) -> None:
     request = decode(orjson.dumps(make_review(version=version)))
 
-    assert orjson.loads(allowed(request).encode()) == {
+    assert orjson.loads(allowed().encode(request)) == {
         "apiVersion": f"admission.k8s.io/{version}",
         "kind": "AdmissionReview",
         "response": {"uid": UID, "allowed": True},
@@ -58,52 +68,47 @@ def test_the_answer_is_in_the_version_that_was_asked(version: str) -> None:
 def test_a_patch_goes_out_in_base64_with_its_type(request_of_a_pod: Request) -> None:
     patch = [{"op": "add", "path": "/metadata/labels", "value": {"a": "é"}}]
 
-    response = answer(patched(request_of_a_pod, patch, warnings=["careful"]).encode())
+    response = answer(patched(orjson.dumps(patch), warnings=["careful"]).encode(request_of_a_pod))
 
     assert (response["allowed"], response["patchType"], response["warnings"]) == (True, "JSONPatch", ["careful"])
     assert orjson.loads(base64.b64decode(response["patch"])) == patch
 
 
 def test_an_empty_patch_is_no_patch(request_of_a_pod: Request) -> None:
-    assert answer(patched(request_of_a_pod, []).encode()) == {"uid": UID, "allowed": True}
+    assert answer(patched(b"[]").encode(request_of_a_pod)) == {"uid": UID, "allowed": True}
 
 
 def test_a_refusal_has_a_message_and_a_code_where_one_is_given(request_of_a_pod: Request) -> None:
-    assert answer(errored(request_of_a_pod, "no").encode()) == {
+    assert answer(errored("no").encode(request_of_a_pod)) == {
         "uid": UID,
         "allowed": False,
         "status": {"message": "no"},
     }
-    assert answer(errored(request_of_a_pod, "no", code=422).encode())["status"] == {"message": "no", "code": 422}
+    assert answer(errored("no", code=422).encode(request_of_a_pod))["status"] == {"message": "no", "code": 422}
 
 
 def test_a_warning_fits_into_a_header(request_of_a_pod: Request) -> None:
-    response = answer(allowed(request_of_a_pod, warnings=["line\r\nline\x00é", "x" * 300]).encode())
+    response = answer(allowed(warnings=["line\r\nline\x00é", "x" * 300]).encode(request_of_a_pod))
 
     assert response["warnings"] == ["line line é", "x" * 256]
 
 
 def test_warnings_that_kubernetes_would_drop_are_not_sent(request_of_a_pod: Request) -> None:
-    response = answer(allowed(request_of_a_pod, warnings=[f"{number:0256}" for number in range(20)]).encode())
+    response = answer(allowed(warnings=[f"{number:0256}" for number in range(20)]).encode(request_of_a_pod))
 
     assert [int(each) for each in response["warnings"]] == list(range(16))
     assert sum(map(len, response["warnings"])) == 4096
 
 
 def test_what_the_audit_log_is_to_note_is_said_where_there_is_something(request_of_a_pod: Request) -> None:
-    noted = replace(allowed(request_of_a_pod), audit=(("decision", "injected"), ("tag", "a\udc80b")))
+    noted = replace(allowed(), audit=(("decision", "injected"), ("tag", "a\udc80b")))
 
-    assert answer(noted.encode())["auditAnnotations"] == {"decision": "injected", "tag": "a?b"}
-    assert "auditAnnotations" not in answer(allowed(request_of_a_pod).encode())
+    assert answer(noted.encode(request_of_a_pod))["auditAnnotations"] == {"decision": "injected", "tag": "a?b"}
+    assert "auditAnnotations" not in answer(allowed().encode(request_of_a_pod))
 
 
 def test_a_message_that_is_no_unicode_is_answered_nevertheless(request_of_a_pod: Request) -> None:
-    assert answer(errored(request_of_a_pod, "a\udc80b").encode())["status"] == {"message": "a?b"}
-
-
-def test_a_patch_that_is_no_json_is_an_error(request_of_a_pod: Request) -> None:
-    with pytest.raises(DataError, match="json: "):
-        patched(request_of_a_pod, [{"op": "add", "path": "/a", "value": object()}]).encode()
+    assert answer(errored("a\udc80b").encode(request_of_a_pod))["status"] == {"message": "a?b"}
 
 
 def review_with(**changes: Any) -> bytes:
@@ -119,12 +124,12 @@ def review_with(**changes: Any) -> bytes:
         (b"\xff\xfe", "could not decode body", Broken()),
         (b"[" * 100_000, "could not decode body", Broken()),
         (b'{"a":' * 100_000, "could not decode body", Broken()),
-        (b"[]", "no AdmissionReview", Broken()),
-        (b"null", "no AdmissionReview", Broken()),
-        (b'"AdmissionReview"', "no AdmissionReview", Broken()),
-        (b"{}", "no AdmissionReview", Broken()),
-        (review_with(kind="Pod"), "no AdmissionReview", Broken()),
-        (review_with(kind=["AdmissionReview"]), "no AdmissionReview", Broken()),
+        (b"[]", "not an AdmissionReview", Broken()),
+        (b"null", "not an AdmissionReview", Broken()),
+        (b'"AdmissionReview"', "not an AdmissionReview", Broken()),
+        (b"{}", "not an AdmissionReview", Broken()),
+        (review_with(kind="Pod"), "not an AdmissionReview", Broken()),
+        (review_with(kind=["AdmissionReview"]), "not an AdmissionReview", Broken()),
         (review_with(apiVersion="admission.k8s.io/v2"), "apiVersion is not known", Broken(UID)),
         (review_with(apiVersion={"v": 1}), "apiVersion is not known", Broken(UID)),
         (review_with(apiVersion=None), "apiVersion is not known", Broken(UID)),
@@ -164,7 +169,79 @@ def test_odd_fields_beside_the_object_do_no_harm() -> None:
 
 
 def test_a_broken_review_is_answered_in_its_version() -> None:
-    body = errored(Broken(UID, V1BETA1), "no").encode()
+    body = errored("no").encode(Broken(UID, V1BETA1))
 
     assert orjson.loads(body)["apiVersion"] == V1BETA1
     assert answer(body)["uid"] == UID
+
+
+NAME = "kube-api-access-x7k2q"
+
+
+def pod_with_token(name: str = NAME, **spec: Any) -> dict[str, Any]:
+    """A pod as the service account admission plugin leaves it."""
+    mount = {"name": name, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+    pod = make_pod(containers=[{"name": "app", "image": "app", "volumeMounts": [mount]}])
+    pod["spec"] |= {"volumes": [{"name": name, "projected": {"sources": []}}], **spec}
+    return pod
+
+
+def decoded(pod: dict[str, Any]) -> Request:
+    return decode(orjson.dumps(make_review(pod)))
+
+
+def test_the_pods_of_one_workload_are_equal_requests() -> None:
+    first, second = pod_with_token(), pod_with_token("kube-api-access-bcdf2")
+    first["metadata"]["managedFields"] = [{"time": "2026-11-22T14:47:10Z"}]
+    second["metadata"]["managedFields"] = [{"time": "2026-11-22T14:47:11Z"}]
+
+    assert decoded(first).object_json == decoded(second).object_json
+    assert (decoded(first).token_volume, decoded(second).token_volume) == (NAME, "kube-api-access-bcdf2")
+    assert orjson.loads(decoded(first).object_json) == decoded(first).object == pod_with_token(CANONICAL_TOKEN_VOLUME)
+
+
+def test_the_real_name_of_the_token_volume_is_put_back_everywhere() -> None:
+    patch = orjson.dumps([{"op": "add", "path": "/a", "value": CANONICAL_TOKEN_VOLUME}])
+    response = replace(errored(f"volume {CANONICAL_TOKEN_VOLUME}"), patch=patch, warnings=(CANONICAL_TOKEN_VOLUME,))
+
+    content = answer(response.encode(decoded(pod_with_token())))
+
+    assert orjson.loads(base64.b64decode(content["patch"]))[0]["value"] == NAME
+    assert (content["status"]["message"], content["warnings"]) == (f"volume {NAME}", [NAME])
+    assert response.names_token_volume
+    assert not allowed().names_token_volume
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pod_with_token(CANONICAL_TOKEN_VOLUME),
+        pod_with_token(nodeName=CANONICAL_TOKEN_VOLUME),
+        pod_with_token(initContainers=[{"name": "a", "volumeMounts": [{"name": "kube-api-access-zzzzz"}]}]),
+        pod_with_token("kube-api-access-abcde"),
+        pod_with_token("my-kube-api-access-bcdfg"),
+    ],
+    ids=["named as the constant", "holds the constant", "two of them", "not of the alphabet", "a longer name"],
+)
+def test_a_pod_whose_real_name_could_not_be_put_back_is_left_as_it_is(pod: dict[str, Any]) -> None:
+    request = decoded(pod)
+
+    assert (request.token_volume, request.object) == ("", pod)
+
+
+@pytest.mark.parametrize(
+    "spec", [None, [], {"volumes": None}, {"volumes": [None, 5]}, {"containers": [{"volumeMounts": {"name": NAME}}]}]
+)
+def test_a_pod_of_another_form_is_left_as_it_is(spec: Any) -> None:
+    pod = {"metadata": None, "spec": spec}
+
+    assert decoded(pod).object == pod
+
+
+def test_an_object_that_is_nested_too_deeply_is_refused_with_the_uid() -> None:
+    body = orjson.dumps(make_review(object={"spec": {}})).replace(b'{"spec":{}}', b'{"a":' * 300 + b"1" + b"}" * 300)
+
+    with pytest.raises(BrokenReviewError) as caught:
+        decode(body)
+
+    assert caught.value.broken == Broken(UID)

@@ -43,7 +43,7 @@ def test_no_attempt_gets_out(
 
 def test_what_would_get_out_is_seen() -> None:
     class Out:
-        changes_data = False
+        hermetic = True
 
         def __init__(self, text: str) -> None:
             self.text = text

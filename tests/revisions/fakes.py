@@ -42,6 +42,7 @@ def fake_revision(name: str = "default", *, fingerprint: str = "f00d", version: 
         fingerprint=fingerprint,
         origin=f"revisions/{name}",
         namespaces={},
+        hermetic=True,
     )
     return cast("Revision", fake)
 

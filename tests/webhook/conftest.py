@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.injection.planner import Planner
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
@@ -50,9 +49,8 @@ class Core:
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     """The core of the handler, which injects unless a test says otherwise."""
-    stand_in = Core(Injected(pod={}, patch=PATCH, templates=("sidecar",)))
+    stand_in = Core(Injected.of(pod={}, patch=PATCH, templates=("sidecar",)))
     monkeypatch.setattr(inject, "inject_pod", stand_in)
-    monkeypatch.setattr(Planner, "inject", lambda _, revision, pod, facts: stand_in(revision, pod, facts))
     return stand_in
 
 

@@ -20,7 +20,9 @@ OWNED["metadata"] |= {
 
 def asked_about(pod: dict[str, Any], *, uid: str = UID, namespace: str = "shop") -> Request:
     """A review of a pod."""
-    return Request(uid, "admission.k8s.io/v1", "Pod", namespace, "", "CREATE", dry_run=False, object=pod)
+    return Request(
+        uid, "admission.k8s.io/v1", "Pod", namespace, "", "CREATE", dry_run=False, object=pod, object_json=b""
+    )
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, Any]]]:

@@ -10,14 +10,14 @@ from injector.injection.policy import INJECT, injection_required
 from injector.injection.result import Injected, Skipped
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
-from injector.kube.admission import MAX_WARNING, V1, Response
+from injector.kube.admission import MAX_WARNING, Response
 from injector.kube.selectors import Selector
 from injector.revisions.registry import Resolved
 from injector.settings import EXPLAIN
 from injector.webhook.app import webhook_app
 from injector.webhook.explained import EXPLAINED, MAX_VALUE, REMEDIES, Explained
 from injector.webhook.inject import Desk, InjectHandler
-from tests.factories import UID, make_pod, make_review
+from tests.factories import make_pod, make_review
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tests.webhook.conftest import Client, ClientFactory, Core
 
 BOTH, TAGGED, PLAIN = Explained(True, True), Resolved(fake_revision("1-24"), "prod"), Resolved(fake_revision("1-24"))
-ANSWER = Response(UID, V1, allowed=True, warnings=("policy: odd",))
-INJECTED = Injected({}, [], ("sidecar", "custom"))
+ANSWER = Response(allowed=True, warnings=("policy: odd",))
+INJECTED = Injected.of({}, [], ("sidecar", "custom"))
 # k8s.io/apiserver/pkg/audit, checkAnnotationKey: the part behind the webhook's name is that of a qualified name.
 KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -92,7 +92,7 @@ def test_every_value_of_the_flag_means_something_and_off_means_nothing() -> None
 def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
     longest = Resolved(fake_revision("r" * 63), "t" * 63)
     warnings = [BOTH.skipped(ANSWER, Skipped(reason, ""), longest).warnings[0] for reason in REMEDIES]
-    many = BOTH.injected(ANSWER, Injected({}, [], ("name",) * 100_000), longest)
+    many = BOTH.injected(ANSWER, Injected.of({}, [], ("name",) * 100_000), longest)
 
     assert max(map(len, warnings)) <= MAX_WARNING
     assert max(len(value) for value in audit(many).values()) == MAX_VALUE
@@ -140,7 +140,8 @@ async def test_the_answer_to_a_review_has_the_decision(told: Client, core: Core)
 
     async def answered(result: Injected | Skipped | Exception) -> dict[str, Any]:
         core.answer = result
-        found = (await (await told.post("/inject/prod", json=make_review())).json())["response"]
+        review = make_review(make_pod(labels={"answer": type(result).__name__}))
+        found = (await (await told.post("/inject/prod", json=review)).json())["response"]
         return {key: found.get(key) for key in ("allowed", "warnings", "auditAnnotations")}
 
     by = {"revision": "1-24", "tag": "prod"}

@@ -251,9 +251,11 @@ async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
 async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
     async with running(LISTENERS, services) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
-        services.desk.admittance._queue.append(asyncio.get_running_loop().create_future())
-        assert collector.get_sample_value("injector_requests_waiting") == 1
-        services.desk.admittance._queue.clear()
+        async with services.desk.queue.turn("shop", 1):
+            task = asyncio.create_task(services.desk.queue.turn("shop", 1).__aenter__())
+            await asyncio.sleep(0)
+            assert collector.get_sample_value("injector_requests_waiting") == 1
+            task.cancel()
         await server.end()
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SECRET = "s3cr3t-value"  # noqa: S105 -- what must not be shown
 LIMIT = 20.0
-SERVED = Injected(make_pod(), [], ())
+SERVED = Injected.of(make_pod(), [], ())
 CANDIDATE = fake_revision("1-30")
 
 
@@ -48,7 +48,7 @@ def admission(outcome: Outcome = SERVED, *, tag: str = "prod", size: int = 1, **
 
 def injected(**fields: Any) -> Injected:
     """What a candidate makes of the pod, where it sets these fields of the container."""
-    return Injected(make_pod(containers=[make_container(**fields)]), [], ())
+    return Injected.of(make_pod(containers=[make_container(**fields)]), [], ())
 
 
 @dataclass
@@ -317,7 +317,7 @@ def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
 
 
 def test_the_name_of_each_revision_is_no_difference(core: Core) -> None:
-    core.answer = Injected(make_pod(labels={"istio.io/rev": "1-30"}), [], ())
-    served = Injected(make_pod(labels={"istio.io/rev": "1-24"}), [], ())
+    core.answer = Injected.of(make_pod(labels={"istio.io/rev": "1-30"}), [], ())
+    served = Injected.of(make_pod(labels={"istio.io/rev": "1-24"}), [], ())
 
     assert differences_of(admission(served)) == []

@@ -1,0 +1,61 @@
+"""Dictionaries and lists that cannot be changed: the parts of a ``Revision`` that are JSON data."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self
+
+
+def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
+    raise TypeError(f"a {type(self).__name__} cannot be changed")
+
+
+class FrozenDict(dict[str, Any]):
+    """A dictionary that refuses changes; a deep copy of it is a plain dictionary."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __copy__(self) -> Self:
+        """Return the dictionary itself, which never changes."""
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> dict[str, Any]:
+        """Return a copy that may be changed."""
+        return {key: thawed(value) for key, value in self.items()}
+
+
+class FrozenList(list[Any]):
+    """A list that refuses changes; a deep copy of it is a plain list."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> Self:
+        """Return the list itself, which never changes."""
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> list[Any]:
+        """Return a copy that may be changed."""
+        return [thawed(value) for value in self]
+
+
+def frozen(value: Any) -> Any:
+    """Return JSON data in which no dictionary and no list can be changed; data that is frozen already is returned as it is."""
+    if isinstance(value, FrozenDict | FrozenList):
+        return value
+    if isinstance(value, dict):
+        return FrozenDict({key: frozen(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return FrozenList([frozen(item) for item in value])
+    return value
+
+
+def thawed(value: Any) -> Any:
+    """Return a copy of JSON data that may be changed."""
+    if isinstance(value, dict):
+        return {key: thawed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thawed(item) for item in value]
+    return value

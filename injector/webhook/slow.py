@@ -1,0 +1,227 @@
+"""Slow injections: one worker thread for requests that are predicted to be slow, so that they do not hold the event loop.
+
+The prediction is by the size of the review, and by how long recent injections for the same revision and namespace took. A slow pod
+therefore delays only pods of its own namespace: the others stay on the event loop. The thread has a fair queue of its own
+(``webhook.queue``) and rests while other requests are injected, since Python runs one thread at a time.
+
+A template that spends its whole budget again and again for the pods of one namespace is paused for that namespace, with exponential
+back-off. A pod can cause this as well as a template, so other namespaces are not paused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from injector.errors import PausedError, TemplateRenderError
+from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from injector.istio.revision import Revision
+
+_T = TypeVar("_T")
+
+SLOW: Final = 0.03
+"""Seconds of CPU time from which an injection is slow. Istio's own templates take a seventh of it."""
+LARGE: Final = 256 * 1024
+"""Bytes of a review from which it is predicted to be slow: twenty times the usual size."""
+OFFLOAD: Final = 60.0
+MAX_OFFLOAD: Final = 3600.0
+"""How long a namespace of a revision is injected in the thread after a slow injection. Doubles each time it held the event loop again."""
+REST: Final = 4.0
+"""How long the thread rests after an injection, as a multiple of its CPU time, if other requests were injected meanwhile."""
+
+FAILURES_TO_PAUSE: Final = 3
+FIRST_PAUSE: Final = 1.0
+MAX_PAUSE: Final = 60.0
+"""As long as the controller of a Deployment waits between its tries once it had several."""
+
+MAX_WAITING: Final = 200
+MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
+"""A decoded review takes about ten times its bytes."""
+MAX_RECORDS: Final = 4096
+"""Pairs of a revision and a namespace that are remembered."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """How recent injections for one revision and namespace went."""
+
+    slow_for: float = 0.0
+    slow_until: float = 0.0
+    failures: int = 0
+    paused_for: float = 0.0
+    paused_until: float = 0.0
+
+
+class SlowPool:
+    """The worker thread and the prediction. It belongs to one event loop.
+
+    Args:
+        clock: returns seconds from any start; deadlines are in its time.
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock)
+        self._clock = clock
+        self._sleep = sleep
+        self._records: OrderedDict[tuple[str, str, str], _Record] = OrderedDict()
+        # No record is slow from then on, so most requests need not look for other namespaces.
+        self._none_slow_from = 0.0
+        self._inline = 0
+        self._rests_until = 0.0
+        self._running = 0
+        self._thread: ThreadPoolExecutor | None = None
+
+    def waiting(self) -> int:
+        """Return how many requests are injected in the thread or wait for it."""
+        return self._running
+
+    def should_offload(self, revision: Revision, namespace: str, size: int) -> bool:
+        """Tell whether a review of ``size`` bytes is predicted to be slow.
+
+        A namespace that is not known yet is offloaded once if the revision is slow for at least two others: then the revision itself
+        may be slow, and each further namespace would hold the event loop once.
+        """
+        if size > LARGE:
+            return True
+        now = self._clock()
+        if now >= self._none_slow_from:
+            return False
+        record = self._records.get((revision.name, revision.fingerprint, namespace))
+        if record is not None:
+            return now < record.slow_until
+        name, fingerprint = revision.name, revision.fingerprint
+        slow = (
+            key
+            for key, each in self._records.items()
+            if key[0] == name and key[1] == fingerprint and now < each.slow_until
+        )
+        return next(slow, None) is not None and next(slow, None) is not None
+
+    def run_inline(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
+        """Return the result of ``work``, which injects a pod, on the calling thread.
+
+        Raises:
+            PausedError: the template is paused for this namespace.
+            Exception: whatever ``work`` raises.
+        """
+        self._check(revision, namespace)
+        self._inline += 1
+        began = time.thread_time()
+        try:
+            result = work()
+        except Exception as error:
+            self._learn(revision, namespace, time.thread_time() - began, error)
+            raise
+        self._learn(revision, namespace, time.thread_time() - began)
+        return result
+
+    async def run_in_thread(
+        self, revision: Revision, namespace: str, size: int, deadline: float, work: Callable[[], _T]
+    ) -> _T:
+        """Return the result of ``work``, which injects a pod, in the worker thread once the requests before it are done.
+
+        Args:
+            revision: the revision that injects.
+            namespace: the namespace of the pod.
+            size: bytes of the review.
+            deadline: when the caller stops waiting, in seconds of ``clock``.
+            work: injects; it must not use anything that belongs to the event loop.
+
+        Raises:
+            PausedError: the template is paused for this namespace.
+            Rejected: too many wait, or the deadline cannot be met.
+            Exception: whatever ``work`` raises.
+        """
+        self._check(revision, namespace)
+        self._running += 1
+        try:
+            async with self._queue.turn(namespace, size, deadline):
+                await self._rest()
+                if self._clock() >= deadline:
+                    raise Rejected(DEADLINE)
+                self._check(revision, namespace)
+                return await self._run(revision, namespace, work)
+        finally:
+            self._running -= 1
+
+    async def _run(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "slow")
+        inline = self._inline
+        result, error, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work)
+        if self._inline != inline:
+            self._rests_until = self._clock() + REST * seconds
+        self._learn(revision, namespace, seconds, error)
+        if error is not None:
+            raise error
+        assert result is not None  # noqa: S101 -- there is no error, for the type checker
+        return result[0]
+
+    async def _rest(self) -> None:
+        left = self._rests_until - self._clock()
+        if left > 0:
+            await self._sleep(left)
+
+    def _record(self, revision: Revision, namespace: str) -> _Record:
+        key = (revision.name, revision.fingerprint, namespace)
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = _Record()
+            if len(self._records) > MAX_RECORDS:
+                self._records.popitem(last=False)
+        else:
+            self._records.move_to_end(key)
+        return record
+
+    def _learn(self, revision: Revision, namespace: str, seconds: float, error: Exception | None = None) -> None:
+        record, now = self._record(revision, namespace), self._clock()
+        if error is None:
+            record.failures, record.paused_for = 0, 0.0
+        if seconds < SLOW:
+            return
+        if now >= record.slow_until:
+            record.slow_for = min(MAX_OFFLOAD, 2 * record.slow_for) or OFFLOAD
+        record.slow_until = now + record.slow_for
+        self._none_slow_from = max(self._none_slow_from, record.slow_until)
+        if isinstance(error, TemplateRenderError):
+            record.failures += 1
+            if record.failures >= FAILURES_TO_PAUSE:
+                record.paused_for = min(MAX_PAUSE, 2 * record.paused_for) or FIRST_PAUSE
+                record.paused_until = now + record.paused_for
+
+    def _check(self, revision: Revision, namespace: str) -> None:
+        """Raise ``PausedError`` while the template is paused for this namespace."""
+        record = self._records.get((revision.name, revision.fingerprint, namespace))
+        if record is None or not record.paused_for:
+            return
+        left = record.paused_until - self._clock()
+        if left > 0:
+            raise PausedError(
+                f"its templates took too long {record.failures} times in a row for pods of this namespace; "
+                f"the next try is in {left:.0f} s",
+                where=f"revision {revision.name}",
+                hint="correct the template, or the values of the pods that it reads: the messages before this one say where",
+            )
+
+
+def _timed(work: Callable[[], _T]) -> tuple[tuple[_T] | None, Exception | None, float]:
+    """Return the result of ``work``, or its error, and the CPU time that this thread spent on it."""
+    began = time.thread_time()
+    try:
+        return (work(),), None, time.thread_time() - began
+    except Exception as error:  # noqa: BLE001 -- raised again on the event loop
+        return None, error, time.thread_time() - began

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from injector.errors import PausedError, TemplateRenderError
+from injector.webhook.queue import DEADLINE, OVERLOAD, Rejected
+from injector.webhook.slow import (
+    FAILURES_TO_PAUSE,
+    FIRST_PAUSE,
+    LARGE,
+    MAX_OFFLOAD,
+    MAX_PAUSE,
+    MAX_RECORDS,
+    MAX_WAITING,
+    OFFLOAD,
+    SLOW,
+    SlowPool,
+)
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from injector.istio.revision import Revision
+
+REVISION = fake_revision("1-24")
+OTHER = fake_revision("1-30")
+
+
+class Clock:
+    """Returns the time that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def spend(seconds: float) -> None:
+    """Use CPU time of this thread."""
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass
+
+
+def quick() -> str:
+    return "done"
+
+
+def slow() -> str:
+    spend(1.1 * SLOW)
+    return "done"
+
+
+def bomb() -> str:
+    spend(1.1 * SLOW)
+    raise TemplateRenderError("the budget is spent")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pool(clock: Clock) -> SlowPool:
+    return SlowPool(clock=clock)
+
+
+async def in_thread(
+    pool: SlowPool,
+    work: Callable[[], str],
+    namespace: str = "shop",
+    *,
+    revision: Revision = REVISION,
+    deadline: float = math.inf,
+    size: int = 1,
+) -> str:
+    async with asyncio.timeout(60.0):
+        return await pool.run_in_thread(revision, namespace, size, deadline, work)
+
+
+def offloaded(pool: SlowPool, namespace: str = "shop", revision: Revision = REVISION) -> bool:
+    return pool.should_offload(revision, namespace, 1)
+
+
+def test_a_namespace_is_offloaded_after_a_slow_injection_and_no_other_one_is(pool: SlowPool) -> None:
+    pool.run_inline(REVISION, "blog", quick)
+    assert not offloaded(pool)
+
+    assert pool.run_inline(REVISION, "shop", slow) == "done"
+
+    assert offloaded(pool)
+    assert not offloaded(pool, "blog")
+    assert not offloaded(pool, "never-seen")
+    assert not offloaded(pool, revision=OTHER)
+    assert not offloaded(pool, revision=fake_revision("1-24", fingerprint="another"))
+
+
+def test_a_large_review_is_offloaded_whatever_its_namespace(pool: SlowPool) -> None:
+    assert [pool.should_offload(REVISION, "shop", size) for size in (LARGE, LARGE + 1)] == [False, True]
+
+
+def test_after_two_slow_namespaces_an_unknown_one_is_offloaded_once(pool: SlowPool) -> None:
+    pool.run_inline(REVISION, "quick", quick)
+    for namespace in ("one", "two"):
+        pool.run_inline(REVISION, namespace, slow)
+
+    assert [offloaded(pool, each) for each in ("quick", "unknown")] == [False, True]
+    assert not offloaded(pool, "unknown", OTHER)
+    asyncio.run(in_thread(pool, quick, "unknown"))
+    assert not offloaded(pool, "unknown")
+
+
+def test_a_namespace_comes_back_and_is_offloaded_twice_as_long_each_time_it_is_slow_again(
+    pool: SlowPool, clock: Clock
+) -> None:
+    lasted = []
+    for _ in range(8):
+        pool.run_inline(REVISION, "shop", slow)
+        began = clock.now
+        while offloaded(pool):
+            clock.now += OFFLOAD
+        lasted.append(clock.now - began)
+
+    assert lasted == [60, 120, 240, 480, 960, 1920, MAX_OFFLOAD, MAX_OFFLOAD]
+
+
+async def test_a_slow_injection_in_the_thread_does_not_double_the_time(pool: SlowPool, clock: Clock) -> None:
+    pool.run_inline(REVISION, "shop", slow)
+    clock.now = 1.0
+    await in_thread(pool, slow)
+
+    clock.now = OFFLOAD
+    assert offloaded(pool)
+    clock.now = OFFLOAD + 1.0
+    assert not offloaded(pool)
+
+
+async def test_one_thread_runs_the_requests_of_all_namespaces_in_turn(pool: SlowPool) -> None:
+    threads: set[int] = set()
+    order: list[str] = []
+
+    def noted(namespace: str) -> Callable[[], str]:
+        def work() -> str:
+            threads.add(threading.get_ident())
+            order.append(namespace)
+            return namespace
+
+        return work
+
+    results = await asyncio.gather(*(in_thread(pool, noted(each), each) for each in "aaaab"))
+
+    assert results == list("aaaab")
+    assert "".join(order) == "aabaa"
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+    assert pool.waiting() == 0
+
+
+async def test_an_error_is_raised_on_either_thread(pool: SlowPool) -> None:
+    def faulty() -> str:
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        pool.run_inline(REVISION, "shop", faulty)
+    with pytest.raises(ValueError, match="x"):
+        await in_thread(pool, faulty)
+
+
+async def test_a_template_that_spends_its_budget_again_and_again_is_paused_for_the_namespace_alone(
+    pool: SlowPool, clock: Clock
+) -> None:
+    for _ in range(FAILURES_TO_PAUSE):
+        with pytest.raises(TemplateRenderError, match="budget"):
+            await in_thread(pool, bomb)
+
+    with pytest.raises(PausedError) as caught:
+        await in_thread(pool, quick)
+    with pytest.raises(PausedError):
+        pool.run_inline(REVISION, "shop", quick)
+
+    assert str(caught.value).startswith("revision 1-24: its templates took too long 3 times in a row")
+    assert "the next try is in 1 s; correct the template" in str(caught.value)
+    assert "shop" not in str(caught.value)
+    assert await in_thread(pool, quick, "another") == "done"
+    clock.now += FIRST_PAUSE
+    assert await in_thread(pool, quick) == "done"
+
+
+async def test_a_success_between_failures_starts_the_count_again(pool: SlowPool) -> None:
+    for _ in range(FAILURES_TO_PAUSE):
+        with pytest.raises(TemplateRenderError):
+            await in_thread(pool, bomb)
+        await in_thread(pool, quick)
+
+
+async def test_each_pause_is_twice_as_long_up_to_a_bound(pool: SlowPool, clock: Clock) -> None:
+    pauses = []
+    for number in range(FAILURES_TO_PAUSE + 7):
+        with pytest.raises(TemplateRenderError, match="budget"):
+            await in_thread(pool, bomb)
+        if number < FAILURES_TO_PAUSE - 1:
+            continue
+        began = clock.now
+        while True:
+            try:
+                pool._check(REVISION, "shop")
+            except PausedError:
+                clock.now += FIRST_PAUSE
+            else:
+                break
+        pauses.append(clock.now - began)
+
+    assert pauses == [1, 2, 4, 8, 16, 32, MAX_PAUSE, MAX_PAUSE]
+
+
+async def test_requests_that_wait_when_a_pause_begins_are_not_tried(pool: SlowPool) -> None:
+    tasks = [asyncio.create_task(in_thread(pool, bomb)) for _ in range(FAILURES_TO_PAUSE + 3)]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(each) for each in results] == [TemplateRenderError] * FAILURES_TO_PAUSE + [PausedError] * 3
+
+
+async def test_one_namespace_cannot_fill_the_queue_of_the_thread(pool: SlowPool) -> None:
+    go = threading.Event()
+
+    def waits() -> str:
+        assert go.wait(60.0)
+        return "done"
+
+    tasks = [asyncio.create_task(in_thread(pool, waits)) for _ in range(1 + MAX_WAITING // 2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Rejected) as caught:
+        await in_thread(pool, quick)
+    other = asyncio.create_task(in_thread(pool, quick, "other"))
+    await asyncio.sleep(0)
+    assert pool.waiting() == len(tasks) + 1
+    go.set()
+
+    assert caught.value.reason == OVERLOAD
+    assert await other == "done"
+    assert await asyncio.gather(*tasks) == ["done"] * len(tasks)
+
+
+async def test_a_request_whose_deadline_passed_while_it_waited_is_not_injected(pool: SlowPool, clock: Clock) -> None:
+    ran: list[str] = []
+
+    def first() -> str:
+        clock.now += 10.0
+        return "done"
+
+    def late() -> str:
+        ran.append("late")
+        return "done"
+
+    results = await asyncio.gather(in_thread(pool, first), in_thread(pool, late, deadline=5.0), return_exceptions=True)
+
+    assert results[0] == "done"
+    assert isinstance(results[1], Rejected)
+    assert results[1].reason == DEADLINE
+    assert ran == []
+
+
+async def test_the_thread_rests_if_other_requests_were_injected_meanwhile(clock: Clock) -> None:
+    rests: list[float] = []
+    started, go = threading.Event(), threading.Event()
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    def beside_others() -> str:
+        started.set()
+        assert go.wait(60.0)
+        return slow()
+
+    pool = SlowPool(clock=clock, sleep=sleep)
+    await in_thread(pool, slow)
+    await in_thread(pool, quick)
+    assert rests == []
+
+    task = asyncio.create_task(in_thread(pool, beside_others))
+    assert await asyncio.to_thread(started.wait, 60.0)
+    pool.run_inline(REVISION, "blog", quick)
+    go.set()
+    await task
+    await in_thread(pool, quick)
+
+    assert len(rests) == 1
+    assert rests[0] > SLOW
+
+
+def test_records_are_bounded(pool: SlowPool) -> None:
+    for number in range(MAX_RECORDS + 10):
+        pool.run_inline(REVISION, f"n{number}", quick)
+
+    assert len(pool._records) == MAX_RECORDS
