@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import WEBHOOKS, Scope
 from injector.cluster.webhooks import MANAGER, bundle_patch
-from injector.errors import InjectorError, whereabouts
+from injector.errors import ClusterError, InjectorError, whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,7 @@ WAITS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 JITTER: Final = 0.25
 LOOK: Final = 1.0
 """How often the authority is looked at, which nobody tells of."""
+_NOT_FOUND: Final = 404
 WATCH: Final = "cabundle"
 """The watch's ``resource`` in the metrics."""
 
@@ -162,12 +163,19 @@ class CaBundles:
         return [name for name, own in self._known.items() if own.outdated(bundle)]
 
     async def _patch(self, name: str, bundle: bytes | None) -> None:
-        if bundle is None or self._known is None:
+        own = (self._known or {}).get(name)
+        if bundle is None or own is None:
+            # The watch has seen it deleted while another object was patched.
+            self._turns.pop(name, None)
             return
         turn = self._turns[name]
         try:
-            found = await self._client.patch(WEBHOOKS, name, bundle_patch(self._known[name], bundle), manager=MANAGER)
+            found = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=MANAGER)
         except Exception as error:  # noqa: BLE001 -- the loop of the task, which must not end; each is counted
+            if isinstance(error, ClusterError) and error.status == _NOT_FOUND:
+                # It is deleted; the watch reports it in a moment.
+                turn.earliest = self._clock() + PACE
+                return
             self._observer.cabundle_attempt(patched=False)
             wait = WAITS[min(turn.failed, len(WAITS) - 1)] * (1 + JITTER * self._chance())
             if not turn.failed:
