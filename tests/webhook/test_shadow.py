@@ -257,7 +257,7 @@ async def test_a_fault_while_counting_is_logged_and_the_next_admission_is_counte
         plain(*args)
 
     monkeypatch.setattr(metrics, "shadowed", shadowed)
-    async with asyncio.timeout(20), shadows.working():
+    async with asyncio.timeout(20), working(shadows):
         shadows.offer(admission())
         shadows.offer(admission())
         await clock.worked(2)
