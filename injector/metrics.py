@@ -401,3 +401,24 @@ class RevisionRow:
     def served(self) -> bool:
         """Whether requests for it get anything."""
         return bool(self.fingerprint)
+
+
+class Stopwatch:
+    """How long the stages of one request took."""
+
+    __slots__ = ("_clock", "_laps", "_last", "_start")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._start = self._last = clock()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, stage: str) -> None:
+        """End ``stage`` now; the next begins."""
+        now = self._clock()
+        self._laps[stage] = now - self._last
+        self._last = now
+
+    def total(self) -> dict[str, float]:
+        """Return the seconds of every stage that ended, and of all as ``total``."""
+        return {**self._laps, TOTAL: self._clock() - self._start}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from injector.revisions.source import RevisionSource
     from injector.revisions.unserved import UnservedNames
     from injector.settings import Setting
-    from injector.webhook.healthfile import HealthFile
+    from injector.webhook.health import HealthFile
     from injector.webhook.server import Services
     from injector.webhook.supervisor import Follow
 
@@ -296,8 +296,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
-    from injector.webhook.decisions import LOGGED, Decisions
-    from injector.webhook.explained import EXPLAINED
+    from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
     from injector.webhook.inject import Desk
     from injector.webhook.queue import AdmissionQueue
     from injector.webhook.server import Services
@@ -325,7 +324,7 @@ def _show(metrics: Metrics, report: LoadReport) -> None:
 
 
 def _health_file(settings: Settings) -> HealthFile | None:
-    from injector.webhook.healthfile import HealthFile
+    from injector.webhook.health import HealthFile
 
     if settings.health_check_file is None or not settings.health_check_interval:
         return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from injector.cluster.listwatch import Client, Observer
     from injector.cluster.reader import Resource
     from injector.cluster.webhooks import OwnWebhooks, Target
-    from injector.webhook.spread import Spread
+    from injector.webhook.selfsigned import BundleRollout
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ PACE: Final = 1.0
 WAITS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """After errors."""
 JITTER: Final = 0.25
-LOOK: Final = 1.0
-"""How often the authority is looked at, which nobody tells of."""
+LOOK: Final = 60.0
+"""Seconds between two looks, if neither the webhooks nor the bundle have changed."""
 _NOT_FOUND: Final = 404
 WATCH: Final = "cabundle"
 """The watch's ``resource`` in the metrics."""
@@ -101,7 +101,7 @@ class CaBundles:
         target: Target,
         bundle: Callable[[], bytes | None],
         *,
-        spread: Spread,
+        spread: BundleRollout,
         observer: PatchObserver,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -121,6 +121,10 @@ class CaBundles:
         """Take the webhooks as they are now."""
         self._known = dict(known)
         self._turns = {name: turn for name, turn in self._turns.items() if name in known}
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Look at once: the bundle may have changed."""
         self._woken.set()
 
     async def follow(self, client: Client, observer: Observer) -> None:

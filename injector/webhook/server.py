@@ -17,11 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from injector.webhook.app import operations_app, webhook_app
-from injector.webhook.health import Operations
+from injector.webhook.health import LoopLag, Operations
 from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Listener
-from injector.webhook.looplag import LoopLag
 from injector.webhook.shadow import Shadows
 from injector.webhook.supervisor import Supervisor
 from injector.webhook.unserved import UnservedHandler
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
     from injector.revisions.unserved import UnservedNames
-    from injector.webhook.clients import ClientAuthority
-    from injector.webhook.handshakes import Certificates
-    from injector.webhook.healthfile import HealthFile
-    from injector.webhook.selfprobe import SelfProbe
+    from injector.webhook.health import HealthFile, SelfProbe
     from injector.webhook.supervisor import Follow
+    from injector.webhook.tls import Certificates, ClientAuthority
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,7 @@ from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
 from injector.webhook.cabundle import CaBundles
-from injector.webhook.casecret import CaSecret
-from injector.webhook.selfsigned import SelfSigned
-from injector.webhook.spread import Elsewhere, Spread
+from injector.webhook.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
 from injector.webhook.tls import CertificateSource
 from tests.webhook.certificates import authority, issue
 
@@ -91,7 +89,7 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
     assert secret(tls).certificates is tls.certificates
     assert tls.certificates._names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
     assert patching(tls)._target == Target("s", "mesh")
-    assert isinstance(secret(tls).reach, Spread)
+    assert isinstance(secret(tls).reach, BundleRollout)
     assert secret(tls).reach is patching(tls)._spread is tls.certificates._reach
 
 
@@ -99,7 +97,7 @@ def test_self_signed_without_patches_waits_for_who_distributes_the_bundle() -> N
     tls = made(**SELF_SIGNED, patch_webhooks=False)
 
     assert len(tls.follow) == 1
-    assert isinstance(secret(tls).reach, Elsewhere)
+    assert isinstance(secret(tls).reach, ExternalRollout)
 
 
 @pytest.mark.parametrize("mode", ["files", "self-signed"])

@@ -28,7 +28,7 @@ from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.webhook.app import MAX_BODY, webhook_app
-from injector.webhook.explained import Explained
+from injector.webhook.decisions import Explained
 from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Connections

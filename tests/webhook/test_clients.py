@@ -15,10 +15,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.handshakes import Handshakes
 from injector.webhook.listener import Listener
-from injector.webhook.tls import CertificateSource
+from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tests.revisions.fakes import fake_revision
 if TYPE_CHECKING:
     from injector.revisions.reload import Loader
     from injector.revisions.unserved import UnservedNames
-    from injector.webhook.looplag import LoopLag
+    from injector.webhook.health import LoopLag
     from injector.webhook.supervisor import Supervisor
     from injector.webhook.tls import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory

@@ -20,14 +20,12 @@ from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import shadow, supervisor, timeouts
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.explained import EXPLAINED
-from injector.webhook.handshakes import Handshakes
-from injector.webhook.healthfile import HealthFile
+from injector.webhook.decisions import EXPLAINED
+from injector.webhook.health import HealthFile
 from injector.webhook.inject import Desk
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
-from injector.webhook.tls import CertificateSource
+from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
