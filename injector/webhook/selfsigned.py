@@ -187,12 +187,14 @@ class SelfSigned:
 
     async def _wait(self, pause: Callable[[float], Awaitable[None]]) -> None:
         """Wait until it is time to look again."""
-        tasks = {asyncio.ensure_future(pause(LOOK)), asyncio.ensure_future(self._woken.wait())}
+        pausing, woken = asyncio.ensure_future(pause(LOOK)), asyncio.ensure_future(self._woken.wait())
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([pausing, woken], return_when=asyncio.FIRST_COMPLETED)
+            if pausing.done():
+                await pausing
         finally:
-            for task in tasks:
-                task.cancel()
+            pausing.cancel()
+            woken.cancel()
         self._woken.clear()
 
     def shown(self) -> dict[str, Any]:
