@@ -17,9 +17,9 @@ Loader.adopt: one Registry.swap. Whatever fails keeps what is served.
 Tags are changed where ``revisions/tagstore.py`` or ``revisions/clustertags.py`` keeps them; for a cluster ``revisions/tagplan.py`` says
 what is written, and ``cluster/webhooks.py`` how.
 
-``cli/serve.py`` puts both together and ``webhook/server.py`` runs them, with background tasks in ``webhook/supervisor.py``; ``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from
-there the same way. Beside both, ``revisions/unserved.py`` and ``webhook/unserved.py`` look for names that nobody serves, and
-``cli/certificates.py`` puts TLS together: ``webhook/tls.py`` or ``webhook/selfsigned.py``, and ``webhook/cabundle.py``. Below:
-``istio/behaviours.py`` is all that minors differ in outside their templates, ``gotemplate/compiler.py`` turns Go's templates into
-Python, ``kube/schema.py`` has Kubernetes' types.
+``cli/serve.py`` puts both together and ``webhook/server.py`` runs them, with background tasks in ``webhook/supervisor.py``;
+``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from there the same way. Beside both, ``revisions/unserved.py`` and
+``webhook/unserved.py`` look for names that nobody serves, and ``cli/certificates.py`` puts TLS together: ``webhook/tls.py`` or
+``webhook/selfsigned.py``, and ``webhook/cabundle.py``. Below: ``istio/behaviours.py`` is all that minors differ in outside their
+templates, ``gotemplate/compiler.py`` turns Go's templates into Python, ``kube/schema.py`` has Kubernetes' types.
 """
