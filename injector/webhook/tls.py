@@ -83,6 +83,7 @@ class CertificateSource:
         self._read_before: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
         self.error: ConfigError | None = None
         self._handshakes = handshakes or Handshakes()
+        self._listeners: list[Callable[[], None]] = []
         self._use(self._load(self._whole()))
 
     @property
@@ -147,6 +148,13 @@ class CertificateSource:
                 outcome = FAILURE
             if outcome is not None:
                 metrics.certificate(self.certificate.not_after, outcome)
+            if outcome == SUCCESS:
+                for listener in self._listeners:
+                    listener()
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` on the event loop after each change of the certificate."""
+        self._listeners.append(listener)
 
     def shown(self) -> dict[str, Any]:
         """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
