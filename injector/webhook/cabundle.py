@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from injector.cluster.listwatch import Client, Observer
     from injector.cluster.reader import Resource
     from injector.cluster.webhooks import OwnWebhooks, Target
-    from injector.webhook.spread import Spread
+    from injector.webhook.selfsigned import BundleRollout
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class CaBundles:
         target: Target,
         bundle: Callable[[], bytes | None],
         *,
-        spread: Spread,
+        spread: BundleRollout,
         observer: PatchObserver,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,7 +20,7 @@ from injector.injection.podchanges import Change, changes
 from injector.injection.result import Injected, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from injector.injection.result import RequestFacts
     from injector.istio.revision import Revision
@@ -131,7 +130,7 @@ class Shadows:
         self.dropped = 0
 
     def offer(self, admission: Admission) -> None:
-        """Take an admission, or drop it where too much is waiting; outside ``working`` nothing is taken."""
+        """Take an admission, or drop it where too much is waiting; without ``run`` nothing is taken."""
         if not self._works:
             return
         # One that is larger than the limit by itself still gets in where nothing else waits.
@@ -150,18 +149,13 @@ class Shadows:
             return Tally(candidate.name, candidate.fingerprint)
         return found
 
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """Work until the block ends; what waits then is forgotten."""
+    async def run(self) -> None:
+        """Work until cancelled. Without it nothing is taken."""
         self._works = True
-        worker = asyncio.create_task(self._work(), name="shadow")
         try:
-            yield
+            await self._work()
         finally:
             self._works = False
-            worker.cancel()
-            with suppress(asyncio.CancelledError):
-                await worker
 
     async def _work(self) -> None:
         while True:
