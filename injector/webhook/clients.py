@@ -1,7 +1,7 @@
-"""Who may open a connection to the webhook's port, where that is asked: clients with a certificate of a known authority.
+"""Client certificates for the webhook's port: which CA must have signed them, and which names are allowed.
 
-OpenSSL refuses the others within the handshake. Which names are allowed it cannot be told; so a certificate of
-another name is refused between the handshake and the first byte of a request, by closing the connection.
+OpenSSL checks the signature within the handshake. It cannot check the name, so a connection whose certificate has another name is
+closed between the handshake and the first byte of a request.
 
 An API server shows a certificate where its admission configuration says so (``--admission-control-config-file``,
 https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#authenticate-apiservers).
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientAuthority:
-    """The authority that clients' certificates are of, read from a file and kept up to date with it.
+    """The CA of the clients' certificates, read from a file and reloaded when it changes.
 
     Args:
         path: the PEM file of the authority, or of several.
@@ -42,7 +42,7 @@ class ClientAuthority:
         self._refused = ""
 
     def demand(self, context: ssl.SSLContext) -> None:
-        """Let a context refuse whoever shows no certificate of the authority."""
+        """Make a context require a certificate signed by the CA."""
         context.verify_mode = ssl.CERT_REQUIRED
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate authority may be the one to trust
         context.load_verify_locations(cadata=self._pem)
@@ -52,7 +52,7 @@ class ClientAuthority:
         context.num_tickets = 0
 
     def poll(self) -> bool | None:
-        """Read the file; tell whether it holds another authority, or None where that cannot be used."""
+        """Read the file; tell whether it holds another CA, or None if that cannot be used."""
         try:
             pem = self._read()
         except ConfigError as error:

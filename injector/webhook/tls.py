@@ -1,6 +1,6 @@
-"""The certificate of the webhook's port where it comes from files, and how it follows them.
+"""The certificate of the webhook's port, read from files and reloaded when they change.
 
-A pair that cannot be used leaves the last good one in its place. Connections that are open keep theirs.
+If a new pair is invalid, the current one stays in use. Open connections keep the certificate of their handshake.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Loaded:
 
 
 class CertificateSource:
-    """The certificate that handshakes get, read from files and kept up to date with them.
+    """The certificate for handshakes, read from files and reloaded when they change.
 
-    ``poll`` is for one thread at a time; handshakes in another take what it has found by one reference.
+    One thread at a time may call ``poll``. Handshakes in other threads read its result through one reference.
 
     Args:
         files: where the pair is.
-        interval: the seconds between two looks at them; 0 never looks again.
+        interval: seconds between two reads; 0 reads the files only once.
         handshakes: the contexts of the port.
         clock: tells the time, in seconds since the epoch.
 
@@ -137,14 +137,14 @@ class CertificateSource:
         return SUCCESS
 
     async def follow(self, metrics: Metrics, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Poll for ever, in a thread, and count what that comes to."""
+        """Poll in a thread, for ever, and count the outcomes."""
         metrics.certificate(self.certificate.not_after)
         while self._interval:
             await pause(self._interval)
             try:
                 outcome = await asyncio.to_thread(self.poll)
-            except Exception as error:  # noqa: BLE001 -- the loop of the task: the next look deserves its turn
-                _log.error("cannot look at the certificate: %s", type(error).__name__)
+            except Exception as error:  # noqa: BLE001 -- the loop of a task: the next poll may succeed
+                _log.error("cannot poll the certificate: %s", type(error).__name__)
                 outcome = FAILURE
             if outcome is not None:
                 metrics.certificate(self.certificate.not_after, outcome)
@@ -157,7 +157,7 @@ class CertificateSource:
         self._listeners.append(listener)
 
     def shown(self) -> dict[str, Any]:
-        """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
+        """Return the certificate as ``/status.json`` shows it; ``error`` says why the files are not in use."""
         return self._current.shown(self.fault() or ("" if self.error is None else str(self.error)))
 
     def _use(self, loaded: Loaded) -> None:
@@ -174,7 +174,7 @@ class CertificateSource:
         return FAILURE
 
     def _whole(self) -> Pair:
-        """Read the files until two readings in a row agree: halves of two pairs are nobody's fault."""
+        """Read the files until two readings in a row are equal, so that no half-written pair is used."""
         pair = _read(self._files)
         for _ in range(_READINGS):
             before, pair = pair, _read(self._files)
