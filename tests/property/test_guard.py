@@ -377,11 +377,10 @@ def overlay(revision: Revision, labels: dict[str, str]) -> Any:
     admitted = admitted_pod(make_pod(labels=labels), "shop")
     params = webhook_parameters(revision, admitted, RequestFacts("shop"))
     try:
-        return guarded(
-            params, admitted, lambda data: overlays_of(revision, admitted, data, ("sidecar",)), list
-        ).rendered
+        overlays, _ = guarded(params, admitted, lambda data: overlays_of(revision, admitted, data, ("sidecar",)), list)
     except DataError as error:
         return error
+    return overlays
 
 
 def revisions() -> dict[str, Revision]:
