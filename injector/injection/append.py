@@ -63,6 +63,7 @@ def inject_appending(params: Parameters, *, webhook: bool) -> Made:
         pod,
         lambda data: parse_lists(revision.templates[SIDECAR_TEMPLATE_NAME].render(data), where=where),
         lambda lists: read_append_spec(lists, missing_fields(revision.minor), where=where),
+        lambda lists: lists,
     )
     spec = _completed(params, spec)
     final = _patched(params, pod, spec) if patches else _with_fs_group(_assembled(params, spec), params)

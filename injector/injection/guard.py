@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from injector.istio.template import TemplateData
 
 R = TypeVar("R")
+T = TypeVar("T")
 Path = tuple[str | int, ...]
 
 _PROXY_CONFIG: Final = "proxy.istio.io/config"
@@ -63,15 +64,20 @@ _BRANCH_HINT: Final = f"{_HINT}; if the template is meant to decide by them, run
 
 
 def guarded(
-    params: Parameters, seen: c.Pod, render: Callable[[TemplateData], Any], complete: Callable[[Any], R]
+    params: Parameters,
+    seen: c.Pod,
+    render: Callable[[TemplateData], T],
+    complete: Callable[[T], R],
+    tree: Callable[[T], Any],
 ) -> tuple[R, tuple[str, ...]]:
     """Return the result of a pod's templates, if no value breaks out of them, and the findings of a guard that only warns.
 
     Args:
         params: the injection; its ``guard`` says what happens to a pod with such a value.
         seen: the pod as templates see it.
-        render: renders the templates for template data; returns the parsed text, as JSON data.
+        render: renders the templates for template data, and parses the text.
         complete: makes the result of what ``render`` returns.
+        tree: returns the JSON data of what ``render`` returns, which is compared.
 
     Raises:
         BreakOutError: a value breaks out, or the templates fail because of it, and the guard enforces.
@@ -82,7 +88,7 @@ def guarded(
     if not texts:
         return complete(render(template_data(params, seen))), ()
 
-    search = _Search(params, seen, given, texts, render)
+    search = _Search(params, seen, given, texts, render, tree)
     try:
         real = render(template_data(params, seen))
         rendered = complete(real)
@@ -90,7 +96,7 @@ def guarded(
         if params.guard == ENFORCE:
             search.raise_for_failure(complete, error)
         raise
-    found = search.finding(real)
+    found = search.finding(tree(real))
     if found is not None and params.guard == ENFORCE:
         raise found
     return rendered, () if found is None else (str(found),)
@@ -110,6 +116,7 @@ class _Search:
     given: dict[str, Any]
     texts: list[str]
     render: Callable[[TemplateData], Any]
+    tree: Callable[[Any], Any]
 
     def finding(self, real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
@@ -146,7 +153,8 @@ class _Search:
     def _rendering(self, texts: Sequence[str], filler: Filler) -> Any:
         """Return what the templates render with fillers in place of ``texts``; None if they fail."""
         try:
-            return self.render(self._data(texts, replace(filler, decoding=decodes(self.params.revision.templates))))
+            data = self._data(texts, replace(filler, decoding=decodes(self.params.revision.templates)))
+            return self.tree(self.render(data))
         except DataError:
             return None
 

@@ -69,8 +69,8 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     if seen is not admitted:
         # Istio's patch is one of the pod without OpenShift's user, and leaves that in place where no template gives another.
         # Through JSON: the library changes objects in place, and one that is shared by two places would change in both.
-        copy = load_json(dump_json(admitted))
-        result = jsonpatch.apply_patch(copy, create_patch(seen, result), in_place=True)
+        copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(seen, result)))
+        result = jsonpatch.apply_patch(copy, difference, in_place=True)
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
     return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
@@ -207,6 +207,7 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
             reinserted(_without_earlier_injection(params)),
             lambda data: overlays_of(revision, pod, data, names),
             lambda overlays: apply_overlays(revision, pod, names, overlays, native=params.native_sidecar),
+            lambda overlays: [overlay.tree for overlay in overlays],
         )
     return Made(finished(params, rendered), rendered.names, findings)
 

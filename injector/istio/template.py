@@ -12,8 +12,8 @@ from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
-from injector.istio.remembered import Remembered
 from injector.istio.workclock import worked
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rend
 
 _COMPILED: Final = 16
 _COMPILED_CHARACTERS: Final = 1 << 16
-"""How many texts are remembered compiled, and how long they are together."""
+"""How many compiled texts are held, and how long they are together."""
 _COMPILED_STEPS: Final = 10
 _COMPILED_BYTES: Final = 200
 """What compiling a text takes for each character."""
@@ -108,7 +108,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return _rendered(remembered.get(text, compiled), data)
+            return _rendered(templates.get(text, compiled), data)
         except BudgetError:
             raise
         except TemplateError:
@@ -119,7 +119,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
-    remembered: Remembered[GoTemplate] = Remembered(_COMPILED, _COMPILED_CHARACTERS)
+    templates: Memo[str, GoTemplate] = Memo(_COMPILED, _COMPILED_CHARACTERS, len)
     return Func("render", "func(string) string", render, hermetic=False)
 
 

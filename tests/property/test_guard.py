@@ -377,7 +377,13 @@ def overlay(revision: Revision, labels: dict[str, str]) -> Any:
     admitted = admitted_pod(make_pod(labels=labels), "shop")
     params = webhook_parameters(revision, admitted, RequestFacts("shop"))
     try:
-        overlays, _ = guarded(params, admitted, lambda data: overlays_of(revision, admitted, data, ("sidecar",)), list)
+        overlays, _ = guarded(
+            params,
+            admitted,
+            lambda data: [each.tree for each in overlays_of(revision, admitted, data, ("sidecar",))],
+            list,
+            list,
+        )
     except DataError as error:
         return error
     return overlays
