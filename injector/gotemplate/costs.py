@@ -140,16 +140,15 @@ def metered(func: Func) -> Func:
     function, cost = func.call, cost_of(func.name)
     if cost is _NOTHING:
         return func
-    looks_inside, longest = cost.item > 0, -1 if cost.once else _SHORT
+    looks_inside, longest, makes = cost.item > 0, -1 if cost.once else _SHORT, cost.makes
 
     def call(*args: Any) -> Any:
         for value in args:
-            kind = value.__class__
-            if kind is str:
+            if isinstance(value, str):
                 if len(value) > longest:
                     _charge(args, cost)
                     break
-            elif kind not in _SCALARS and (looks_inside or isinstance(value, str)):
+            elif looks_inside and value.__class__ not in _SCALARS:
                 _charge(args, cost)
                 break
         try:
@@ -157,7 +156,7 @@ def metered(func: Func) -> Func:
         except _FAILURES as error:
             raise FuncError(f"{type(error).__name__}: {error}") from error
         kind = result.__class__
-        if cost.makes and (len(result) > _SHORT if kind is str else kind not in _SCALARS):
+        if makes and (len(result) > _SHORT if kind is str else kind not in _SCALARS):
             grown = bool(args) and result is args[0]
             reserve(_ENTRY if grown else _size_of(result, cost))
         return result

@@ -115,7 +115,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
         return compile_template("inject", text, funcs=functions)
 
     templates: Memo[str, GoTemplate] = Memo(_COMPILED, _COMPILED_CHARACTERS, len)
-    return Func("render", "func(string) string", render, hermetic=False)
+    return Func("render", "func(string) string", render, hermetic=False, mutates=True)
 
 
 def go_functions(minor: Minor, env: Mapping[str, str], *, with_sprig: bool) -> dict[str, Func]:
