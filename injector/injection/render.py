@@ -6,7 +6,7 @@ Follows ``RunTemplate``, ``selectTemplates`` and ``resolveAliases`` in pkg/kube/
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
@@ -14,6 +14,8 @@ from injector.istio.podfields import missing_fields
 from injector.kube.overlay import Overlay, read_overlay
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from injector.istio.revision import Revision
     from injector.istio.template import Template, TemplateData
 
@@ -28,13 +30,12 @@ NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 class Rendered:
     """What templates came to.
 
-    ``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run; ``overlays``: theirs.
+    ``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run.
     """
 
     merged: c.Pod
     template: c.Pod
     names: tuple[str, ...]
-    overlays: tuple[dict[str, Any], ...]
 
 
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
@@ -55,42 +56,35 @@ def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) 
     return tuple(target for name in names for target in aliases.get(name, (name,)))
 
 
-def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...], *, native: bool) -> Rendered:
-    """Render the templates ``names`` for ``data`` and merge each over ``pod`` in turn.
+def apply_overlays(
+    revision: Revision, pod: c.Pod, names: tuple[str, ...], overlays: Sequence[Overlay], *, native: bool
+) -> Rendered:
+    """Merge the overlays of the templates ``names`` over ``pod``, one after the other.
 
     ``native`` is whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
 
     Raises:
-        AnnotationError: the pod asks for a template that the revision has not.
-        TemplateRenderError: a template fails.
-        OverlayError: what it renders is no overlay of a pod.
+        OverlayError: one of them is not an overlay of a pod.
     """
     merged = pod
     template: c.Pod = {}
-    overlays = _overlays(revision, pod, data, names)
     for name, overlay in zip(names, overlays, strict=True):
         template = _applied(revision, name, template, overlay)
         if _native(revision, merged, native=native):
             merged = _proxy_among_init(merged, template)
         merged = _applied(revision, name, merged, overlay)
-    return Rendered(merged, template, names, tuple(overlay.tree for overlay in overlays))
+    return Rendered(merged, template, names)
 
 
-def overlays_of(
-    revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]
-) -> tuple[dict[str, Any], ...]:
-    """Return what each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
+def overlays_of(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]) -> list[Overlay]:
+    """Return the overlay that each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
 
     Raises:
-        AnnotationError: the pod asks for a template that the revision has not.
+        AnnotationError: the pod asks for a template that the revision does not have.
         TemplateRenderError: a template fails.
-        OverlayError: what it renders is no YAML mapping.
+        OverlayError: the rendered text is not a YAML mapping.
     """
-    return tuple(overlay.tree for overlay in _overlays(revision, pod, data, names))
-
-
-def _overlays(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]) -> tuple[Overlay, ...]:
-    return tuple(_read(revision, name, _template(revision, pod, name).render(data)) for name in names)
+    return [_read(revision, name, _template(revision, pod, name).render(data)) for name in names]
 
 
 def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:

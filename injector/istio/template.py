@@ -50,6 +50,10 @@ class Template(Protocol):
     def hermetic(self) -> bool:
         """Whether the text depends on the data alone, and not on a clock, the environment or random numbers."""
 
+    @property
+    def called(self) -> frozenset[str]:
+        """The names of the Go functions that it calls."""
+
     def render(self, data: TemplateData) -> str:
         """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
 
@@ -74,6 +78,7 @@ class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
 
     compiled: GoTemplate
+    called: frozenset[str] = frozenset()
 
     @property
     def hermetic(self) -> bool:
@@ -135,7 +140,7 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled)
+    return GoTextTemplate(compiled, frozenset(func.name for func in compiled.program.functions.values()))
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import base64
 import re
+import secrets
+import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,8 +34,21 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 # The service account admission plugin appends five random characters of this alphabet (k8s.io/apimachinery pkg/util/rand) to the name
 # (kubernetes 1.35, plugin/pkg/admission/serviceaccount/admission.go, mountServiceAccountToken).
 _TOKEN_VOLUME: Final = re.compile(r"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}")
-CANONICAL_TOKEN_VOLUME: Final = "kube-api-access-00000"  # noqa: S105 -- the name of a volume
-"""What stands for the name of the token volume in a canonical pod. The plugin cannot choose it, since its alphabet has no zero."""
+
+
+def _unused_name() -> str:
+    while True:
+        name = "kube-api-access-" + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
+        if not _TOKEN_VOLUME.fullmatch(name):
+            return name
+
+
+CANONICAL_TOKEN_VOLUME: Final = _unused_name()
+"""What stands for the name of the token volume in a canonical pod.
+
+The plugin cannot choose it. It is random for each process: wherever it occurs in an answer, it comes from the volume, and not from a
+namespace, a path or a value that a template decodes (``"kube-api-access-0000\\u0030"``).
+"""
 _CANONICAL: Final = CANONICAL_TOKEN_VOLUME.encode()
 
 

@@ -126,6 +126,10 @@ class Lab:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")
 
+    def version(self) -> str:
+        """The version of the API server, as ``v1.35.4``."""
+        return str(json.loads(self._kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"])
+
     def pods(self) -> list[dict[str, Any]]:
         """Every pod of every namespace."""
         found: list[dict[str, Any]] = json.loads(self._kubectl("get", "pods", "--all-namespaces", "-o", "json"))[

@@ -1,0 +1,38 @@
+"""Request handlers for tests: reviews in, answers out, without a server."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry
+
+from injector.metrics import Metrics
+from injector.revisions.registry import Registry, snapshot_of
+from injector.webhook.inject import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.reading import Refusal
+from injector.webhook.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+
+def handler_of(*revisions: Revision) -> InjectHandler:
+    """Return a handler that serves these revisions and has not been asked anything."""
+    return InjectHandler(Registry(snapshot_of(list(revisions), {})), Metrics(CollectorRegistry()), Lifecycle())
+
+
+def answer_of(handler: InjectHandler, path: str, body: bytes) -> bytes:
+    """Return the body of the answer to a review; a refusal is told by its status and text."""
+    try:
+        return handler.answer(path, body, Stopwatch(time.perf_counter)).body
+    except Refusal as refusal:
+        return f"{refusal.status} {refusal}".encode()
+
+
+def response_of(handler: InjectHandler, path: str, body: bytes) -> dict[str, Any]:
+    """Return the response to a review that can be answered."""
+    response: dict[str, Any] = json.loads(answer_of(handler, path, body))["response"]
+    return response

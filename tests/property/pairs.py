@@ -1,0 +1,336 @@
+"""Pairs of a pod and a changed one: does a server that has seen the first, and many others, answer the second as a fresh pipeline does?
+
+One process builds the revisions and injects nothing. A copy of it is the server: one handler for all revisions, which answers every review.
+Another copy is made for each review that is compared; there the plain pipeline injects the pod as it was sent, without a cache, without the
+canonical form of ``kube.admission``, and with nothing remembered. Both answers must be equal byte for byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gc
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from injector.errors import InjectorError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.istio.revision import RevisionSettings, build_revision
+from injector.kube import admission
+from injector.kube.serial import dump_json, load_json
+from injector.kube.typed import normalise
+from injector.revisions.build import build
+from injector.revisions.embedded import embedded_source
+from injector.webhook.path import parse_path
+from tests.conformance import core, corpus, workloads
+from tests.handlers import answer_of, handler_of
+from tests.property import reviews, subjects
+from tests.property.forked import Companion, in_a_copy
+from tests.webhook.recorded import NAMES, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from random import Random
+
+    from injector.istio.revision import Revision
+
+Json = dict[str, Any]
+
+FIRST_NATIVE: Final = 20
+"""From which minor on the default installation is also tried with native sidecars."""
+CLUSTERS: Final = ("", "", "", "/cluster/east/net/net-1", "/cluster/kube-api-access-00000")
+"""What follows the revision in a path."""
+NAMESPACES: Final = ("shop", "shop", "default", "kube-api-access-00000")
+WITHOUT_TOKEN: Final = 0.1
+SPECIAL: Final = 0.4
+"""How many of the pods are special ones."""
+
+NUMBERS_CONFIG: Final = """\
+policy: enabled
+defaultTemplates: [sidecar]
+templates:
+  sidecar: |
+    metadata:
+      annotations:
+        example.com/team: "{{ index .ObjectMeta.Labels "app" }}"
+    spec:
+      securityContext:
+        runAsUser: 0x{{ index .ObjectMeta.Labels "version" }}
+      containers:
+      - name: istio-proxy
+        image: proxy:{{ .Values.global.tag }}
+        ports:
+        - containerPort: 1{{ index .ObjectMeta.Labels "version" }}
+      imagePullSecrets:
+      - name: "{{ index .ObjectMeta.Labels "app" }}"
+      - name: registry-{{ .Values.global.tag }}
+"""
+"""Numbers and list keys that are formed of a prefix and a label."""
+SETTING_CONFIG: Final = """\
+policy: enabled
+defaultTemplates: [sidecar]
+templates:
+  sidecar: |
+    {{- $labels := .ObjectMeta.Labels }}
+    {{- if index $labels "pin" }}{{ $_ := set .Values.global "tag" (index $labels "pin") }}{{ end }}
+    {{- $own := dict "team" "none" }}
+    {{- if index $labels "version" }}{{ $_ := set $own "team" (index $labels "version") }}{{ end }}
+    spec:
+      containers:
+      - name: istio-proxy
+        image: proxy:{{ .Values.global.tag }}
+        env:
+        - name: OWN
+          value: '{{ toJson $own | b64enc }}'
+"""
+"""A template that writes to the values for some pods, and to a dictionary of its own."""
+JINJA_CONFIG: Final = """\
+policy: enabled
+defaultTemplates: [sidecar]
+templates:
+  sidecar: |
+    spec:
+      containers:
+      - name: istio-proxy
+        image: proxy:{{ values.global.tag }}
+        ports:
+        - containerPort: 1{{ label("version") }}
+      imagePullSecrets:
+      - name: "{{ label("app") }}"
+"""
+VALUES: Final = '{"global": {"tag": "1.24.6"}}'
+
+
+class Subject(NamedTuple):
+    """A revision with the pods that it is tried with: those of its minor's corpus, and some with what could be mistaken for Istio's."""
+
+    name: str
+    revision: Revision
+    pods: list[Json]
+    special: list[Json]
+
+
+def corpus_pods(minor: str) -> list[Json]:
+    """Return the pods of the corpus that a minor injects, normalised as the API server stores them."""
+    files = dict.fromkeys(case.source for case in corpus.cases(minor) if case.webhook and case.expected)
+    pods = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
+    return [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in pods]
+
+
+def built(name: str, config: str, engine: str = "go") -> Revision:
+    """Return a revision with a template of this module."""
+    settings = RevisionSettings(istio_version="1.24", engine=engine)
+    return build_revision(name, config=config, values=VALUES, mesh=None, settings=settings, origin=name)
+
+
+def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
+    """Return the revisions: the default installations, also with native sidecars, the shipped ones, and those of this module."""
+    special = [
+        *reviews.special_pods(),
+        *(json.loads(body)["request"]["object"] for each in NAMES for body in recorded(each)[:1]),
+        *(subjects.replica("web"), subjects.replica("shop-1"), subjects.sized(), subjects.two_probed()),
+    ]
+    found = []
+    for minor in minors:
+        settings, pods = corpus.default_settings(minor), corpus_pods(minor)
+        found.append(Subject(minor, core.revision_of(settings), pods, special))
+        if int(minor.partition(".")[2]) >= FIRST_NATIVE:
+            native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
+            found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
+    found += [Subject(raw.name, build(raw), special, special) for raw in embedded_source().read().revisions]
+    found.append(Subject("setting", built("setting", SETTING_CONFIG), special, special))
+    numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
+    found.append(Subject("numbers", built("numbers", NUMBERS_CONFIG), numbered, numbered))
+    found.append(Subject("jinja", built("jinja", JINJA_CONFIG, "jinja2"), numbered, numbered))
+    names = (subject.name.replace(".", "-") for subject in found)
+    return [each._replace(revision=replace(each.revision, name=name)) for each, name in zip(found, names, strict=True)]
+
+
+def plain_answer(revision: Revision, path: str, body: bytes) -> bytes:
+    """Return the answer that the pipeline gives to a review as it was sent.
+
+    Raises:
+        Exception: an internal error, which no pod may cause.
+    """
+    request = load_json(body)["request"]
+    facts = RequestFacts(request["namespace"], parse_path(path).envs, revision.namespaces.get(request["namespace"]))
+    try:
+        result = inject_pod(revision, request["object"], facts)
+    except InjectorError as error:
+        response = admission.errored(str(error))
+    else:
+        patch = result.patch_json if isinstance(result, Injected) else b""
+        response = admission.patched(patch, warnings=result.warnings)
+    return admission.encode_review(admission.Broken(request["uid"]), response.content())
+
+
+def digest(revision: Revision) -> str:
+    """Return a hash of the data of a revision: everything but its compiled templates and what it remembers of earlier requests."""
+    found, seen = hashlib.sha256(), set[int]()
+    for each in dataclasses.fields(revision):
+        if each.compare and each.name != "templates":
+            for text in _texts(getattr(revision, each.name), seen):
+                found.update(text.encode("utf-8", "backslashreplace"))
+    return found.hexdigest()
+
+
+def _texts(value: Any, seen: set[int]) -> Iterator[str]:
+    """Yield the types, keys and scalars in a value, each object once."""
+    yield type(value).__name__
+    if isinstance(value, str | int | float | bytes | None):
+        yield repr(value)
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Mapping):
+        for key in value:
+            yield repr(key)
+            yield from _texts(value[key], seen)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, seen)
+    elif type(value).__module__.startswith("injector."):
+        slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
+        for name in (*slots, *getattr(value, "__dict__", ())):
+            yield name
+            yield from _texts(getattr(value, name, None), seen)
+
+
+@dataclass
+class Pairs:
+    """What came of pairs: how many were compared, what the answers were, how often the cache answered, and what was wrong."""
+
+    compared: int = 0
+    came: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+
+class Server:
+    """A handler of all revisions, in a process of its own."""
+
+    def __init__(self, found: list[Subject]) -> None:
+        self._companion = Companion(lambda: _asked(found))
+
+    def answer(self, path: str, body: bytes) -> tuple[bytes, int]:
+        """Return the answer to a review, and how many cache hits it made: 1 or 0."""
+        answer: tuple[bytes, int] = self._companion.call((path, body))
+        return answer
+
+    def digests(self) -> dict[str, str]:
+        """Return the hash of each revision as it is there now."""
+        found: dict[str, str] = self._companion.call(None)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self._companion.close()
+
+
+def _asked(found: list[Subject]) -> Callable[[Any], Any]:
+    handler = handler_of(*(subject.revision for subject in found))
+
+    def asked(request: tuple[str, bytes] | None) -> Any:
+        if request is None:
+            return {subject.name: digest(subject.revision) for subject in found}
+        before = handler.cache.hits
+        return answer_of(handler, *request), handler.cache.hits - before
+
+    return asked
+
+
+class Trials:
+    """Pairs of reviews over some revisions, tried one after another in a process with one thread."""
+
+    def __init__(self, minors: tuple[str, ...]) -> None:
+        self.subjects = all_subjects(minors)
+        self._digests = {subject.name: digest(subject.revision) for subject in self.subjects}
+        gc.collect()
+        gc.freeze()  # what the copies share stays shared
+        self._server = Server(self.subjects)
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.close()
+
+    def tried(self, seed: str, count: int, only: Subject | None = None) -> Pairs:
+        """Try so many pairs, which the seed chooses; the revisions must be afterwards what they were."""
+        pairs, dice = Pairs(), random.Random(seed)  # noqa: S311 -- nothing secret
+        weights = [weight for weight, _ in reviews.CHANGES.values()]
+        for number in range(count):
+            subject = only or dice.choice(self.subjects)
+            (kind,) = dice.choices(list(reviews.CHANGES), weights)
+            self._try(pairs, subject, kind, dice, f"seed {seed!r}, pair {number}")
+        changed = [name for name, found in self._server.digests().items() if found != self._digests[name]]
+        pairs.faults += [f"seed {seed!r}: the revision {name} was changed" for name in changed]
+        return pairs
+
+    def _try(self, pairs: Pairs, subject: Subject, kind: str, dice: Random, where: str) -> None:
+        path = f"/inject/{subject.revision.name}{dice.choice(CLUSTERS)}"
+        first, token = _first(subject, dice)
+        second = reviews.CHANGES[kind][1](first, token, dice)
+        bodies = [json.dumps(review, separators=(",", ":")).encode() for review in (first, second)]
+        self._server.answer(path, bodies[0])
+        answer, hits = self._server.answer(path, bodies[1])
+        try:
+            expected = in_a_copy(lambda: plain_answer(subject.revision, path, bodies[1]))
+        except RuntimeError as error:
+            expected = str(error).encode()
+        pairs.compared += 1
+        pairs.came["cache hits by another request"] += hits
+        pairs.came[f"hits, {kind}"] += hits
+        pairs.came[_outcome(expected)] += 1
+        if answer != expected:
+            pod = {**second["request"]["object"], "metadata": {**second["request"]["object"]["metadata"]}}
+            pod["metadata"].pop("managedFields", None)
+            told = f"{where}: {subject.name}, {kind}, {path}, namespace {second['request']['namespace']}"
+            pairs.faults.append(f"{told}:\n  {_difference(answer, expected)}\n  {json.dumps(pod)}")
+
+
+def _first(subject: Subject, dice: Random) -> tuple[Json, str]:
+    """Return the first review of a pair, and the name of its token volume."""
+    pods = subject.special if dice.random() < SPECIAL else subject.pods
+    pod, token = dice.choice(pods), reviews.token_name(dice)
+    if reviews.PREFIX in json.dumps(pod) or dice.random() < WITHOUT_TOKEN:
+        return reviews.review_of(pod, dice.choice(NAMESPACES), dice), ""
+    return reviews.review_of(reviews.with_token(pod, token), dice.choice(NAMESPACES), dice), token
+
+
+def _outcome(answer: bytes) -> str:
+    if not answer.startswith(b"{"):
+        return "internal errors"
+    response = json.loads(answer)["response"]
+    return "injected" if "patch" in response else "left alone" if response["allowed"] else "refused"
+
+
+def _difference(answer: bytes, expected: bytes) -> str:
+    """Return the places where two answers begin to differ."""
+    texts = [_readable(each) for each in (answer, expected)]
+    common = next((at for at, pair in enumerate(zip(*texts, strict=False)) if len(set(pair)) > 1), min(map(len, texts)))
+    answered, wanted = (text[max(0, common - 100) : common + 200] for text in texts)
+    return f"answered ...{answered!r}...\n  expected ...{wanted!r}..."
+
+
+def _readable(answer: bytes) -> str:
+    if not answer.startswith(b"{"):
+        return answer.decode()
+    response = json.loads(answer)["response"]
+    patch = base64.b64decode(response.pop("patch", "")).decode()
+    return f"{response} {patch}"
+
+
+@cache
+def _trials() -> Trials:
+    return Trials(corpus.MINORS if corpus.present() else ())
+
+
+def tried(seed: str, count: int) -> Pairs:
+    """Try pairs over every revision; one process keeps its server over all calls, so it has seen the pods of the earlier ones."""
+    return _trials().tried(seed, count)

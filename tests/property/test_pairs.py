@@ -1,0 +1,89 @@
+"""A server that has seen many pods answers each as a fresh pipeline does: a short run of ``python -m bench.pairs`` (T38)."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from injector.istio.revision import RevisionSettings, build_revision
+from tests.handlers import answer_of, handler_of
+from tests.property import pairs, reviews
+from tests.property.subjects import replica
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+PROCESSES = 2
+PAIRS = 1_000
+"""For each process."""
+HITS = 100
+"""Of a process; it has about 200."""
+
+UNSTEADY = (
+    "{{ now }}",
+    "{{ now | unixEpoch }}",
+    "{{ uuidv4 }}",
+    "{{ randAlphaNum 12 }}",
+    '{{ define "id" }}{{ uuidv4 }}{{ end }}{{ template "id" }}',
+)
+
+
+def test_no_answer_depends_on_the_pods_before_it() -> None:
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+        results = list(pool.map(pairs.tried, ("short 0", "short 1"), [PAIRS] * PROCESSES))
+
+    for result in results:
+        assert result.faults == []
+        assert result.compared == PAIRS
+        assert result.came["cache hits by another request"] > HITS
+        assert result.came["injected"] > PAIRS / 2
+
+
+def unsteady(expression: str) -> Revision:
+    """A revision whose template writes what an expression gives."""
+    config = pairs.SETTING_CONFIG.replace("{{ toJson $own | b64enc }}", expression)
+    settings = RevisionSettings(istio_version="1.24")
+    return build_revision("u", config=config, values=pairs.VALUES, mesh=None, settings=settings, origin="u")
+
+
+@pytest.mark.parametrize("expression", UNSTEADY)
+def test_a_template_that_reads_a_clock_or_random_numbers_is_never_answered_from_the_cache(expression: str) -> None:
+    handler = handler_of(unsteady(expression))
+    body = json.dumps(reviews.review_of(replica("web"), "shop", random.Random(0))).encode()  # noqa: S311 -- nothing secret
+
+    answers = {answer_of(handler, "/inject/u", body) for _ in range(3)}
+
+    assert all(b'"patch"' in answer for answer in answers)
+    assert handler.cache.hits == 0
+    assert len(answers) == 3 or "unixEpoch" in expression
+
+
+def test_a_steady_template_is_answered_from_the_cache() -> None:
+    handler = handler_of(unsteady("steady"))
+    body = json.dumps(reviews.review_of(replica("web"), "shop", random.Random(0))).encode()  # noqa: S311 -- nothing secret
+
+    assert len({answer_of(handler, "/inject/u", body) for _ in range(3)}) == 1
+    assert handler.cache.hits == 2
+
+
+def test_a_revision_with_other_data_has_another_digest() -> None:
+    settings = RevisionSettings(istio_version="1.24", namespaces={"shop": {"labels": {"team": "a"}}})
+    texts = [
+        (pairs.VALUES, None),
+        (pairs.VALUES.replace("1.24.6", "other"), None),
+        (pairs.VALUES, "trustDomain: other"),
+    ]
+    revisions = [
+        build_revision("s", config=pairs.SETTING_CONFIG, values=values, mesh=mesh, settings=each, origin="s")
+        for each in (settings, replace(settings, namespaces={"shop": {"labels": {"team": "b"}}}))
+        for values, mesh in texts
+    ]
+
+    assert len({pairs.digest(replace(revision, fingerprint="")) for revision in revisions}) == len(revisions)
+    assert pairs.digest(unsteady("steady")) == pairs.digest(unsteady("steady"))
