@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from json.encoder import JSONEncoder, encode_basestring
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from injector.kube.gofloat import go_float
+from injector.golang.strconv import go_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +19,6 @@ _HTML = re.compile("[<>&\u2028\u2029]")
 _LINES = re.compile("[\u2028\u2029]")
 _FLOAT = re.compile(r"null|[0-9][.e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _encoder(*, sort_keys: bool) -> JSONEncoder:
-    return JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=sort_keys)
-
-
-_ENCODERS: Final = {sort_keys: _encoder(sort_keys=sort_keys) for sort_keys in (False, True)}
 
 
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) -> str:
@@ -42,9 +35,9 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) ->
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None).decode()
     except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits, deep nesting
-        text = _ENCODERS[sort_keys].encode(value)
+        text = ""
     # A float has a point or an exponent, or is printed as null.
-    if _FLOAT.search(text) and _has_float(value):
+    if not text or (_FLOAT.search(text) and _has_float(value)):
         text = "".join(_parts(value, sort_keys=sort_keys))
     return _escaped(text, _HTML if escape_html else _LINES)
 
