@@ -159,9 +159,9 @@ class Program:
     namespace: Mapping[str, Any]
     functions: Mapping[str, Func]
 
-    def run(self, replacements: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the names that the code defines, where its own names have other values by ``replacements``."""
-        namespace = {**self.namespace, **(replacements or {})}
+    def run(self) -> dict[str, Any]:
+        """Return the names that the code defines."""
+        namespace = dict(self.namespace)
         exec(self.code, namespace)  # noqa: S102 - the text is written here, word by word
         return namespace
 
