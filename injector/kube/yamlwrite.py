@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names the dumpers alone
 
+from injector.golang.strconv import format_g, go_float
 from injector.kube.escaping import escape_controls, has_controls
-from injector.kube.gofloat import go_float, shortest_float
 from injector.kube.yamlblock import BlockWriter, NotPlainError
 from injector.kube.yamlscalar import is_timestamp, resolve_plain
 
@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
         # A float passes through JSON's text, which go-yaml reads: an integer where it has neither point nor exponent.
         text = go_float(value)
         number = resolve_plain(text)
-        return str(number) if type(number) is int else shortest_float(number)
+        return str(number) if type(number) is int else format_g(number)
     return str(int(value))
 
 

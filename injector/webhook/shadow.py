@@ -1,4 +1,4 @@
-"""Shadows: the candidate of a tag injects the same pods again, off the hot path, and what differs is counted.
+"""Shadows: a tag's candidate revision injects the same pods off the hot path, and the differences are counted.
 
 An admission is offered once its answer is sent. One worker takes them from a short queue, injects and compares in a
 thread, and rests between two: what admissions need comes first, so a full queue drops what is offered, and counts it.
@@ -111,7 +111,7 @@ def _shown(found: Change) -> dict[str, str]:
 
 
 class Shadows:
-    """Takes admissions, and counts what the candidates make of them."""
+    """Takes admissions and counts how the candidates' results differ."""
 
     def __init__(
         self,
@@ -188,9 +188,9 @@ def _log_fault(admission: Admission, error: Exception) -> None:
 
 
 def differences_of(admission: Admission) -> list[Change]:
-    """Inject with the candidate, and return what it makes otherwise.
+    """Inject with the candidate, and return the differences.
 
-    Two skips are alike whatever their reasons, and so are two errors of one class: the pod gets the same from both.
+    Two skips are equal whatever their reasons, and so are two errors of one class: the pod gets the same from both.
     """
     served, candidate, before = admission.served, admission.candidate, admission.outcome
     try:

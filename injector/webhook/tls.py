@@ -244,13 +244,13 @@ class Loaded:
 
 
 class CertificateSource:
-    """The certificate that handshakes get, read from files and kept up to date with them.
+    """The certificate for handshakes, read from files and reloaded when they change.
 
     ``changed`` is called after each change. ``poll`` is for one thread at a time. Handshakes in another take its result by one reference.
 
     Args:
         files: where the pair is.
-        interval: the seconds between two looks at them; 0 never looks again.
+        interval: seconds between two reads; 0 reads the files only once.
         handshakes: the contexts of the port.
         clock: tells the time, in seconds since the epoch.
 
@@ -338,8 +338,8 @@ class CertificateSource:
                 continue
             try:
                 outcome = await asyncio.to_thread(self.poll)
-            except Exception as error:  # noqa: BLE001 -- the loop of the task: the next look deserves its turn
-                _log.error("cannot look at the certificate: %s", type(error).__name__)
+            except Exception as error:  # noqa: BLE001 -- the loop of a task: the next poll may succeed
+                _log.error("cannot poll the certificate: %s", type(error).__name__)
                 outcome = FAILURE
             if outcome is not None:
                 metrics.certificate(self.certificate.not_after, outcome)
@@ -351,7 +351,7 @@ class CertificateSource:
         return [_stamp(each) for each in files if each is not None]
 
     def shown(self) -> dict[str, Any]:
-        """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
+        """Return the certificate as ``/status.json`` shows it; ``error`` says why the files are not in use."""
         return self._current.shown(self.fault() or ("" if self.error is None else str(self.error)))
 
     def _use(self, loaded: Loaded) -> None:
@@ -368,7 +368,7 @@ class CertificateSource:
         return FAILURE
 
     def _whole(self) -> Pair:
-        """Read the files until two readings in a row agree: halves of two pairs are nobody's fault."""
+        """Read the files until two readings in a row are equal, so that no half-written pair is used."""
         pair = _read(self._files)
         for _ in range(_READINGS):
             before, pair = pair, _read(self._files)

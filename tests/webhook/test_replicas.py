@@ -64,6 +64,7 @@ class Replica:
             clock=clock,
             chance=chance,
         )
+        self.certificates.changed = self.bundles.wake
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time() + self.ahead

@@ -449,7 +449,8 @@ async def test_files_that_have_not_changed_are_not_read(
 ) -> None:
     secret.put()
     source = CertificateSource(secret.files, interval=1.0, clock=lambda: secret.now)
-    polls, changes = [], []
+    polls: list[int] = []
+    changes: list[int] = []
     poll = source.poll
     source.changed = lambda: changes.append(len(polls))
 
