@@ -149,7 +149,7 @@ async def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once() -> 
         await work.one("a", left=1.5)
     # Another namespace is served after one more request of the first.
     tasks.append(asyncio.create_task(work.one("b", left=0.7)))
-    tasks.append(asyncio.create_task(work.one("a", left=2.0)))
+    tasks.append(asyncio.create_task(work.one("a", left=2.2)))
     await asyncio.sleep(0)
     go.set()
 
