@@ -135,6 +135,10 @@ def measure(value: Any, cost: int = 1) -> int:
         BudgetSpentError: there is more in it than a rendering may walk.
         TemplateRuntimeError: there is something in it that is no data.
     """
+    if value.__class__ is str:
+        check_size(len(value))
+        tick(cost + len(value) // _TEXT_PER_STEP)
+        return len(value)
     size = 0
     waiting = [value]
     while waiting:

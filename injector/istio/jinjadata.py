@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError
 from injector.gotemplate.values import Pointer
+from injector.istio.frozen import frozen
 from injector.istio.meshconfig import proto_to_json
 from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -122,6 +124,10 @@ def _reader(entries: Mapping[str, str]) -> _Reader:
     return _Reader(entries)
 
 
+_MESSAGES: Final[Memo[Any, Any]] = Memo(256, 256, lambda _message: 1)
+"""Messages as JSON data, by the message itself, which is immutable."""
+
+
 def _json(value: Any) -> Any:
     target = value.target if isinstance(value, Pointer) else value
-    return target.json_value()
+    return _MESSAGES.get(target, lambda message: frozen(message.json_value()))
