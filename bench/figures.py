@@ -92,7 +92,7 @@ def kube_inject(folder: Path) -> dict[str, Row]:
         manifest = folder / f"{name}.yaml"
         manifest.write_text("---\n".join(islice(documents, WORKLOADS)))
         for title, options in ((f"kube-inject 1.30, {name} workloads/s", flags), (f"kube-inject stable, {name}", [])):
-            found[title] = (WORKLOADS / processor_time(manifest, options), 800.0, "more")
+            found[title] = (WORKLOADS / processor_time(manifest, options), 300.0, "more")
     return found
 
 

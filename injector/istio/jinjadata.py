@@ -10,12 +10,12 @@ from injector.istio.frozen import frozen
 from injector.istio.meshconfig import proto_to_json
 from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
-from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from injector.istio.minor import Minor
+    from injector.istio.proto import Message
     from injector.istio.template import TemplateData
 
 
@@ -124,10 +124,10 @@ def _reader(entries: Mapping[str, str]) -> _Reader:
     return _Reader(entries)
 
 
-_MESSAGES: Final[Memo[Any, Any]] = Memo(256, 256, lambda _message: 1)
-"""Messages as JSON data, by the message itself, which is immutable."""
-
-
 def _json(value: Any) -> Any:
     target = value.target if isinstance(value, Pointer) else value
-    return _MESSAGES.get(target, lambda message: frozen(message.json_value()))
+    return target.derived(_frozen_json)
+
+
+def _frozen_json(message: Message) -> Any:
+    return frozen(message.json_value())

@@ -6,6 +6,7 @@ pkg/kube/inject/template.go.
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError
@@ -18,7 +19,7 @@ from injector.kube.serial import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from injector.istio.minor import Minor
 
@@ -117,11 +118,8 @@ def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, wh
     return merged
 
 
-_MESSAGES: Final = 256
-_CHARACTERS: Final = 256 << 10
-"""How many messages are kept, and how long the annotations that they come from are together. Messages are immutable, so each is known
-by its identity. Few workloads have a ProxyConfig of their own, and the others share that of the mesh."""
-_APPLIED: Final[Memo[tuple[str, Message, Minor], Message]] = Memo(_MESSAGES, _CHARACTERS, lambda key: len(key[0]) + 1)
+_APPLIED: Final[Memo[tuple[str, Message, Minor], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
+"""By the annotation, the mesh config (which never changes, so that it stands for what is in it) and the minor."""
 
 
 def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
@@ -144,16 +142,17 @@ def _apply_proxy_config(key: tuple[str, Message, Minor]) -> Message:
     return Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
 
 
-_JSON: Final[Memo[tuple[Message, Minor], str]] = Memo(_MESSAGES, _MESSAGES, lambda _key: 1)
-
-
 def proto_to_json(message: Message, minor: Minor) -> str:
     """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
-    return _JSON.get((message, minor), _proto_to_json)
+    return message.derived(_json_writer(minor))
 
 
-def _proto_to_json(key: tuple[Message, Minor]) -> str:
-    message, minor = key
+@cache
+def _json_writer(minor: Minor) -> Callable[[Message], str]:
+    return partial(_proto_to_json, minor)
+
+
+def _proto_to_json(minor: Minor, message: Message) -> str:
     if message.kind is not message_type(proxy_config_type(minor)):
         return to_json(message)
     defaults = default_proxy_config(minor)

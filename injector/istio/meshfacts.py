@@ -31,6 +31,10 @@ class MeshFacts:
 
 def mesh_facts(mesh_config: Message) -> MeshFacts:
     """Read a parsed mesh config; the fields are those of istio.io/api mesh/v1alpha1, absent ones have protobuf's zero."""
+    return mesh_config.derived(_mesh_facts)
+
+
+def _mesh_facts(mesh_config: Message) -> MeshFacts:
     proxy = mesh_config.field("DefaultConfig")
     image = _field(proxy, "Image")
     policy = _field(mesh_config.field("InboundTrafficPolicy"), "Mode")

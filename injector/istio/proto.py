@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
 from injector.istio.protojson import read_fields, write_fields
@@ -15,8 +15,9 @@ from injector.istio.wellknown import DurationValue, EnumValue, OneField, Wrapper
 from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+T = TypeVar("T")
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64, "uint32": Uint32, "uint64": Uint64}
 
 
@@ -71,16 +72,24 @@ def _zero_message(type_name: str) -> Any:
 
 
 class Message(Struct):
-    """A message: set fields by JSON name, each in plain form.
+    """A message: set fields by JSON name, each in plain form. It never changes.
 
     Plain forms: enums are numbers, durations nanoseconds, wrapped scalars the scalar, messages nested mappings.
     """
 
-    __slots__ = ("kind", "values")
+    __slots__ = ("_derived", "kind", "values")
 
     def __init__(self, kind: MessageType, values: Mapping[str, Any]) -> None:
+        self._derived: dict[Any, Any] = {}
         self.kind = kind
         self.values = values
+
+    def derived(self, compute: Callable[[Message], T]) -> T:
+        """Return what a pure function returns for the message; it is called once."""
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        found: T = self._derived[compute]
+        return found
 
     @property
     def go_type(self) -> str:
