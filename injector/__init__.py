@@ -17,7 +17,7 @@ the clock or by a signal -> Loader.prepare: ``revisions/source.py`` read -> ``re
 Loader.adopt: one Registry.swap. Whatever fails keeps what is served.
 
 Tags are changed where ``revisions/tagstore.py`` or ``revisions/clustertags.py`` keeps them; for a cluster ``revisions/tagplan.py`` says
-what is written, and ``cluster/webhookapply.py`` how.
+what is written, and ``cluster/webhooks.py`` how.
 
 ``cli/serve.py`` puts both together and ``webhook/server.py`` runs them; ``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from
 there the same way. Beside both, ``revisions/unserved.py`` and ``webhook/unserved.py`` look for names that nobody serves, and

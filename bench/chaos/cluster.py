@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.chaos.configuration import failed, istio_texts
 from bench.reliability import Row
 from bench.serving import resident
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered
 from tests.reliability.paired import Served, loaded

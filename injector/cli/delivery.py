@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import ENDPOINT_SLICES, Scope
+from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError
 from injector.injection.trace import PASSED, UNKNOWN, WARNING, Step
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from injector.cli.inputs import Manifest
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Reader
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.reader import Reader, Resource, Scope
 
 T = TypeVar("T")
 

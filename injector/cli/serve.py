@@ -14,7 +14,6 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.duration import Duration
-from injector.cluster.pace import Pace
 from injector.errors import ConfigError, InjectorError
 from injector.flagvalues import key_values
 from injector.revisions.changes import changes
@@ -28,7 +27,7 @@ from injector.settings import FIELDS, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from injector.cluster.client import KubeClient
+    from injector.cluster.client import KubeClient, Pace
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.clustersource import ClusterSource
@@ -149,6 +148,7 @@ def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
+    from injector.cluster.client import Pace
     from injector.revisions.registry import Registry
     from injector.webhook.idle import run
     from injector.webhook.server import Listeners, serve

@@ -17,7 +17,7 @@ from injector.cli.standing import Row, Standing, rows, standing_of
 from injector.cli.surroundings import Sources, read_surroundings
 from injector.cli.table import table
 from injector.cli.targets import RUNNING
-from injector.cluster.resources import PODS, Scope
+from injector.cluster.reader import PODS, Scope
 from injector.errors import DataError
 from injector.injection.drift import CURRENT, STATES
 from injector.revisions.build import Overrides

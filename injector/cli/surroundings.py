@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cli.selection import offline_source
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, WEBHOOKS, Scope
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, WEBHOOKS, Scope
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE
 from injector.istio.livewebhooks import live_webhooks

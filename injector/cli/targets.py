@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import (
+from injector.cluster.reader import (
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -25,8 +25,7 @@ from injector.revisions.weights import workload_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.cluster.reader import Reader
-    from injector.cluster.resources import Resource
+    from injector.cluster.reader import Reader, Resource
 
 TYPES: Final[Mapping[str, Resource]] = {
     **dict.fromkeys(("pod", "pods", "po"), PODS),

@@ -1,7 +1,7 @@
-"""The API server's client, on plain dicts; the only module that imports ``kubernetes_asyncio``.
+"""The client of the API server, on plain dictionaries: the only module that imports ``kubernetes_asyncio``.
 
-Of that library it takes what is tedious to get right, credentials and TLS, and none of its models or watches. A
-refused credential is read anew before the next request, so tokens and certificates that are renewed are picked up.
+It uses that library for credentials and TLS, and none of its models or watches. A refused credential is read again before the next
+request, so that renewed tokens and certificates are picked up.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
-from injector.cluster.pace import Pace
-from injector.cluster.refusals import REFUSALS, message_of, refusal_of, seconds_of
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
@@ -26,7 +24,91 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.reader import Resource, Scope
+
+_MAX_MESSAGE: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a status means; ``down`` where the next request would fare no better at once."""
+
+    reason: str
+    what: str
+    hint: str
+    down: bool = False
+
+
+_STATUS: Final[dict[int, Refusal]] = {
+    401: Refusal("unauthorized", "does not know the credentials", "renew the token or certificate", down=True),
+    403: Refusal("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
+    404: Refusal("missing", "has no such object or resource", "check the name and the API server's version"),
+    409: Refusal("conflict", "has a conflict", "look who else writes to it, and try again"),
+    410: Refusal("gone", "no longer has that version", "list again"),
+    429: Refusal("throttled", "asks to wait", "wait", down=True),
+}
+_OTHER: Final = {
+    4: Refusal("refused", "refuses it", "correct the request"),
+    5: Refusal("server", "failed", "look at its log", down=True),
+}
+REFUSALS: Final = (*_STATUS.values(), *_OTHER.values())
+
+
+def refusal_of(status: int) -> Refusal:
+    """Return what a status of 400 or more means."""
+    return _STATUS.get(status) or _OTHER.get(status // 100) or _OTHER[5]
+
+
+def message_of(body: bytes) -> str:
+    """Return what a Status says, on one line."""
+    try:
+        found = load_json(body)
+    except DataError:
+        return ""
+    message = found.get("message") if isinstance(found, dict) else None
+    return " ".join(message.split())[:_MAX_MESSAGE] if isinstance(message, str) else ""
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a Retry-After; 0 where it has none, or a date."""
+    return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
+GAP: Final = 1.0
+"""Seconds between two requests to an API server that is down."""
+
+
+class Pace:
+    """Lets requests through at once, and one a second from when one failed until one is answered."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._answering = asyncio.Event()
+        self._answering.set()
+
+    async def turn(self) -> None:
+        """Wait until a request may be sent."""
+        loop = asyncio.get_running_loop()
+        while not self._answering.is_set():
+            wait = self._next - loop.time()
+            if wait <= 0:
+                self._next = loop.time() + GAP
+                return
+            try:
+                async with asyncio.timeout(wait):
+                    await self._answering.wait()
+            except TimeoutError:
+                continue
+
+    def failed(self) -> None:
+        """Note that a request was not answered, or that the API server says that it cannot."""
+        self._next = asyncio.get_running_loop().time() + GAP
+        self._answering.clear()
+
+    def answered(self) -> None:
+        """Note that one was answered."""
+        self._answering.set()
+
 
 USER_AGENT: Final = "revision-injector"
 # Of a list of nodes, at some 20 KiB each, a page of 500 would take more memory than everything that is remembered.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from injector.cluster.client import Page
-    from injector.cluster.resources import Scope
+    from injector.cluster.reader import Scope
 
 _log = logging.getLogger(__name__)
 

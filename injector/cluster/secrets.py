@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from injector.cluster.resources import SECRETS
+from injector.cluster.reader import SECRETS
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.cluster.resources import Resource
+    from injector.cluster.reader import Resource
 
 MANAGER: Final = "injector-ca"
 """The field manager that the API server notes for what is written."""

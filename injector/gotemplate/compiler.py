@@ -6,7 +6,7 @@ the tree, ``source`` keeps the lines with the nodes that they stand for, and ``r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.actions import Actions
@@ -59,14 +59,6 @@ class Template:
                 return rendering.text()
         except (Failure, FuncError, RecursionError, Spent, TemplateError) as raised:
             raise self.line_map.error(raised) from raised
-
-    def rebound(self, function: Callable[[Func], Callable[..., Any]], primitives: Mapping[str, Any]) -> Template:
-        """Return the template with other functions: what ``function`` makes of each, and what ``primitives`` says of the engine's own.
-
-        The code stays the same, so that what is rendered takes the same ways.
-        """
-        calls = {name: function(func) for name, func in self.program.functions.items()}
-        return replace(self, run=self.program.run({**primitives, **calls})[self.body])
 
 
 def compile_template(

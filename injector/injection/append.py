@@ -7,13 +7,13 @@ inject.go (1.7.8). Only what comes out counts: the operations of Istio's patch a
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
 from injector.injection import probes, prometheus
 from injector.injection.appendspec import (
     AppendSpec,
+    parse_lists,
     read_append_spec,
     status_port,
     with_cluster_env,
@@ -21,7 +21,7 @@ from injector.injection.appendspec import (
     with_proxy,
     with_token_mount,
 )
-from injector.injection.guard import Rendering, guarded
+from injector.injection.guard import guarded
 from injector.injection.parameters import CLUSTER, NETWORK, NETWORK_LABEL
 from injector.injection.result import Made
 from injector.injection.status import STATUS, read_status
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.injection.parameters import Parameters
-    from injector.istio.template import TemplateData
 
 _PROXY_UID: Final = 1337
 _CLUSTER_KEYS: Final = (CLUSTER, NETWORK)
@@ -55,28 +54,20 @@ def inject_appending(params: Parameters, *, webhook: bool) -> Made:
     Raises:
         DataError: the template fails, or what it renders is no lists to append.
     """
-    behaviours = params.revision.behaviours
-    if webhook or behaviours.kube_inject_patches:
-        pod = _with_fs_group(params.pod, params)
-        found = guarded(params, pod, _GUARDED)
-        final = _patched(params, pod, _completed(params, found.rendered))
-    else:
-        found = guarded(params, params.pod, _GUARDED)
-        final = _with_fs_group(_assembled(params, _completed(params, found.rendered)), params)
+    revision, behaviours = params.revision, params.revision.behaviours
+    patches = webhook or behaviours.kube_inject_patches
+    pod = _with_fs_group(params.pod, params) if patches else params.pod
+    where = f"revision {revision.name}, rendered template"
+    found = guarded(
+        params,
+        pod,
+        lambda data: parse_lists(revision.templates[SIDECAR_TEMPLATE_NAME].render(data), where=where),
+        lambda lists: read_append_spec(lists, missing_fields(revision.minor), where=where),
+        lambda lists: lists,
+    )
+    spec = _completed(params, found.rendered)
+    final = _patched(params, pod, spec) if patches else _with_fs_group(_assembled(params, spec), params)
     return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), found.findings)
-
-
-def _rendered(params: Parameters, data: TemplateData) -> AppendSpec:
-    revision = params.revision
-    text = revision.templates[SIDECAR_TEMPLATE_NAME].render(data)
-    return read_append_spec(text, missing_fields(revision.minor), where=f"revision {revision.name}, rendered template")
-
-
-def _tree(spec: AppendSpec) -> dict[str, Any]:
-    return {each.name: getattr(spec, each.name) for each in fields(spec)}
-
-
-_GUARDED: Final = Rendering(_rendered, _tree, lambda params, data: _tree(_rendered(params, data)))
 
 
 def _completed(params: Parameters, spec: AppendSpec) -> AppendSpec:

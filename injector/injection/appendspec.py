@@ -44,27 +44,33 @@ class AppendSpec:
     redirect_annotations: Mapping[str, str]
 
 
-def read_append_spec(text: str, missing: AbstractSet[FieldName] = frozenset(), *, where: str) -> AppendSpec:
-    """Read rendered text; ``missing`` are the fields that the minor's Kubernetes does not know.
+def parse_lists(text: str, *, where: str) -> dict[str, Any]:
+    """Parse rendered text.
 
     Raises:
-        OverlayError: it is no YAML mapping, or a list holds something else than its objects.
+        OverlayError: it is not a YAML mapping.
     """
     try:
         raw = load_yaml(text, where=where, most=MOST_VALUES) or {}
         if not isinstance(raw, dict):
-            raise OverlayError(
-                "the rendered text is not a mapping", where=where, hint="a template renders lists to append"
-            )
+            raise OverlayError("the rendered text is not a mapping", where=where)
+    except DataError as error:
+        raise _not_read(error, where) from error
+    return raw
+
+
+def read_append_spec(raw: dict[str, Any], missing: AbstractSet[FieldName] = frozenset(), *, where: str) -> AppendSpec:
+    """Read parsed text; ``missing`` are the fields that the minor's Kubernetes does not know.
+
+    Raises:
+        OverlayError: a list holds something else than its objects.
+    """
+    try:
         by_key = {str(key).lower(): value for key, value in raw.items()}
         lists = {key: by_key[key.lower()] for key in _LISTS if by_key.get(key.lower()) is not None}
         spec = normalise(pruned(lists, "v1.PodSpec", missing), "v1.PodSpec", coerce=True)
     except DataError as error:
-        raise OverlayError(
-            f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
-            where=f"{where}, {error.where}" if error.where and error.where != where else where,
-            hint="look at the annotations that the template pastes into its text",
-        ) from error
+        raise _not_read(error, where) from error
     return AppendSpec(
         init_containers=spec.get("initContainers") or [],
         containers=spec.get("containers") or [],
@@ -73,6 +79,14 @@ def read_append_spec(text: str, missing: AbstractSet[FieldName] = frozenset(), *
         dns_config=spec.get("dnsConfig"),
         rewrite_probes=by_key.get("rewriteapphttpprobe") is True,
         redirect_annotations=by_key.get("podredirectannot") or {},
+    )
+
+
+def _not_read(error: DataError, where: str) -> OverlayError:
+    return OverlayError(
+        f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
+        where=f"{where}, {error.where}" if error.where and error.where != where else where,
+        hint="look at the annotations that the template inserts into its text",
     )
 
 

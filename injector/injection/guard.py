@@ -1,174 +1,459 @@
-"""The guard against values of a pod that break out of the template: that add to the pod what the template does not.
+"""The guard against values of a pod that break out of a template: that change more of the overlay than the text they are inserted into.
 
-A template pastes annotations, labels and names into the text of an overlay. Where one of them is suspicious, the overlay is rendered once
-more with harmless texts in their place, and has to have the same shape: so what the template adds is what it adds to any pod, whatever it
-forgets to quote. A pod without a suspicious text costs the look at it.
+A template inserts annotations, labels and names into YAML. If one of them is dangerous (``fillers``), the templates are rendered twice
+more, with two different fillers in place of all dangerous values. Where these two renderings differ, a value is inserted. Everywhere else
+the real rendering must equal them: keys, list lengths, types and texts. At a place of insertion it may be any scalar that has the text of
+the template around the value. If it is not so, the pod is refused, and the value is found by putting fillers back step by step.
+
+A pod without a dangerous value costs one look at its texts, and one whose dangerous values no template reads costs one rendering.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, replace
+from functools import cache, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from injector.errors import BreakOutError, DataError
-from injector.injection.data import template_data
+from injector.injection import containers as c
+from injector.injection.data import namespaced_name, template_data
+from injector.injection.fillers import (
+    DOCUMENT_FILLERS,
+    FILLERS,
+    MORE_FILLERS,
+    decodes,
+    is_dangerous,
+    is_document,
+    is_encoded,
+    none_dangerous,
+)
 from injector.injection.result import ENFORCE, OFF
-from injector.injection.shape import difference, shown
-from injector.injection.suspects import document, harmless_data, pasted, rule_of, shown_place, suspects, texts_of
-from injector.istio.sidebyside import side_by_side
+from injector.istio.meshconfig import apply_proxy_config
+from injector.istio.meshfacts import mesh_facts
+from injector.kube.schema import struct_type
+from injector.kube.serial import dump_json, load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from injector.injection import containers as c
+    from injector.injection.fillers import Filler
     from injector.injection.parameters import Parameters
-    from injector.injection.suspects import Place
-    from injector.istio.revision import Revision
     from injector.istio.template import TemplateData
 
 R = TypeVar("R")
+T = TypeVar("T")
+Path = tuple[str | int, ...]
 
-_KEPT: Final = "guard"
-# Each halves the places that a refusal may mean; a thousand are searched to the end.
+_PROXY_CONFIG: Final = "proxy.istio.io/config"
+_MAPS: Final = ("annotations", "labels")
+# Each probe halves the values that a refusal may mean.
 _PROBES: Final = 10
-# Texts and keys of a pod that takes a template some 40 ms: who sends larger ones does not keep the event loop for ten more renderings.
+# A pod with more texts takes long to render: it gets one probe.
 _LARGE: Final = 4_000
+_MAX_SHOWN: Final = 200
+_EQUAL_BYTES: Final = re.compile(rb"\0+")
+_WHERE: Final = {"owner": "metadata of the workload", "workload": "the workload's"}
+_SHOWN_TYPES: Final = ("v1.Pod", "v1.PodSpec", "v1.ObjectMeta", "v1.Container")
 _HINT: Final = "take quotes, line breaks and other syntax of YAML out of it"
+_BRANCH_HINT: Final = f"{_HINT}; if the template is meant to decide by them, run the guard with `warn`"
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded(Generic[R]):
-    """What a template came to, and what the guard says of it where it only warns."""
+    """The result of an injection's templates, and what a guard that only warns found."""
 
     rendered: R
     findings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering(Generic[R]):
-    """How templates are rendered.
-
-    Attributes:
-        read: renders the templates of an injection for template data.
-        tree: what is to be compared of that, as JSON data.
-        compared: renders no more than that.
-    """
-
-    read: Callable[[Parameters, TemplateData], R]
-    tree: Callable[[R], Any]
-    compared: Callable[[Parameters, TemplateData], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What the guard needs of a revision: with templates that take harmless texts, and which texts to suspect."""
-
-    revision: Revision
-    suspect: Callable[[str], bool]
-
-
-def guarded(params: Parameters, seen: c.Pod, rendering: Rendering[R]) -> Guarded[R]:
+def guarded(
+    params: Parameters,
+    seen: c.Pod,
+    render: Callable[[TemplateData], T],
+    complete: Callable[[T], R],
+    tree: Callable[[T], Any],
+) -> Guarded[R]:
     """Return what templates render for a pod, if no value of it breaks out of them.
 
     Args:
         params: the injection; its ``guard`` says what happens to a pod with such a value.
         seen: the pod as templates see it.
-        rendering: how they are rendered.
+        render: renders the templates for template data, and parses the text.
+        complete: makes the result of what ``render`` returns.
+        tree: returns the JSON data of what ``render`` returns, which is compared.
 
     Raises:
-        BreakOutError: a value breaks out, or is what they fail on, and the guard enforces.
-        DataError: as ``rendering.read``.
+        BreakOutError: a value breaks out, or the templates fail because of it, and the guard enforces.
+        DataError: as ``render`` and ``complete``.
     """
-    kept = _kept(params.revision)
-    places = [] if params.guard == OFF else suspects(document(params, seen), kept.suspect)
-    fault: DataError | None = None
-    rendered: R | None = None
+    given = _document(params, seen)
+    texts = [] if params.guard == OFF else _dangerous_texts(params, given)
+    if not texts:
+        return Guarded(complete(render(template_data(params, seen))))
+
+    search = _Search(params, seen, given, texts, render, tree)
     try:
-        rendered = rendering.read(params, template_data(params, seen))
+        real = render(template_data(params, seen))
+        rendered = complete(real)
     except DataError as error:
-        if not places:
-            raise
-        fault = error
-    if rendered is not None and not places:
+        if params.guard == ENFORCE:
+            search.raise_for_failure(complete, error)
+        raise
+    found = search.finding(tree(real))
+    if found is None:
         return Guarded(rendered)
+    if params.guard == ENFORCE:
+        raise found
+    return Guarded(rendered, (str(found),))
 
-    tamed = replace(params, revision=kept.revision)
 
-    def outcome(chosen: Sequence[Place], *, gone: bool = False) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Compares a real rendering with those of fillers, and finds the value to name.
+
+    Attributes:
+        given: what templates see, see ``_document``.
+        texts: the dangerous ones in it; the first one is the first to be suspected.
+    """
+
+    params: Parameters
+    seen: c.Pod
+    given: dict[str, Any]
+    texts: list[str]
+    render: Callable[[TemplateData], Any]
+    tree: Callable[[Any], Any]
+
+    def finding(self, real: Any) -> BreakOutError | None:
+        """Return the error for a real rendering; None if no value breaks out."""
+        decoding, compared = decodes(self.params.revision.templates), []
+        for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self.texts)) else (FILLERS,):
+            renderings = [self._rendering(self.texts, fillers[0])]
+            if decoding or fillers is DOCUMENT_FILLERS or difference(real, renderings) is not None:
+                renderings.append(self._rendering(self.texts, fillers[1]))
+            found = None if None in renderings else difference(real, renderings)
+            if found is None and None not in renderings:
+                return None
+            compared.append((fillers[0], renderings, found))
+        for filler, renderings, found in compared:
+            if found is not None and found.inserted and self._fits(real, filler, renderings):
+                return None
+        # The comparison that got furthest tells most.
+        filler, _, found = max(compared, key=lambda each: each[2] is not None)
+        return self._error(real, filler, found)
+
+    def raise_for_failure(self, complete: Callable[[Any], Any], cause: DataError) -> None:
+        """Raise for templates that fail, if they would not fail without a dangerous value."""
+
+        def fails(texts: Sequence[str]) -> bool:
+            try:
+                complete(self.render(self._data(texts, None)))
+            except DataError:
+                return True
+            return False
+
+        if not fails(self.texts):
+            what = "the value makes the template fail, or render what is not YAML"
+            raise BreakOutError(what, where=self._named(fails), hint=_HINT) from cause
+
+    def _rendering(self, texts: Sequence[str], filler: Filler) -> Any:
+        """Return what the templates render with fillers in place of ``texts``; None if they fail."""
         try:
-            data = harmless_data(params, seen, frozenset(chosen), gone=gone)
-            return rendering.compared(tamed, data) if fault is None else rendering.tree(rendering.read(tamed, data))
+            data = self._data(texts, replace(filler, decoding=decodes(self.params.revision.templates)))
+            return self.tree(self.render(data))
         except DataError:
             return None
 
-    real = None if rendered is None else rendering.tree(rendered)
-    found = _Search(places, outcome, document(params, seen)).finding(real)
-    if found is not None and params.guard == ENFORCE:
-        raise found from fault
-    if rendered is None:
-        assert fault is not None  # noqa: S101 -- for the type checker: one of the two is there
-        raise fault
-    return Guarded(rendered, () if found is None else (str(found),))
+    def _fits(self, real: Any, first: Filler, renderings: list[Any]) -> bool:
+        """Return whether nothing but text differs that two renderings had in common by chance: more of them tell."""
+        for filler in MORE_FILLERS:
+            more = [*renderings, self._rendering(self.texts, replace(filler, space=first.space))]
+            found = None if more[-1] is None else difference(real, more)
+            if more[-1] is not None and found is None:
+                return True
+            if found is not None and found.inserted:
+                renderings = more
+        return False
+
+    def _error(self, real: Any, filler: Filler, found: Difference | None) -> BreakOutError:
+        def is_as_real(texts: Sequence[str]) -> bool:
+            rendering = self._rendering(texts, filler)
+            if rendering is None or found is None:
+                return rendering is not None
+            one, other = at(real, found.path), at(rendering, found.path)
+            return bool(_shape(one) == _shape(other) if found.shape else one == other)
+
+        if found is None:
+            what = "the value cannot be checked: the template fails without its special characters"
+        else:
+            what = f"the value breaks out of the template: it changes {shown(found.path) or 'more than its own text'}"
+        return BreakOutError(what, where=self._named(is_as_real), hint=_BRANCH_HINT)
+
+    def _named(self, is_as_real: Callable[[Sequence[str]], bool]) -> str:
+        """Return where the value is without which the templates render something else than they really do.
+
+        ``is_as_real`` tells whether they render the same with some texts replaced: they do with none and do not with all.
+        """
+        texts, probes = self.texts, _PROBES if len(texts_of(self.given)) <= _LARGE else 1
+        start, end, middle = 0, len(texts), 1
+        while end - start > 1 and probes:
+            probes -= 1
+            start, end = (start, middle) if is_as_real(texts[middle:]) else (middle, end)
+            middle = (start + end) // 2
+        others = end - start - 1
+        return _place(self.given, texts[start]) + (f", or one of {others} other values" if others else "")
+
+    def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
+        """Return template data with fillers in place of texts; without the annotations and labels that have them if there is no filler.
+
+        Raises:
+            DataError: with them, the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
+        """
+        chosen = {text: (filler or FILLERS[0]).fill(text) for text in texts}
+        given = _replaced(self.given, chosen)
+        if filler is None:
+            for kind in ("metadata", "owner"):
+                for name in _MAPS:
+                    if given.get(kind, {}).get(name):
+                        entries = self.given[kind][name].items()
+                        given[kind][name] = {k: v for k, v in entries if _key(k, chosen) == k and v not in chosen}
+        params, told = self.params, given["workload"]
+        overlaid = params.proxy_config
+        text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
+        if text in chosen and overlaid is not params.revision.mesh:
+            overlaid = self._mesh(text, filler)
+        changed = replace(
+            params,
+            workload=replace(params.workload, **told),
+            owner_meta=given.get("owner", params.owner_meta),
+            proxy_config=overlaid,
+            mesh_in_data=overlaid if params.mesh_in_data is params.proxy_config else params.mesh_in_data,
+        )
+        return template_data(changed, {**self.seen, "metadata": given["metadata"], "spec": given["spec"]})
+
+    def _mesh(self, text: str, filler: Filler | None) -> Any:
+        """Return the mesh with a ProxyConfig whose dangerous texts are replaced: the injector decodes it, whatever templates do."""
+        revision = self.params.revision
+        if filler is None:
+            return revision.mesh
+        proxy = load_yaml(text)
+        chosen = {each: replace(filler, space=None).fill(each) for each in texts_of(proxy) if is_dangerous(each)}
+        if not chosen:
+            return self.params.proxy_config
+        return mesh_facts(
+            apply_proxy_config(dump_json(_replaced(proxy, chosen)).decode(), revision.mesh.mesh_config, revision.minor)
+        )
 
 
-def _kept(revision: Revision) -> _Kept:
-    kept: _Kept | None = revision.kept.get(_KEPT)
-    if kept is None:
-        harmless = replace(revision, templates=side_by_side(revision.templates))
-        kept = revision.kept[_KEPT] = _Kept(harmless, rule_of(revision))
-    return kept
+def is_clean(params: Parameters, seen: c.Pod) -> bool:
+    """Return whether templates see no dangerous text of a pod, so that the guard costs no rendering."""
+    return not _dangerous_texts(params, _document(params, seen))
 
 
-class _Search:
-    """Finds the value to blame for what a pod came to.
+def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
+    """Return what templates see of ``seen``, the pod, and of its workload."""
+    workload = params.workload
+    names = ("name", "namespace", "kind", "api_version")
+    given = {
+        "metadata": seen.get("metadata") or {},
+        "spec": seen.get("spec") or {},
+        "workload": {name: getattr(workload, name) for name in names},
+    }
+    return given if namespaced_name(params.revision) else {**given, "owner": params.owner_meta}
 
-    Args:
-        places: where there are suspicious texts.
-        outcome: what the templates come to with harmless texts at some of them, or without these; None where they fail.
-        found: what they stand in.
+
+def texts_of(value: Any) -> list[str]:
+    """Return all texts and keys of JSON data."""
+    texts: list[str] = []
+    waiting: list[Any] = [value]
+    for item in waiting:
+        if type(item) is dict:
+            texts += item
+            waiting += item.values()
+        elif type(item) is list:
+            waiting += item
+        elif type(item) is str:
+            texts.append(item)
+    return texts
+
+
+def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
+    """Return the dangerous texts of what templates see, each once; first those that most break-outs need, lines that are not JSON."""
+    texts = texts_of(given)
+    if decodes(params.revision.templates):
+        found = [text for text in dict.fromkeys(texts) if is_encoded(text)]
+    elif none_dangerous(texts):
+        return []
+    else:
+        found = [text for text in dict.fromkeys(texts) if is_dangerous(text)]
+    return sorted(found, key=lambda text: is_document(text) or "\n" not in text)
+
+
+def _replaced(value: Any, chosen: dict[str, str]) -> Any:
+    """Return JSON data with other texts, and other keys where they are dangerous as they are."""
+    if isinstance(value, str):
+        return chosen.get(value, value)
+    if isinstance(value, dict):
+        return {_key(key, chosen): _replaced(item, chosen) for key, item in value.items()}
+    return [_replaced(item, chosen) for item in value] if isinstance(value, list) else value
+
+
+def _key(key: str, chosen: dict[str, str]) -> str:
+    return chosen[key] if key in chosen and is_dangerous(key) else key
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a real rendering differs from those of fillers.
+
+    ``shape`` is whether keys, lengths or types differ, ``inserted`` whether it is a text at a place of insertion.
     """
 
-    def __init__(self, places: Sequence[Place], outcome: Callable[..., Any], found: dict[str, Any]) -> None:
-        self._places = places
-        self._outcome = outcome
-        self._pasted = pasted(found, places)
-        self._probes = _PROBES if len(texts_of(found)) <= _LARGE else 1
+    path: Path
+    shape: bool = False
+    inserted: bool = False
 
-    def finding(self, real: Any) -> BreakOutError | None:
-        """Return which value is to blame for ``real``; None where it is what any pod comes to."""
-        meant = self._outcome(self._places)
-        if real is None and meant is None:
-            # What is decoded fails in any case, so look whether it works without.
-            if self._outcome(self._places, gone=True) is None:
-                return None
-            blamed = self._blamed(lambda rest: self._outcome(rest, gone=True) is None)
-        elif self._differ(real, meant):
-            blamed = self._blamed(lambda rest: self._differ(self._outcome(rest), meant))
+
+def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Difference | None:
+    """Return the first difference between a real rendering and those of fillers that no inserted value explains; None if there is none.
+
+    A single rendering has no place of insertion: the real one must equal it.
+    """
+    first, every = renderings[0], [real, *renderings]
+    if all(isinstance(each, dict) for each in every):
+        return _difference_of_objects(real, renderings, path)
+    if all(isinstance(each, list) for each in every):
+        if any(len(each) != len(first) for each in every):
+            return Difference(path, shape=True)
+        items = (difference(real[n], [each[n] for each in renderings], (*path, n)) for n in range(len(first)))
+        return next((found for found in items if found is not None), None)
+    if any(isinstance(each, dict | list) for each in every):
+        return Difference(path, shape=True)
+    inserted = any(type(each) is not type(first) or each != first for each in renderings)
+    same = has_constants(real, renderings) if inserted else type(real) is type(first) and real == first
+    return None if same else Difference(path, inserted=inserted)
+
+
+def _difference_of_objects(real: dict[str, Any], renderings: Sequence[dict[str, Any]], path: Path) -> Difference | None:
+    constant = [key for key in renderings[0] if all(key in each for each in renderings)]
+    for key in constant:
+        if key not in real:
+            return Difference((*path, key), shape=True)
+        found = difference(real[key], [each[key] for each in renderings], (*path, key))
+        if found is not None:
+            return found
+    # The other keys are inserted.
+    inserted = [[key for key in each if key not in constant] for each in (real, *renderings)]
+    left = inserted[0]
+    if any(len(keys) != len(left) for keys in inserted):
+        return Difference(path, shape=True)
+    for keys in zip(*inserted[1:], strict=True):
+        values = [each[key] for each, key in zip(renderings, keys, strict=True)]
+        fitting = (key for key in left if has_constants(key, keys) and difference(real[key], values) is None)
+        found_key = next(fitting, None)
+        if found_key is None:
+            return Difference(path, inserted=True)
+        left.remove(found_key)
+    return None
+
+
+def has_constants(real: Any, scalars: Sequence[Any]) -> bool:
+    """Return whether a scalar has the texts that others have in common, in the same order: those of the template around a value."""
+    text = _text(real)
+    texts = [_text(each) for each in scalars]
+    first = texts[0]
+    if any(len(each) != len(first) for each in texts):
+        prefix = _common_prefix(texts)
+        suffix = _common_prefix([each[len(prefix) :][::-1] for each in texts])[::-1]
+        return len(text) >= len(prefix) + len(suffix) and text.startswith(prefix) and text.endswith(suffix)
+    numbers = [int.from_bytes(each) for each in texts]
+    differing = reduce(or_, (numbers[0] ^ each for each in numbers)).to_bytes(len(first))
+    position = 0
+    for found in _EQUAL_BYTES.finditer(differing):
+        part = first[found.start() : found.end()]
+        if found.end() == len(first):
+            return len(text) >= position + len(part) and text.endswith(part)
+        place = text.find(part, position)
+        if place < 0 or (found.start() == 0 and place > 0):
+            return False
+        position = place + len(part)
+    return True
+
+
+def _common_prefix(texts: Sequence[bytes]) -> bytes:
+    low, high = min(texts), max(texts)
+    length = next((index for index, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), len(low))
+    return low[:length]
+
+
+def _text(scalar: Any) -> bytes:
+    text = scalar if isinstance(scalar, str) else json.dumps(scalar)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def at(value: Any, path: Path) -> Any:
+    """Return what JSON data has at a path; None if it has nothing there."""
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+            value = value[part]
         else:
             return None
-        return BreakOutError(self._fault(real, meant), where=blamed, hint=_HINT)
+    return value
 
-    def _blamed(self, goes_wrong: Callable[[Sequence[Place]], bool]) -> str:
-        """Return with which place it goes wrong: with those after it alone replaced it does, with it too it does not."""
-        fine, wrong, probes = 0, len(self._places), self._probes
-        while wrong - fine > 1 and probes:
-            probes -= 1
-            middle = (fine + wrong) // 2
-            if goes_wrong(self._places[middle:]):
-                wrong = middle
-            else:
-                fine = middle
-        others = wrong - fine - 1
-        return shown_place(self._places[fine]) + (f", or one of {others} values behind it" if others else "")
 
-    def _differ(self, real: Any, meant: Any) -> bool:
-        if real is None or meant is None:
-            return real is not meant
-        return difference(real, meant, self._pasted) is not None
+def _shape(value: Any) -> Any:
+    """Return data without its texts: how many keys and items there are."""
+    if isinstance(value, dict):
+        return [_shape(item) for item in value.values()], "object"
+    return [_shape(item) for item in value] if isinstance(value, list) else value is None
 
-    def _fault(self, real: Any, meant: Any) -> str:
-        if real is None:
-            return "the value makes the template fail, or render what is no YAML"
-        at = None if meant is None else difference(real, meant, self._pasted)
-        place = shown(at) if at else ""
-        return f"the value breaks out of the template: it changes {place or 'the shape of what is rendered'}"
+
+def shown(path: Path) -> str:
+    """Return a path up to the first key that is not a field of a pod or of a container: others may have texts of the pod's values."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]" if text else ""
+        elif part in _fields():
+            text += f".{part}" if text else part
+        else:
+            break
+    return text
+
+
+@cache
+def _fields() -> frozenset[str]:
+    return frozenset(field.json for name in _SHOWN_TYPES for field in struct_type(name).fields if field.json)
+
+
+def _place(given: dict[str, Any], text: str) -> str:
+    """Return where a text is, in words and without any text that could be of a value."""
+    path = next(path for path in _paths(given, ()) if path[-1] == text)
+    if isinstance(at(given, path[:-1]), str):
+        path = path[:-1]
+    names = [FILLERS[0].fill(part) if isinstance(part, str) else part for part in path]
+    words = _WHERE.get(str(names[0]))
+    place = words or str(names[0])
+    for index, name in enumerate(names[1:], 1):
+        if isinstance(name, int) or (index > 1 and names[index - 1] in _MAPS):
+            place += f"[{name}]"
+        else:
+            place += f" {name}" if words and index == 1 else f".{name}"
+    return place[:_MAX_SHOWN]
+
+
+def _paths(value: Any, path: Path) -> Iterable[Path]:
+    """Yield the paths of all keys, and those of all texts with the text as the last part."""
+    if isinstance(value, str):
+        yield (*path, value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key)
+            yield from _paths(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, (*path, index))

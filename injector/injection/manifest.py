@@ -19,10 +19,9 @@ from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
-from injector.kube.canonical import normalised
 from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
 from injector.kube.schema import kind_type
-from injector.kube.typed import go_encode
+from injector.kube.typed import go_encode, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +54,7 @@ def inject_object(
     if obj.get("kind") == "List":
         items = [_inject_item(revision, item, warn, guard) for item in obj.get("items") or []]
         return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
-    obj = normalised(obj, type_name, coerce=True)
+    obj = normalise(obj, type_name, coerce=True)
     path = pod_template_path(obj)
     if path is None:
         return None
@@ -89,7 +88,7 @@ def _inject_workload(
 ) -> dict[str, Any]:
     meta_path = _METADATA_PATHS.get(obj["kind"], path)
     meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
-    pod = normalised({"metadata": meta, "spec": spec}, "v1.Pod")
+    pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
     pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
     seen_through = not path and revision.behaviours.kube_inject_owners
     workload = workload_of(pod, revision.behaviours.owner_rules) if seen_through else _workload(obj)

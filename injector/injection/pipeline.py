@@ -15,13 +15,13 @@ from injector.gotemplate.rendering import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
-from injector.injection.guard import Rendering, guarded
+from injector.injection.guard import guarded
 from injector.injection.native import native_sidecar
 from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.render import Rendered, overlays_of, render, select_templates
+from injector.injection.render import Rendered, apply_overlays, overlays_of, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
 from injector.istio.annotations import validate_annotations
@@ -36,13 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.istio.revision import Revision
-    from injector.istio.template import TemplateData
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
 MOST_ANNOTATIONS: Final = 256 << 10
-_BUDGET: Final = Budget(steps=2 * Budget().steps, memory=2 * Budget().memory)
-"""Of all renderings of an injection: of the templates that a pod asks for, and those in which the guard looks for a value."""
+_BUDGET: Final = Budget(steps=4 * Budget().steps, memory=4 * Budget().memory)
+"""Of all renderings of an injection: those of the templates that a pod asks for, and those that the guard compares them with."""
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
@@ -70,8 +69,8 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     if seen is not admitted:
         # Istio's patch is one of the pod without OpenShift's user, and leaves that in place where no template gives another.
         # Through JSON: the library changes objects in place, and one that is shared by two places would change in both.
-        copy = load_json(dump_json(admitted))
-        result = jsonpatch.apply_patch(copy, create_patch(seen, result), in_place=True)
+        copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(seen, result)))
+        result = jsonpatch.apply_patch(copy, difference, in_place=True)
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
     return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
@@ -197,30 +196,20 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
     Raises:
         DataError: as ``inject_pod``.
     """
-    validated(params.revision, params.pod)
+    revision, pod = params.revision, params.pod
+    validated(revision, pod)
     with metered_by(GoRendering(_BUDGET)):
-        if params.revision.config.appends:
+        if revision.config.appends:
             return inject_appending(params, webhook=webhook)
-        found = guarded(params, reinserted(_without_earlier_injection(params)), _GUARDED)
+        names = select_templates(revision, pod, params.default_templates)
+        found = guarded(
+            params,
+            reinserted(_without_earlier_injection(params)),
+            lambda data: overlays_of(revision, pod, data, names),
+            lambda overlays: apply_overlays(revision, pod, names, overlays, native=params.native_sidecar),
+            lambda overlays: [overlay.tree for overlay in overlays],
+        )
     return Made(finished(params, found.rendered), found.rendered.names, found.findings)
-
-
-def rendered_overlays(params: Parameters, data: TemplateData) -> Rendered:
-    """Render the templates of a pod for ``data`` and lay them over it, unguarded.
-
-    Raises:
-        DataError: as ``inject_pod``.
-    """
-    names = select_templates(params.revision, params.pod, params.default_templates)
-    return render(params.revision, params.pod, data, names, native=params.native_sidecar)
-
-
-def _trees(params: Parameters, data: TemplateData) -> list[dict[str, Any]]:
-    names = select_templates(params.revision, params.pod, params.default_templates)
-    return list(overlays_of(params.revision, params.pod, data, names))
-
-
-_GUARDED: Final = Rendering(rendered_overlays, lambda rendered: list(rendered.overlays), _trees)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

@@ -6,18 +6,16 @@ Follows ``RunTemplate``, ``selectTemplates`` and ``resolveAliases`` in pkg/kube/
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
 from injector.istio.podfields import missing_fields
-from injector.kube.pruning import pruned
-from injector.kube.serial import load_yaml
-from injector.kube.strategicpatch import strategic_merge
-from injector.kube.typed import normalise
+from injector.kube.overlay import Overlay, read_overlay
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from injector.istio.revision import Revision
     from injector.istio.template import Template, TemplateData
 
@@ -32,13 +30,12 @@ NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 class Rendered:
     """What templates came to.
 
-    ``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run; ``overlays``: theirs.
+    ``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run.
     """
 
     merged: c.Pod
     template: c.Pod
     names: tuple[str, ...]
-    overlays: tuple[dict[str, Any], ...]
 
 
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,38 +56,35 @@ def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) 
     return tuple(target for name in names for target in aliases.get(name, (name,)))
 
 
-def render(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...], *, native: bool) -> Rendered:
-    """Render the templates ``names`` for ``data`` and merge each over ``pod`` in turn.
+def apply_overlays(
+    revision: Revision, pod: c.Pod, names: tuple[str, ...], overlays: Sequence[Overlay], *, native: bool
+) -> Rendered:
+    """Merge the overlays of the templates ``names`` over ``pod``, one after the other.
 
     ``native`` is whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
 
     Raises:
-        AnnotationError: the pod asks for a template that the revision has not.
-        TemplateRenderError: a template fails.
-        OverlayError: what it renders is no overlay of a pod.
+        OverlayError: one of them is not an overlay of a pod.
     """
     merged = pod
     template: c.Pod = {}
-    overlays = overlays_of(revision, pod, data, names)
     for name, overlay in zip(names, overlays, strict=True):
         template = _applied(revision, name, template, overlay)
         if _native(revision, merged, native=native):
             merged = _proxy_among_init(merged, template)
         merged = _applied(revision, name, merged, overlay)
-    return Rendered(merged, template, names, overlays)
+    return Rendered(merged, template, names)
 
 
-def overlays_of(
-    revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]
-) -> tuple[dict[str, Any], ...]:
-    """Return what each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
+def overlays_of(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]) -> list[Overlay]:
+    """Return the overlay that each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
 
     Raises:
-        AnnotationError: the pod asks for a template that the revision has not.
+        AnnotationError: the pod asks for a template that the revision does not have.
         TemplateRenderError: a template fails.
-        OverlayError: what it renders is no YAML mapping.
+        OverlayError: the rendered text is not a YAML mapping.
     """
-    return tuple(_overlay(revision, _template(revision, pod, name), name, data) for name in names)
+    return [_read(revision, name, _template(revision, pod, name).render(data)) for name in names]
 
 
 def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:
@@ -112,43 +106,32 @@ def _template(revision: Revision, pod: c.Pod, name: str) -> Template:
     raise ConfigError(what, where=f"{revision.origin}: defaultTemplates", hint="name a template that `templates` holds")
 
 
-def _overlay(revision: Revision, template: Template, name: str, data: TemplateData) -> dict[str, Any]:
-    return revision.overlays.get(template.render(data), partial(_read, revision, name))
-
-
-def _read(revision: Revision, name: str, text: str) -> dict[str, Any]:
+def _read(revision: Revision, name: str, text: str) -> Overlay:
+    """Read a rendered text, without the fields that the minor does not know. A Jinja2 revision may render any field."""
     where = f"revision {revision.name}, template {name}"
+    missing = None if revision.engine == "jinja2" else missing_fields(revision.minor)
     try:
-        overlay = load_yaml(text, where=f"{where}, rendered text", most=MOST_VALUES)
+        overlay = read_overlay(text, "v1.Pod", missing, where=f"{where}, rendered text", most=MOST_VALUES)
     except DataError as error:
         raise OverlayError(
             f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
             where=error.where or where,
             hint="look at the annotations that the template pastes into its text",
         ) from error
-    if not isinstance(overlay, dict | None):
+    if overlay is None:
         raise OverlayError("the rendered text is not a mapping", where=where, hint="a template renders a part of a Pod")
-    return _known(revision, overlay or {})
+    return overlay
 
 
-def _known(revision: Revision, overlay: dict[str, Any]) -> dict[str, Any]:
-    """Return what Istio's types know of an overlay; a Jinja2 revision belongs to no minor, so it may render what it likes."""
-    if revision.engine == "jinja2":
-        return overlay
-    known: dict[str, Any] = pruned(overlay, "v1.Pod", missing_fields(revision.minor))
-    return known
-
-
-def _applied(revision: Revision, name: str, pod: c.Pod, overlay: dict[str, Any]) -> c.Pod:
+def _applied(revision: Revision, name: str, pod: c.Pod, overlay: Overlay) -> c.Pod:
     try:
-        applied: c.Pod = normalise(strategic_merge(pod, overlay, "v1.Pod"), "v1.Pod")
+        return overlay.over(pod)
     except DataError as error:
         raise OverlayError(
             f"failed applying injection overlay: {error.what}",
             where=f"revision {revision.name}, template {name}",
             hint="look at the annotations that the template pastes into its text",
         ) from error
-    return applied
 
 
 def _proxy_among_init(merged: c.Pod, template: c.Pod) -> c.Pod:

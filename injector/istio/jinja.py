@@ -65,6 +65,7 @@ class JinjaTemplate:
     compiled: jinja2.Template
     minor: Minor
     clock: Callable[[], float] = worked
+    called: ClassVar[frozenset[str]] = frozenset()
     hermetic: ClassVar[bool] = True
 
     def render(self, data: TemplateData) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError
 from injector.gotemplate.values import Pointer
-from injector.istio.harmless import decoded
 from injector.istio.meshconfig import proto_to_json
 from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
@@ -99,7 +98,7 @@ def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, A
     where = f"metadata.annotations[{name}]"
     hint = "make it a JSON object of names and specs"
     try:
-        entries = decoded(annotations[name], load_json)
+        entries = load_json(annotations[name])
     except DataError as error:
         raise AnnotationError(error.what, where=where, hint=hint) from error
     if not isinstance(entries, dict) or not all(isinstance(spec, dict) for spec in entries.values()):

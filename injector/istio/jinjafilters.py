@@ -16,7 +16,6 @@ from jinja2.filters import FILTERS, ignore_case, make_attrgetter
 from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
-from injector.istio.harmless import decoded
 from injector.istio.jinjabudget import check_size, counted, joined, made, measure, reserve, text_of, tick
 from injector.kube.serial import dump_yaml, go_json
 
@@ -270,6 +269,6 @@ def _from_json(value: Any) -> Any:
     text = text_of(value)
     reserve(_OF_JSON * len(text))
     try:
-        return decoded(text, json.loads)
+        return json.loads(text)
     except ValueError as error:
         raise jinja2.TemplateRuntimeError(f"it is not JSON: {error}") from error

@@ -19,7 +19,6 @@ from injector.istio.infer import infer_minor
 from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
 from injector.istio.minor import Minor, format_minor, parse_minor
-from injector.istio.remembered import Remembered
 from injector.istio.shared import Templates, shared_template, shared_templates
 from injector.istio.template import Template, compile_go_template, go_functions
 from injector.istio.values import Values, parse_values
@@ -107,9 +106,8 @@ def _engine(name: str, where: str) -> str:
 class Revision:
     """One control plane's injection, ready to run.
 
-    ``written`` is the name that goes into pods. ``hermetic`` says that no template reads a clock, the
-    environment or random numbers. ``overlays`` what texts that its templates rendered were read as; ``kept`` what those who
-    inject with it remember, each under a name of its own: it goes when the revision does.
+    ``written`` is the name that goes into pods. ``hermetic`` says that no template reads a clock, the environment or random numbers.
+    ``kept`` is what those who inject with it remember, each under a name of its own: it goes when the revision does.
     """
 
     name: str
@@ -128,7 +126,6 @@ class Revision:
     templates: Mapping[str, Template]
     fingerprint: str
     hermetic: bool
-    overlays: Remembered[dict[str, Any]] = field(default_factory=Remembered, compare=False, repr=False)
     kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -12,8 +12,8 @@ from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
-from injector.istio.remembered import Remembered
 from injector.istio.workclock import worked
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,6 +50,10 @@ class Template(Protocol):
     def hermetic(self) -> bool:
         """Whether the text depends on the data alone, and not on a clock, the environment or random numbers."""
 
+    @property
+    def called(self) -> frozenset[str]:
+        """The names of the Go functions that it calls."""
+
     def render(self, data: TemplateData) -> str:
         """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
 
@@ -59,7 +63,7 @@ _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rend
 
 _COMPILED: Final = 16
 _COMPILED_CHARACTERS: Final = 1 << 16
-"""How many texts are remembered compiled, and how long they are together."""
+"""How many compiled texts are held, and how long they are together."""
 _COMPILED_STEPS: Final = 10
 _COMPILED_BYTES: Final = 200
 """What compiling a text takes for each character."""
@@ -74,6 +78,7 @@ class GoTextTemplate:
     """A Go template with Istio's functions and sprig's."""
 
     compiled: GoTemplate
+    called: frozenset[str] = frozenset()
 
     @property
     def hermetic(self) -> bool:
@@ -103,7 +108,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return _rendered(remembered.get(text, compiled), data)
+            return _rendered(templates.get(text, compiled), data)
         except BudgetError:
             raise
         except TemplateError:
@@ -114,7 +119,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
-    remembered: Remembered[GoTemplate] = Remembered(_COMPILED, _COMPILED_CHARACTERS)
+    templates: Memo[str, GoTemplate] = Memo(_COMPILED, _COMPILED_CHARACTERS, len)
     return Func("render", "func(string) string", render, hermetic=False)
 
 
@@ -135,7 +140,7 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled)
+    return GoTextTemplate(compiled, frozenset(func.name for func in compiled.program.functions.values()))
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:

@@ -10,6 +10,7 @@ with a deletion, Go reads the order from a list that it has overwritten; here th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from injector.kube.elementorder import (
@@ -26,6 +27,8 @@ from injector.kube.schema import OPAQUE, struct_type, underlying
 
 Object: TypeAlias = dict[str, Any]
 
+_FIELDS: Final = 4_096
+"""Fields that are remembered: more than all types have, since a key may be spelled in any case."""
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
 _SET_ORDER: Final = "$setElementOrder"
@@ -33,7 +36,7 @@ _DELETE_FROM: Final = "$deleteFromPrimitiveList"
 
 
 @dataclass(frozen=True, slots=True)
-class _Meta:
+class FieldMeta:
     """What the type says of merging a field: its own or its elements' type, the strategy, the elements' merge key."""
 
     type: str
@@ -67,9 +70,9 @@ def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
             if not is_deletion:
                 _take(result, name, value)
         elif type(value) is dict:
-            result[name] = _merged_object(result[name], value, _struct_meta(type_name, name))
+            result[name] = _merged_object(result[name], value, field_meta(type_name, name))
         elif type(value) is list:
-            result[name] = _merged_list(result[name], value, _list_meta(type_name, name), is_deletion=is_deletion)
+            result[name] = _merged_list(result[name], value, list_meta(type_name, name), is_deletion=is_deletion)
         else:
             result[name] = value
     return result
@@ -136,11 +139,11 @@ def _plain(value: Any, *, nulls: bool = False) -> Any:
     return {key: item for key, item in kept if item is not _DROPPED}
 
 
-def _merged_object(original: Object, patch: Object, meta: _Meta) -> Object:
+def _merged_object(original: Object, patch: Object, meta: FieldMeta) -> Object:
     return patch if meta.strategy == "replace" else _merge_map(original, patch, meta.type)
 
 
-def _merged_list(original: list[Any], patch: list[Any], meta: _Meta, *, is_deletion: bool = False) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], meta: FieldMeta, *, is_deletion: bool = False) -> list[Any]:
     if meta.strategy != "merge" and not is_deletion:
         return patch
     if not original and not patch:
@@ -155,7 +158,7 @@ def _merged_list(original: list[Any], patch: list[Any], meta: _Meta, *, is_delet
     return ordered(ours, theirs, patch, original, "")
 
 
-def _merged_objects(original: list[Object], patch: list[Object], meta: _Meta) -> list[Any]:
+def _merged_objects(original: list[Object], patch: list[Object], meta: FieldMeta) -> list[Any]:
     key = meta.merge_key
     if not key:
         raise patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
@@ -202,7 +205,7 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
         for each in (order, current, added):
             if type(each) is not list:
                 raise patch_error(f"expected a []interface {{}}, but received a {_go_name(each)}")
-        meta = _list_meta(type_name, name)
+        meta = list_meta(type_name, name)
         validated_order(added, order, meta.merge_key)
         if name not in result and name not in patch:
             continue
@@ -218,8 +221,13 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
         patch.pop(name, None)
 
 
-def _struct_meta(type_name: str, key: str) -> _Meta:
-    """Look a field up as Go's struct tags have it; what is no struct has no tags, and nothing in it can be merged."""
+@lru_cache(_FIELDS)
+def field_meta(type_name: str, key: str) -> FieldMeta:
+    """Return what Go's struct tags say of a field.
+
+    Raises:
+        ManifestError: the type is no struct, or has no such field; with Go's words.
+    """
     base = type_name.removeprefix("*")
     if not struct_type.known(base):
         what = f"merging an object in json but data type is not struct, instead is: {_kind_name(base)}"
@@ -228,17 +236,23 @@ def _struct_meta(type_name: str, key: str) -> _Meta:
     if field is None:
         struct = base.rpartition(".")[2]
         raise patch_error(f'unable to find api field in struct {struct} for the json field "{key}"')
-    return _Meta(field.type, field.strategy, field.merge_key)
+    return FieldMeta(field.type, field.strategy, field.merge_key)
 
 
-def _list_meta(type_name: str, key: str) -> _Meta:
-    meta = _struct_meta(type_name, key)
+@lru_cache(_FIELDS)
+def list_meta(type_name: str, key: str) -> FieldMeta:
+    """Return what the type says of merging a list; ``type`` is that of its elements.
+
+    Raises:
+        ManifestError: the type has no such list; with Go's words.
+    """
+    meta = field_meta(type_name, key)
     listed = underlying(meta.type)
     if listed.startswith("*"):
-        return _Meta(listed[1:].removeprefix("[]"), meta.strategy, meta.merge_key)
+        return FieldMeta(listed[1:].removeprefix("[]"), meta.strategy, meta.merge_key)
     if not listed.startswith("[]"):
         raise patch_error(f"expected slice or array type, but got: {_kind_name(type_name)}")
-    return _Meta(listed[2:], meta.strategy, meta.merge_key)
+    return FieldMeta(listed[2:], meta.strategy, meta.merge_key)
 
 
 def _kind(value: Any) -> type:

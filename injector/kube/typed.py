@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import takewhile
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -117,12 +118,24 @@ _OPAQUE_DECODERS: Final[Mapping[str, Decoder]] = {
 
 
 class _Field(NamedTuple):
-    """How to decode a field; ``go_path`` is how encoding/json names it, with the embedded struct it comes from."""
+    """How to decode a field.
 
-    name: str
+    Attributes:
+        kind: the Python class whose values need no decoding, None where there is none.
+        decode: decodes a value of any class.
+        drops_empty: whether Go leaves the field out when it is empty.
+        name: the JSON name.
+        go_path: the name that encoding/json gives the field in errors, with the embedded struct that it comes from.
+    """
+
+    kind: type | None
     decode: Decoder
     drops_empty: bool
+    name: str
     go_path: str
+
+
+_KINDS: Final = {"string": str, "bool": bool}
 
 
 def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
@@ -133,7 +146,9 @@ def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
             inner = _fields_of(struct_type(field.type), replace(options, coerce=False))
             fields.update((name, each._replace(go_path=f"{field.go}.{each.go_path}")) for name, each in inner.items())
         else:
-            fields[field.json] = _Field(field.json, _decoder(field.type, options), drops_empty(field), field.json)
+            kind = _KINDS.get(underlying(field.type.removeprefix("*")))
+            decode = _decoder(field.type, options)
+            fields[field.json] = _Field(kind, decode, drops_empty(field), field.json, field.json)
     return fields
 
 
@@ -155,8 +170,8 @@ def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
     def decode(value: Any) -> Any:
         if type(value) is not dict:
             raise scalar.mismatch(value, struct.name)
-        result: dict[str, Any] = {}
-        changed = False
+        # Most objects come as Go writes them: nothing is copied before something changes.
+        result: dict[str, Any] | None = None
         key = ""
         field: _Field | None = None
         try:
@@ -164,23 +179,35 @@ def _struct_decoder(struct: StructType, options: _Options) -> Decoder:
                 field = fields.get(key) or find(key)
                 if field is None:
                     if keep_unknown:
-                        result[key] = item
+                        if result is not None:
+                            result[key] = item
+                        continue
+                    decoded, drops = None, True
+                    name = key
+                else:
+                    kind, decode_item, drops, name, _ = field
+                    decoded = item if item.__class__ is kind or item is None else decode_item(item)
+                if decoded is None or (drops and not decoded):
+                    if result is None:
+                        result = _before(value, key)
                     continue
-                name, decode_item, drops_empty, _ = field
-                decoded = None if item is None else decode_item(item)
-                if decoded is None or (drops_empty and not decoded):
-                    continue
+                if result is None:
+                    if decoded is item and name == key:
+                        continue
+                    result = _before(value, key)
                 result[name] = decoded
-                if decoded is not item or name != key:
-                    changed = True
         except (TypeMismatchError, _PlacedError) as error:
             _place(error, struct, key, field)
             raise
-        if always and not always.keys() <= result.keys():
-            return {**always, **result}
-        return result if changed or len(result) != len(value) else value
+        found = value if result is None else result
+        return {**always, **found} if always and not always.keys() <= found.keys() else found
 
     return decode
+
+
+def _before(value: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the entries of ``value`` that come before ``key``."""
+    return dict(takewhile(lambda entry: entry[0] != key, value.items()))
 
 
 def _place(error: TypeMismatchError | _PlacedError, struct: StructType, key: str, field: _Field | None) -> None:
@@ -212,6 +239,7 @@ def _list_decoder(type_name: str, element_type: str, options: _Options) -> Decod
 def _map_decoder(type_name: str, element_type: str, options: _Options) -> Decoder:
     decode_item = _decoder(element_type, options)
     zero = partial(zero_of, element_type)
+    kind = _KINDS.get(underlying(element_type))
 
     def decode(value: Any) -> Any:
         if type(value) is not dict:
@@ -220,7 +248,10 @@ def _map_decoder(type_name: str, element_type: str, options: _Options) -> Decode
         key = ""
         try:
             for key, item in value.items():
-                result[key] = zero() if item is None else decode_item(item)
+                if item.__class__ is kind:
+                    result[key] = item
+                else:
+                    result[key] = zero() if item is None else decode_item(item)
         except (TypeMismatchError, _PlacedError) as error:
             error.path.insert(0, key)
             raise

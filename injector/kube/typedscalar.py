@@ -5,6 +5,7 @@ A value of the wrong type is a ``TypeMismatchError``, which ``typed`` completes 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 INTEGERS: Final = {"int32": 2**31, "int64": 2**63}
+_SHORT: Final = 32
 # encoding/json prints a whole float below this as an integer, which then decodes into integer fields.
 _WHOLE: Final = 1e21
 
@@ -116,6 +118,12 @@ def int_or_string(value: Any) -> Any:
     return value if isinstance(value, str) else _int32(value)
 
 
+# A cluster uses few different quantities, and reading one takes longer than finding it again.
+@lru_cache(1024)
+def _short_quantity(text: str) -> str:
+    return canonical_quantity(text.strip())
+
+
 def quantity(value: Any) -> str:
     """Decode a resource.Quantity, and write it as Go does.
 
@@ -123,7 +131,7 @@ def quantity(value: Any) -> str:
         DataError: it is no quantity.
     """
     if isinstance(value, str):
-        written = canonical_quantity(value.strip())
+        written = _short_quantity(value) if len(value) <= _SHORT else canonical_quantity(value.strip())
         return value if written == value else written
     if isinstance(value, bool):
         return canonical_quantity("true")

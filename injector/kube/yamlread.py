@@ -33,6 +33,8 @@ _NO_KEY: Final = object()
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 # go-yaml allows 10,000 levels. No Kubernetes object comes near, and whatever walks a value here does so by recursion.
 _MAX_DEPTH: Final = 200
+_PART_DEPTH: Final = 100
+"""How deep a part of a document may stand in it."""
 # libyaml compares each with all before it. No document here has one.
 _MAX_TAG_DIRECTIVES: Final = 16
 _TAG_DIRECTIVE: Final = re.compile(
@@ -75,6 +77,29 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
         parser.dispose()
 
 
+def read_part(text: str) -> tuple[Any, int]:
+    """Return the value of a part of a document, and how many values it consists of, as ``load_yaml`` counts them.
+
+    Raises:
+        ManifestError: the part is no YAML when it stands alone, or has anchors, which other parts may refer to.
+    """
+    try:
+        parser = CParser(text)
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise _syntax_error(error, "", 1) from error
+    try:
+        reader = _Reader(parser.get_event, "", 1, sys.maxsize)
+        value = reader.document(_PART_DEPTH)
+        end = parser.get_event()
+        if reader.anchors or type(end) is not yaml.StreamEndEvent:
+            raise reader.error(end, "no part of a document")
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise _syntax_error(error, "", 1) from error
+    finally:
+        parser.dispose()
+    return value, reader.decoded - 1
+
+
 def _tag_directives(text: str | bytes) -> int:
     return len((_TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES).findall(text))  # type: ignore[arg-type]
 
@@ -111,15 +136,15 @@ class _Reader:
         self.aliased = 0
         self.unusable: list[ManifestError] = []
 
-    def document(self) -> Any:
-        """Return the first document's value."""
+    def document(self, depth: int = 0) -> Any:
+        """Return the first document's value, ``depth`` levels deep in another one."""
         self.next_event()  # the stream's start
         start = self.next_event()
         if type(start) is not yaml.DocumentStartEvent:
             return None
         if start.version not in (None, _VERSION):
             raise self.error(start, "found incompatible YAML document", "leave the %YAML directive out")
-        value = self.value(self.next_event(), 0)
+        value = self.value(self.next_event(), depth)
         self.next_event()  # the document's end: text that does not belong there is an error
         # What a later pair of the same key replaces does not count, as in Go, which decodes all before it makes JSON.
         if self.unusable and not _is_json(value):

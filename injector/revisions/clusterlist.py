@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS, Scope
+from injector.cluster.reader import CONFIG_MAPS, NODES, WEBHOOKS, Scope
 from injector.errors import ClusterError, DataError
 from injector.revisions.build import Overrides, build, overridden, with_facts
 from injector.revisions.clustersource import cluster_state, kept_node, watched

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.configmaps import istio_config_map, revision_texts
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
-from injector.cluster.tagwebhooks import tag_webhook, tag_webhooks
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
+from injector.cluster.webhooks import tag_webhook, tag_webhooks
 from injector.errors import DataError
 from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.configmaps import RevisionTexts
     from injector.cluster.listwatch import Client, Observer
-    from injector.cluster.tagwebhooks import TagWebhook
+    from injector.cluster.webhooks import TagWebhook
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag
 

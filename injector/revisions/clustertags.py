@@ -11,10 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from injector.cluster.configmaps import istio_config_map, revision_texts
-from injector.cluster.objects import every, names
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope
-from injector.cluster.tagwebhooks import tag_webhook
-from injector.cluster.webhookapply import REVISION_MANAGER, TAG_MANAGER
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope, every, names
+from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, tag_webhook
 from injector.errors import ClusterError, TagError
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
 from injector.istio.webhookselectors import INJECTION
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from injector.cluster.configmaps import IstioConfigMap
-    from injector.cluster.objects import Client
+    from injector.cluster.reader import Client
     from injector.istio.webhooks import Endpoint
     from injector.revisions.tags import Tag
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.tagwebhooks import ANNOTATIONS
+from injector.cluster.webhooks import ANNOTATIONS
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.serial import dump_json, load_json
@@ -22,7 +22,7 @@ from injector.revisions.source import checked_name
 from injector.revisions.tags import Tag, read_tag
 
 if TYPE_CHECKING:
-    from injector.cluster.tagwebhooks import TagWebhook
+    from injector.cluster.webhooks import TagWebhook
 
 WEIGHTS: Final = f"{ANNOTATIONS}weights"
 SALT: Final = f"{ANNOTATIONS}salt"

@@ -9,8 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.tagwebhooks import ANNOTATIONS
-from injector.cluster.webhookapply import REVISION_MANAGER, TAG_MANAGER, emptied, over
+from injector.cluster.webhooks import ANNOTATIONS, REVISION_MANAGER, TAG_MANAGER, emptied, over
 from injector.errors import ConfigError, TagError
 from injector.istio.webhookoverlaps import overlaps
 from injector.istio.webhooks import (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import NAMESPACES, PODS, Scope
+from injector.cluster.reader import NAMESPACES, PODS, Scope
 from injector.injection.status import STATUS
 from injector.istio.servednames import MAX_VALUE
 from injector.istio.webhooks import REVISION_LABEL

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import WEBHOOKS, Scope
+from injector.cluster.reader import WEBHOOKS, Scope
 from injector.cluster.webhooks import MANAGER, bundle_patch
 from injector.errors import InjectorError, whereabouts
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from injector.cluster.listwatch import Client, Observer
-    from injector.cluster.resources import Resource
+    from injector.cluster.reader import Resource
     from injector.cluster.webhooks import OwnWebhooks, Target
     from injector.webhook.spread import Spread
 

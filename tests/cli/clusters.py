@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.reader import Resource, Scope
 
 HOME = "istio-system"
 REV = "istio.io/rev"

@@ -9,7 +9,7 @@ import pytest
 from injector.cli.liveexplain import explain_live, labels_of
 from injector.cli.surroundings import Sources, read_surroundings
 from injector.cli.targets import Target, read_target
-from injector.cluster.resources import DEPLOYMENTS, PODS
+from injector.cluster.reader import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from tests.cli.clusters import HOME, cluster, deployment, labelled, owned, revision, tag
 

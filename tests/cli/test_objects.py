@@ -9,7 +9,7 @@ import yaml
 
 from injector.cli.objects import read_objects, reading
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource, Scope
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, Resource, Scope
 from injector.errors import ManifestError, UsageError
 from tests.cli.clusters import FakeKube, cluster, labelled, reached
 from tests.factories import make_pod

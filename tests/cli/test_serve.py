@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.cli.serve import _health_file, _unserved, option_of, serve, source_of, watched_folders
-from injector.cluster.pace import Pace
+from injector.cluster.client import Pace
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS

@@ -16,7 +16,7 @@ from injector.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.reader import Resource, Scope
 
 
 def refusal(reason: str, status: int = 0) -> ClusterError:

@@ -14,7 +14,7 @@ from injector.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
-    from injector.cluster.resources import Scope
+    from injector.cluster.reader import Scope
 
 T = TypeVar("T")
 

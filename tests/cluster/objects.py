@@ -13,8 +13,7 @@ from injector.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from injector.cluster.objects import Client
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.reader import Client, Resource, Scope
 
 T = TypeVar("T")
 PAGE = 2
@@ -43,7 +42,7 @@ class Objects:
     async def close(self) -> None:
         self.asked.append("close")
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         self._ask(f"list {scope.resource.plural}", scope.labels)
         found = [
             item
@@ -53,8 +52,9 @@ class Objects:
             and _matches(scope.labels, item["metadata"].get("labels") or {})
         ]
         start = int(token or 0)
-        more = str(start + PAGE) if start + PAGE < len(found) else ""
-        return Page(tuple(copy.deepcopy(found[start : start + PAGE])), str(self.version), more)
+        end = start + (limit or PAGE)
+        more = str(end) if end < len(found) else ""
+        return Page(tuple(copy.deepcopy(found[start:end])), str(self.version), more)
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         self._ask(f"get {resource.plural}", name)

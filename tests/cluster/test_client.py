@@ -13,10 +13,9 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
-from injector.cluster.client import REASONS, KubeClient, Page
+from injector.cluster.client import REASONS, KubeClient, Pace, Page
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.pace import Pace
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
+from injector.cluster.reader import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.webhook.certificates import write_certificate
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.cluster.listwatch import DEBOUNCE, ListWatch
-from injector.cluster.resources import CONFIG_MAPS, Scope
+from injector.cluster.reader import CONFIG_MAPS, Scope
 from injector.errors import ConfigError
 from tests.cluster.fakes import (
     FakeClient,

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from injector.cluster.objects import Names, every, names
-from injector.cluster.resources import NAMESPACES, PODS, Scope
+from injector.cluster.reader import NAMESPACES, PODS, Names, Scope, every, names
 from injector.errors import ClusterError
 from tests.cluster.objects import Objects
 

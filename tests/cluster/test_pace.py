@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from injector.cluster.pace import GAP, Pace
+from injector.cluster.client import GAP, Pace
 from tests.cluster.fakes import in_fake_time
 
 if TYPE_CHECKING:

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cluster.reader import PAGE, TRIES, ClusterReader
-from injector.cluster.resources import PODS, Scope
+from injector.cluster.reader import PAGE, PODS, TRIES, ClusterReader, Scope
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
 
 if TYPE_CHECKING:
     from injector.cluster.client import Page
-    from injector.cluster.resources import Resource
+    from injector.cluster.reader import Resource
 
 SCOPE = Scope(PODS, "shop")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cluster.refusals import REFUSALS, message_of, refusal_of, seconds_of
+from injector.cluster.client import REFUSALS, message_of, refusal_of, seconds_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
+from injector.cluster.reader import CONFIG_MAPS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
 
 
 @pytest.mark.parametrize(

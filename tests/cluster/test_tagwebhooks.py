@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from injector.cluster.tagwebhooks import TagWebhook, tag_webhook, tag_webhooks
+from injector.cluster.webhooks import TagWebhook, tag_webhook, tag_webhooks
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
 

@@ -4,7 +4,7 @@ import copy
 import json
 from typing import Any
 
-from injector.cluster.webhookapply import emptied, over
+from injector.cluster.webhooks import emptied, over
 from injector.istio.webhooks import Endpoint, WebhookOptions, tag_webhook
 
 ME = "injector-tag"

@@ -86,7 +86,8 @@ class Soundness:
             "original": pod,
             "patch": orjson.Fragment(patch),
             "merged": without_namespace(result.pod, pod),
-            "ours": jsonpatch.apply_patch(pod, orjson.loads(patch)),
+            # Through JSON: a mutated pod may have one object in two places, which the library would change in both.
+            "ours": jsonpatch.apply_patch(orjson.loads(orjson.dumps(pod)), orjson.loads(patch)),
         }
 
 

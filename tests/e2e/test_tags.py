@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.cli.clusterflags import in_cluster
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.resources import WEBHOOKS
+from injector.cluster.reader import WEBHOOKS
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, namespace_of

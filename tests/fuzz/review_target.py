@@ -209,7 +209,7 @@ def injector(*, tells: bool) -> Injector:
 
 
 def run(data: bytes) -> None:
-    """Try a request, once or, so that plans and repeats answer it, several times."""
+    """Try a request, once or, so that the answer cache answers it, several times."""
     draws = Draws(data)
     path = (
         draws.choice(PATHS)
@@ -291,7 +291,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=(
-        *(f"webhook/{name}.py" for name in ("inject", "reading", "body", "path", "deadline", "repeats")),
+        *(f"webhook/{name}.py" for name in ("inject", "reading", "path", "cache")),
         *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
         "injection/pipeline.py",
     ),

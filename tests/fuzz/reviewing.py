@@ -148,7 +148,7 @@ def mutated_review(random: Random) -> bytes:
 
 
 def body_of(review: dict[str, Any]) -> bytes:
-    """A review as the API server writes it, which is how the injector knows repeats of it."""
+    """A review as the API server writes it."""
     first: dict[str, Any] = {key: review[key] for key in ("kind", "apiVersion") if key in review}
     return json.dumps({**first, **review}, separators=(",", ":")).encode()
 

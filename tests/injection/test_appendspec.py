@@ -8,6 +8,7 @@ from injector.errors import OverlayError
 from injector.injection.appendspec import (
     TOKEN_PATH,
     AppendSpec,
+    parse_lists,
     read_append_spec,
     status_port,
     with_cluster_env,
@@ -27,8 +28,13 @@ def proxy(**fields: Any) -> dict[str, Any]:
     return {"name": "istio-proxy", **fields}
 
 
+def read(text: str) -> AppendSpec:
+    """The spec that a rendered text says."""
+    return read_append_spec(parse_lists(text, where="revision a"), where="revision a")
+
+
 def test_every_list_is_read_typed() -> None:
-    found = read_append_spec(
+    found = read(
         "initContainers: [{name: istio-init}]\n"
         "containers: [{name: istio-proxy, unknown: 1}]\n"
         "volumes: [{name: v, emptyDir: {}}]\n"
@@ -37,7 +43,6 @@ def test_every_list_is_read_typed() -> None:
         "rewriteAppHTTPProbe: true\n"
         "podRedirectAnnot: {a: b}\n"
         "unknown: 1\n",
-        where="t",
     )
 
     assert found == AppendSpec(
@@ -53,11 +58,11 @@ def test_every_list_is_read_typed() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "containers:\nvolumes: null\n"])
 def test_a_text_that_says_nothing_appends_nothing(text: str) -> None:
-    assert read_append_spec(text, where="t") == spec_of()
+    assert read(text) == spec_of()
 
 
 def test_keys_count_in_any_case_as_gos_json_has_it() -> None:
-    found = read_append_spec("CONTAINERS: [{name: a}]\nrewriteapphttpprobe: true\n", where="t")
+    found = read("CONTAINERS: [{name: a}]\nrewriteapphttpprobe: true\n")
 
     assert (found.containers, found.rewrite_probes) == ([{"name": "a"}], True)
 
@@ -65,7 +70,7 @@ def test_keys_count_in_any_case_as_gos_json_has_it() -> None:
 @pytest.mark.parametrize("text", ["[a]", "a", "containers: 1", "containers: [1]", "a: [", "volumes: {a: b}"])
 def test_what_is_no_lists_is_refused_in_istios_words(text: str) -> None:
     with pytest.raises(OverlayError) as caught:
-        read_append_spec(text, where="revision a")
+        read(text)
 
     assert caught.value.what.startswith("failed parsing generated injected YAML (check Istio sidecar injector config")
     assert caught.value.where

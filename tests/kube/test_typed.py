@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from injector.errors import DataError, ManifestError
 from injector.kube.typed import go_struct_json, normalise
 from injector.kube.yamlread import load_yaml
+from tests.factories import make_container, make_pod
 from tests.kube.recorded import recorded
+from tests.property.mutations import mutated
 
 CASES = recorded("typed")
 OURS = "parsing time "
@@ -114,3 +118,69 @@ def test_an_error_says_where_what_and_what_to_do(pod: dict[str, Any], where: str
         normalise(pod, "v1.Pod")
 
     assert (caught.value.where, caught.value.what, caught.value.hint) == (where, what, hint)
+
+
+RESOURCES = {"limits": {"cpu": "100m", "memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name"),
+    [
+        ({"containers": [make_container(resources=RESOURCES)]}, "v1.PodSpec"),
+        ({"containers": [make_container(ports=[{"containerPort": 80}])]}, "v1.PodSpec"),
+        ({"labels": {"app": "web"}, "creationTimestamp": "2026-01-02T03:04:05Z"}, "v1.ObjectMeta"),
+        ({"labels": {"app": ""}}, "v1.ObjectMeta"),
+        ({"futureField": {"kept": None}, "another": None}, "v1.ObjectMeta"),
+        ({"httpGet": {"path": "/", "port": "http"}}, "v1.Probe"),
+        ("100m", "resource.Quantity"),
+        ({"runAsUser": 0, "runAsNonRoot": False}, "v1.SecurityContext"),
+    ],
+)
+def test_a_canonical_value_is_returned_itself(value: Any, type_name: str) -> None:
+    assert normalise(value, type_name) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name", "expected"),
+    [
+        ({"containers": None, "nodeName": "n"}, "v1.PodSpec", {"nodeName": "n"}),
+        ({"containers": [None]}, "v1.PodSpec", {"containers": [{}]}),
+        ({"nodeName": "n", "Containers": []}, "v1.PodSpec", {"nodeName": "n", "containers": []}),
+        ({"nodeName": "a", "NODENAME": "b"}, "v1.PodSpec", {"nodeName": "b"}),
+        ({"hostNetwork": False, "nodeName": "n"}, "v1.PodSpec", {"nodeName": "n"}),
+        ({"cpu": "1000m", "memory": "1Gi"}, "v1.ResourceList", {"cpu": "1", "memory": "1Gi"}),
+        ({"cpu": 1}, "v1.ResourceList", {"cpu": "1"}),
+        ({"name": "a", "containerPort": 80.0}, "v1.ContainerPort", {"name": "a", "containerPort": 80}),
+        ({"labels": {"b": "1", "app": None}}, "v1.ObjectMeta", {"labels": {"b": "1", "app": ""}}),
+        ({"path": "/"}, "v1.HTTPGetAction", {"port": 0, "path": "/"}),
+    ],
+)
+def test_a_value_that_go_would_change_is_changed_and_the_given_one_is_not(
+    value: Any, type_name: str, expected: Any
+) -> None:
+    before = deepcopy(value)
+
+    result = normalise(value, type_name)
+
+    assert (list(result), repr(result)) == (list(expected), repr(expected))
+    assert repr(value) == repr(before)
+
+
+def test_mutated_pods_normalise_to_what_they_normalise_to_again() -> None:
+    probe = {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 5}
+    container = make_container(resources=RESOURCES, readinessProbe=probe, env=[{"name": "A", "value": "b"}])
+    pod = make_pod(labels={"app": "web"}, annotations={"a": "b"}, containers=[container], volumes=[{"name": "v"}])
+    dice = Random(1)  # noqa: S311 -- nothing secret
+    changed = 0
+    for _ in range(2000):
+        value = mutated(pod, dice)
+        before = repr(value)
+        try:
+            once = normalise(value, "v1.Pod")
+        except DataError:
+            continue
+        assert repr(value) == before
+        assert normalise(once, "v1.Pod") is once
+        assert (once is value) == (repr(once) == before)
+        changed += once is not value
+    assert changed > 100

@@ -53,6 +53,24 @@ def aimed(indent: int) -> str:
     return "x" + "".join("\n" + " " * indent + each for each in fields)
 
 
+def overriding(text: str, mark: str, image: str) -> Iterator[str]:
+    """Values that give the keys of a container twice, in place of ``mark`` in a rendered text: its image differs, all else is repeated."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        before, found, _ = line.partition(mark)
+        if not (found and before.lstrip().startswith("- ")):
+            continue
+        indent = len(before) - len(before.lstrip())
+        key = number
+        while key >= 0 and (lines[key].lstrip().startswith("- ") or not lines[key].endswith(":")):
+            key -= 1
+        own = len(lines[key]) - len(lines[key].lstrip())
+        for quote in ("", '"', "'"):
+            for last in (before, " " * indent + "- "):
+                repeated = "\n".join([*lines[key:number], last + "x"])
+                yield f"x{quote}\n{' ' * own}image: {image}\n{repeated}"
+
+
 def places(pod: dict[str, Any]) -> list[Place]:
     """Where a pod has texts that are its author's."""
     return [place for place in _places(pod, ()) if place not in (("kind",), ("apiVersion",))]

@@ -44,6 +44,7 @@ def test_no_attempt_gets_out(
 def test_what_would_get_out_is_seen() -> None:
     class Out:
         hermetic = True
+        called: frozenset[str] = frozenset()
 
         def __init__(self, text: str) -> None:
             self.text = text

@@ -1,6 +1,7 @@
 """No value of a pod breaks out of a template: whatever it holds and wherever, the pod gains no container, volume, right or host path.
 
 ``GUARD_VALUES`` is how many hostile values each revision is tried with; with more than a sample, every revision of the corpus is.
+``GUARD_PODS`` is how many realistic pods, of which none may be refused.
 """
 
 from __future__ import annotations
@@ -8,30 +9,38 @@ from __future__ import annotations
 import json
 import os
 import random
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from injector.errors import BreakOutError, DataError
-from injector.injection.pipeline import inject_pod
+from injector.injection import guard
+from injector.injection.data import template_data
+from injector.injection.guard import guarded
+from injector.injection.pipeline import admitted_pod, inject_pod, webhook_parameters
+from injector.injection.render import overlays_of
 from injector.injection.result import OFF, WARN, Injected, RequestFacts, Skipped
 from injector.revisions.build import build
 from injector.revisions.embedded import embedded_source
 from tests.conformance import core, corpus
 from tests.factories import make_pod
-from tests.property import breakouts
+from tests.property import breakouts, realistic
+from tests.property.breakouts import EVIL
 from tests.property.subjects import replica
 from tests.revisions.fakes import make_raw
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Iterator
 
+    from injector.injection.parameters import Parameters
     from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
 
 SAMPLE = 25
+PODS = int(os.environ.get("GUARD_PODS", "20"))
 VALUES = int(os.environ.get("GUARD_VALUES", str(SAMPLE)))
 NAMED_AT_LEAST = 0.99
 LOG_LEVEL = "sidecar.istio.io/logLevel"
@@ -170,9 +179,121 @@ def test_what_breaks_out_without_the_guard_is_refused_with_it(minor: str) -> Non
     assert all(isinstance(each, Injected) and LOG_LEVEL in each.findings[0] for each in warned)
 
 
-CONTEXTS = ("{}", '"{}"', "'{}'", "x{}", "{}: y", "{{a: {}}}", '{{a: "{}"}}', "|-\n          {}")
-"""Ways to paste a value as the value of an annotation, or where its name would stand."""
-PASTES = {"go": "{{ index .ObjectMeta.Labels `hostile` }}", "jinja2": '{{ label("hostile") }}'}
+REGISTRY = "registry.example.com/proxy"
+LOOKALIKES = ("registry-example.com/proxy", "registry.example.comx/proxy", "registry.example.com\\\\x2f/proxy", EVIL)
+EXCUSES = (" istio", " proxyv2", " registry", " proxy", "'" + REGISTRY, " sidecar", " --domain")
+"""Texts that a look at single words would find in what templates render."""
+
+
+def overrides(revision: Revision, image: str) -> list[tuple[str, dict[str, Any]]]:
+    """Pods that give another image to a container of the template without a guard, each with the name of the value that does it."""
+    found = []
+    for kind, table in (("annotations", PASTED), ("labels", LABELS)):
+        for name in table.keys() - {"sidecar.istio.io/proxyImage"}:
+            marked = breakouts.put(replica("shop"), ("metadata", kind, name), "mark")
+            for value in {
+                each for text in rendered(revision, marked) for each in breakouts.overriding(text, "mark", image)
+            }:
+                pod = breakouts.put(marked, ("metadata", kind, name), value)
+                if image.encode() in shown_images(injected(revision, pod, OFF)):
+                    found.append((name, pod))
+    return found
+
+
+def rendered(revision: Revision, pod: dict[str, Any]) -> list[str]:
+    """What the default templates print for a pod; nothing if Istio refuses it."""
+    try:
+        admitted = admitted_pod(pod, "shop")
+        params = webhook_parameters(revision, admitted, RequestFacts("shop"))
+        names = params.default_templates or tuple(revision.templates)
+        return [revision.templates[name].render(template_data(params, admitted)) for name in names]
+    except DataError:
+        return []
+
+
+def shown_images(result: Injected | Skipped | DataError) -> bytes:
+    """The images of all containers."""
+    if not isinstance(result, Injected):
+        return b""
+    spec = result.pod["spec"]
+    images = (each.get("image") for kind in ("containers", "initContainers") for each in spec.get(kind) or ())
+    return "\n".join(map(str, images)).encode()
+
+
+@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+@pytest.mark.parametrize("minor", corpus.MINORS)
+@pytest.mark.parametrize("excuses", [(), EXCUSES], ids=["alone", "with unrelated annotations"])
+def test_no_value_gives_a_container_another_image(minor: str, excuses: tuple[str, ...]) -> None:
+    revision = core.revision_of(corpus.default_settings(minor))
+    found = overrides(revision, f"{EVIL}.example.com/proxy:1")
+    for name, pod in found:
+        pod["metadata"]["annotations"] |= {f"example.com/{number}": text for number, text in enumerate(excuses)}
+        result = injected(revision, pod)
+        assert isinstance(result, BreakOutError), name
+        assert name in result.where
+    assert found, "else the guard was not put to the test"
+
+
+TWICE = """spec:
+  containers:
+  - name: istio-proxy
+    image: {registry}:{tag}
+    args:
+    - {{}}
+    - b
+    securityContext: {{{{runAsNonRoot: true}}}}
+""".format(registry=REGISTRY, tag="1.2")
+FLOW = (
+    "spec: {{containers: [{{name: istio-proxy, args: ['{}'], securityContext: {{runAsNonRoot: true}}, image: {} }}]}}"
+)
+PASTES = {
+    "go": ("{{ index .ObjectMeta.Labels `v` }}", "{{ index .ObjectMeta.Labels `w` }}"),
+    "jinja2": ('{{ label("v") }}', '{{ label("w") }}'),
+}
+
+
+@cache
+def revision_of(engine: str, text: str) -> Revision:
+    """A revision with one template."""
+    config = json.dumps({"policy": "enabled", "templates": {"sidecar": text}})
+    return build(make_raw("rev", config=config, settings={"istioVersion": "1.30", "engine": engine}))
+
+
+@pytest.mark.parametrize("engine", PASTES)
+@pytest.mark.parametrize("image", LOOKALIKES)
+def test_no_value_changes_the_registry_of_an_image_however_alike_it_looks(engine: str, image: str) -> None:
+    revision = revision_of(
+        engine, TWICE.format(PASTES[engine][0]).replace("{{runAs", "{runAs").replace("true}}", "true}")
+    )
+    pod = make_pod(
+        labels={"v": f'x\n    image: "{image}:1.2"\n    args:\n    - x'}, annotations={"a": "x'", "b": " registry"}
+    )
+
+    assert isinstance(injected(revision, pod, OFF), Injected)
+    assert isinstance(injected(revision, pod), BreakOutError)
+
+
+@pytest.mark.parametrize("engine", PASTES)
+@pytest.mark.parametrize("key", ["securityContext.", "securityContextx", "security-Context", "x securityContext"])
+def test_no_values_take_the_security_context_away(engine: str, key: str) -> None:
+    revision = revision_of(engine, FLOW.format(*PASTES[engine]))
+    pod = make_pod(labels={"v": f"x'], {key}: {{runAsNonRoot: true}}, image: \"", "w": 'registry"'})
+
+    unguarded = injected(revision, pod, OFF)
+
+    assert isinstance(unguarded, Injected)
+    assert "securityContext" not in unguarded.pod["spec"]["containers"][-1]
+    assert isinstance(injected(revision, pod), BreakOutError)
+
+
+ITEMS = (
+    *("{v}", '"{v}"', "'{v}'", "--flag={w}", '"--flag={w}"', "'{v}/between/{w}'", "|-\n      {v}\n    ", "a{w}"),
+    *('{{a: "{v}"}}', "['{w}']"),
+)
+IMAGES = (REGISTRY + "/{w}:1.2", '"' + REGISTRY + '/{v}:1.2"', "'" + REGISTRY + "/{w}:1.2'", REGISTRY)
+ENTRIES = ('"{v}": "y"', "'{w}': z", "k: {w}", 'k: "{v}"', "k: c")
+AROUND = {f"{REGISTRY}/clean:1.2": (f"{REGISTRY}/", ":1.2"), "--flag=clean": ("--flag=", "")}
+"""What a text of a template has around a value."""
 FRAGMENTS = (
     *breakouts.QUOTES,
     *breakouts.BREAKS,
@@ -181,30 +302,134 @@ FRAGMENTS = (
     *(f"{key}: true" for key in breakouts.KEYS),
     *(f"{key}:" for key in breakouts.LISTS),
     *(f"{key}: {content}" for key, content in (*breakouts.ITEMS, *breakouts.DIRECTIVES)),
+    *(
+        "    args:\n    - proxy\n    - ",
+        '"], "image": "evil", "args": ["',
+        '{"a": "b"}',
+        '["a"]',
+        '"a"',
+        "': x, 'y",
+        REGISTRY,
+    ),
 )
 
 
-@cache
-def pasting(engine: str, context: str) -> Revision:
-    """A revision whose template pastes a label in an argument of its container."""
-    lines = [
-        "metadata: {annotations: {a: b}}",
-        "spec:",
-        "  containers:",
-        "  - name: istio-proxy",
-        "    args:",
-        "    - a",
+@dataclass(frozen=True)
+class Inserting:
+    """A template that inserts two labels."""
+
+    item: str
+    image: str
+    entry: str
+
+    def text(self, engine: str) -> str:
+        v, w = PASTES[engine]
+        item, image, entry = (part.format(v=v, w=w) for part in (self.item, self.image, self.entry))
+        return (
+            f"metadata:\n  annotations:\n    {entry}\n"
+            f"spec:\n  containers:\n  - name: istio-proxy\n    image: {image}\n    args:\n    - proxy\n    - {item}\n"
+            "    securityContext: {runAsNonRoot: true, privileged: false}\n    env:\n    - {name: A, value: b}\n"
+            "  volumes:\n  - name: v\n    emptyDir: {}\n"
+        )
+
+
+def scalars(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """All scalars of JSON data by their paths, and how many items each list and each object has."""
+    if isinstance(value, dict | list):
+        yield path, (type(value), len(value))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from scalars(item, (*path, key))
+    else:
+        yield path, value
+
+
+def changed(real: Any, clean: Any, other: Any) -> list[Any]:
+    """What a rendering changes beside inserted texts: those that differ in the renderings of two clean pods."""
+    found, one, two = (dict(scalars(each)) for each in (real, clean, other))
+    faults: list[Any] = [
+        path for path, value in one.items() if two.get(path) == value and found.get(path, found) != value
     ]
-    lines += [f"    - {context.format(PASTES[engine])}", "    - b", "  volumes:", "  - name: v", "    emptyDir: {}"]
-    config = json.dumps({"policy": "enabled", "templates": {"sidecar": "\n".join(lines)}})
-    return build(make_raw("rev", config=config, settings={"istioVersion": "1.30", "engine": engine}))
+    for path in one.keys() & two.keys() & found.keys():
+        before, after = AROUND.get(one[path], ("", "")) if isinstance(one[path], str) else ("", "")
+        if one[path] != two[path] and not (str(found[path]).startswith(before) and str(found[path]).endswith(after)):
+            faults.append(path)
+    return faults if len(found) == len(one) else [*faults, len(found)]
 
 
 @pytest.mark.parametrize("engine", PASTES)
-@given(context=st.sampled_from(CONTEXTS), parts=st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=8))
-@settings(max_examples=max(200, VALUES), deadline=None)
-def test_no_text_changes_the_shape_of_a_template_that_pastes_it(engine: str, context: str, parts: list[str]) -> None:
-    revision = pasting(engine, context)
-    clean, hostile = (make_pod(labels={"hostile": text}) for text in ("x", "".join(parts)))
+def test_no_two_values_change_anything_outside_the_places_of_insertion(engine: str) -> None:
+    dice = random.Random(f"{engine} {VALUES}")  # noqa: S311 -- nothing secret
+    refused = 0
+    for _ in range(2 * VALUES):
+        text = Inserting(dice.choice(ITEMS), dice.choice(IMAGES), dice.choice(ENTRIES)).text(engine)
+        revision = revision_of.__wrapped__(engine, text)
+        clean, other = (overlay(revision, {"v": word, "w": word}) for word in ("clean", "other"))
+        for _ in range(30):
+            labels = {name: "".join(dice.choices(FRAGMENTS, k=dice.choice((1, 1, 2, 3, 5)))) for name in "vw"}
+            result = overlay(revision, labels)
+            refused += isinstance(result, BreakOutError)
+            assert isinstance(result, DataError) or not changed(result, clean, other), json.dumps([text, labels])
+    assert refused > VALUES
 
-    assert not gained(revision, hostile, [clean])
+
+def overlay(revision: Revision, labels: dict[str, str]) -> Any:
+    """What the one template of a revision renders for a pod with these labels, if the guard lets it pass."""
+    admitted = admitted_pod(make_pod(labels=labels), "shop")
+    params = webhook_parameters(revision, admitted, RequestFacts("shop"))
+    try:
+        return guarded(
+            params,
+            admitted,
+            lambda data: [each.tree for each in overlays_of(revision, admitted, data, ("sidecar",))],
+            list,
+            list,
+        ).rendered
+    except DataError as error:
+        return error
+
+
+def revisions() -> dict[str, Revision]:
+    """One of each minor, and those that the project ships."""
+    minors = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS if corpus.present()}
+    return {**minors, **{name: embedded(name) for name in ("stable", "canary")}}
+
+
+def wrongly_refused(revision: Revision, dice: random.Random, pods: int) -> tuple[int, list[str]]:
+    """Of so many realistic pods: how many Istio injects, and the refusals among them."""
+    count, faults = 0, []
+    for number in range(pods):
+        pod = realistic.pod(dice) if number else breakouts.put(replica("shop"), ("metadata", "labels", "a"), "b")
+        if not number:
+            pod["metadata"]["annotations"] |= realistic.many(400)
+        unguarded, result = injected(revision, pod, OFF), injected(revision, pod)
+        if isinstance(unguarded, Injected):
+            count += 1
+            if not isinstance(result, Injected) or result.pod != unguarded.pod:
+                faults.append(str(result))
+    return count, faults
+
+
+def test_realistic_pods_are_injected_as_without_the_guard() -> None:
+    for name, revision in revisions().items():
+        count, faults = wrongly_refused(revision, random.Random(f"{name} {PODS}"), PODS)  # noqa: S311 -- nothing secret
+
+        assert faults == [], name
+        assert count > PODS // 2
+
+
+def test_a_clean_pod_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def counted(params: Parameters, seen: dict[str, Any]) -> TemplateData:
+        counts.append(1)
+        return template_data(params, seen)
+
+    monkeypatch.setattr(guard, "template_data", counted)
+
+    for revision in revisions().values():
+        counts.clear()
+        assert isinstance(injected(revision, replica("shop")), Injected)
+        assert len(counts) == 1
+        dirty = breakouts.put(replica("shop"), ("metadata", "annotations", "checksum/config"), "it's")
+        assert isinstance(injected(revision, dirty), Injected)
+        assert 2 <= len(counts) - 1 <= 3, "a value that no template reads costs one rendering more"

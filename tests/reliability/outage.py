@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import CONFIG_MAPS
+from injector.cluster.reader import CONFIG_MAPS
 from tests.e2e.manifests import config_map
 from tests.reliability.paired import LOOK
 from tests.reliability.replicas import LIMIT

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from bench.serving import resident
-from injector.cluster.resources import CONFIG_MAPS, PODS
+from injector.cluster.reader import CONFIG_MAPS, PODS
 from tests.cluster.fakes import item
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered

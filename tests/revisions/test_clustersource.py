@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.cluster.configmaps import istio_config_map
-from injector.cluster.tagwebhooks import TagWebhook
+from injector.cluster.webhooks import TagWebhook
 from injector.errors import ConfigError
 from injector.revisions.clustersource import ClusterSource, cluster_state, cluster_tags, kept_namespace, kept_node
 from injector.revisions.registry import Registry
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from injector.cluster.client import Page
-    from injector.cluster.resources import Scope
+    from injector.cluster.reader import Scope
     from injector.istio.revision import Revision
 
 HOME = "istio-system"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import ClusterError, TagError
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from injector.revisions.clustertags import ClusterTags

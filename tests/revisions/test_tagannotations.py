@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cluster.tagwebhooks import TagWebhook
+from injector.cluster.webhooks import TagWebhook
 from injector.errors import ConfigError
 from injector.revisions.tagannotations import annotated_tag, tag_annotations
 from injector.revisions.tags import Shadow, Tag

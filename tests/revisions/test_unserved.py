@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine
 
     from injector.cluster.client import Page
-    from injector.cluster.resources import Scope
+    from injector.cluster.reader import Scope
 
 REV, AUTO, INJECT, STATUS = (
     "istio.io/rev",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cluster.resources import WEBHOOKS
+from injector.cluster.reader import WEBHOOKS
 from injector.cluster.webhooks import Target
 from injector.webhook.cabundle import PACE, WAITS, CaBundles
 from injector.webhook.spread import Spread

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.cluster.resources import SECRETS
+from injector.cluster.reader import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
 from injector.webhook.authority import read_certificates

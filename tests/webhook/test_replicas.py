@@ -16,7 +16,7 @@ from cryptography.x509 import DNSName
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.resources import SECRETS, WEBHOOKS
+from injector.cluster.reader import SECRETS, WEBHOOKS
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import ClusterError

@@ -1,0 +1,450 @@
+"""Overlays: the YAML that a template renders, read block by block, and laid over an object.
+
+Most of a rendered text is the same for every pod: probes, mounts, security contexts, most variables. So a text is split into blocks,
+and each block is read once: parsed, without the fields that the type does not have (``pruning``), and as Go writes it (``typed``).
+
+Where a text may be split follows from YAML's scanner (libyaml's scanner.c). Lines of a block collection that begin at its column begin
+its entries. If such an entry parses when it stands alone, the scanner is in the same state after it as after the entry in its place:
+every scalar and every flow collection has ended. So a collection is what its entries are, read one by one. Entries that do not look
+like ``KEY:`` or ``- `` are not split, and a text whose parts do not parse alone is read as a whole. The result, with the errors, is
+always that of ``load_yaml`` and ``strategic_merge``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from injector.errors import DataError
+from injector.kube.elementorder import merge_key_of, ordered, partitioned
+from injector.kube.goencode import zero_of
+from injector.kube.pruning import pruned
+from injector.kube.schema import struct_type, underlying
+from injector.kube.strategicpatch import FieldMeta, field_meta, list_meta, strategic_merge
+from injector.kube.typed import ALWAYS_WRITTEN, drops_empty, normalise
+from injector.kube.yamlread import load_yaml, read_part
+from injector.kube.yamlscalar import resolve_plain
+from injector.memo import Memo
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from injector.kube.pruning import FieldName
+
+Object: TypeAlias = dict[str, Any]
+
+_BLOCKS: Final = 8_192
+_CHARACTERS: Final = 512 << 10
+"""How many blocks are held, and how long their texts are together. What is read of a text takes some eight times its length."""
+_LONGEST_BLOCK: Final = 4_096
+"""Characters of a block that is held. Longer ones hardly repeat: they contain the names of one pod."""
+_MOST_COLUMNS: Final = 40
+"""Blocks further to the right are not split, which bounds the depth."""
+# Line breaks of YAML beside the line feed, tabs, and what may begin a document.
+_NEVER_SPLIT: Final = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff")
+_FIRST: Final = re.compile(r"^( *)([^ \n#])", re.MULTILINE)
+_KEY: Final = re.compile(r" *([A-Za-z_][A-Za-z0-9_./-]{0,200}):(?: +|(?=\n)|\Z)")
+_BLANK: Final = re.compile(r" *(?:#[^\n]*)?(?:\n *(?:#[^\n]*)?)*")
+_SCALAR: Final = re.compile(
+    r" *(?:\"(?P<double>[ !#-\[\]-~]*)\"|'(?P<single>[ -&(-~]*)'"
+    r"|(?P<plain>[A-Za-z0-9_./$(+](?:[A-Za-z0-9_./$()@%=+~*!|<>?^-]|:(?![ \n]|\Z))*))"
+    r" *(?:\n *(?:#[^\n]*)?)*"
+)
+"""A scalar on one line, with nothing but blank lines and comments after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What a text says of an object.
+
+    Attributes:
+        tree: the JSON data, without the fields that the type does not have. Nothing may change it.
+        type_name: the Go type of the object.
+        normal: the tree merged over nothing, as Go writes it; None where only ``strategic_merge`` tells, for example in texts with
+            directives.
+    """
+
+    tree: Object
+    type_name: str
+    normal: Object | None = None
+
+    def over(self, original: Object) -> Object:
+        """Return ``original``, a normalised object, with the overlay merged into it: ``normalise(strategic_merge(original, tree))``.
+
+        Raises:
+            ManifestError: the overlay does not fit the type or the original.
+        """
+        if self.normal is not None:
+            if not original:
+                return self.normal
+            try:
+                return _merged(original, self.tree, self.normal, self.type_name)
+            except (_WholeError, DataError):
+                pass
+        merged: Object = normalise(strategic_merge(original, self.tree, self.type_name), self.type_name)
+        return merged
+
+
+def read_overlay(
+    text: str, type_name: str, missing: AbstractSet[FieldName] | None, *, where: str = "", most: int = sys.maxsize
+) -> Overlay | None:
+    """Read an overlay; None where it is no mapping.
+
+    Args:
+        text: YAML.
+        type_name: the Go type of the object, such as ``v1.Pod``.
+        missing: fields to leave out beside those that the type does not have; None leaves out nothing at all.
+        where: the name of the source, for errors.
+        most: how many values the text may have.
+
+    Raises:
+        ManifestError: as ``load_yaml``.
+    """
+    if not any(mark in text for mark in _NEVER_SPLIT):
+        try:
+            tree, normal, size = _block(_shape(type_name, missing), text.removesuffix("\n"))
+        except (_WholeError, _PartError, DataError):
+            pass
+        else:
+            tree, normal = ({}, {}) if tree is None else (tree, normal)
+            if type(tree) is dict and size < most and (text.endswith("\n") or not _ends_line(tree)):
+                return Overlay(tree, type_name, normal)
+    tree = load_yaml(text, where=where, most=most)
+    if tree is None:
+        tree = {}
+    if type(tree) is not dict:
+        return None
+    return Overlay(tree if missing is None else pruned(tree, type_name, missing), type_name)
+
+
+class _WholeError(Exception):
+    """The text has to be read as a whole."""
+
+
+class _PartError(Exception):
+    """The block cannot be split."""
+
+
+_DROPPED: Final[Any] = object()
+"""Stands for a value that is left out."""
+
+_Read: TypeAlias = tuple[Any, Any, int]
+"""A value, what Go writes for it, and how many values it consists of."""
+_Entry: TypeAlias = tuple[str, Any, Any, int]
+"""The same of an entry of a mapping, with its key."""
+
+
+class _Shape:
+    """How values of a type are read.
+
+    Attributes:
+        kind: ``struct``, ``map``, ``list``, or the Go type of a scalar.
+        fields: of a struct, the type of each field and whether Go drops its empty value.
+        element: of a map or list, the type of what is in it.
+        always: of a struct, the values that Go writes unasked.
+    """
+
+    __slots__ = ("always", "element", "fields", "kind", "missing", "type_name")
+
+    def __init__(self, type_name: str, missing: AbstractSet[FieldName] | None) -> None:
+        self.type_name = type_name.removeprefix("*")
+        self.missing = missing
+        self.fields: dict[str, tuple[str, bool]] = {}
+        self.always: dict[str, Any] = {}
+        self.element = ""
+        base = underlying(self.type_name)
+        if struct_type.known(self.type_name):
+            self.kind = "struct"
+            for field in struct_type(self.type_name).by_json.values():
+                self.fields[field.json] = (field.type, drops_empty(field))
+                if field.type in ALWAYS_WRITTEN:
+                    self.always[field.json] = zero_of(field.type)
+        elif base.startswith(("[]", "map[")):
+            self.kind = "list" if base.startswith("[]") else "map"
+            self.element = base.partition("]")[2]
+        else:
+            self.kind = base
+
+    def of_element(self) -> _Shape:
+        """Return the shape of the elements."""
+        return _shape(self.element, self.missing)
+
+    def of_field(self, key: str) -> _Shape | None:
+        """Return the shape of the value of a key; None for a key that is left out.
+
+        Raises:
+            _WholeError: the key is a directive, is spelled as no field is, or is unknown and stays.
+        """
+        if key[:1] == "$":
+            raise _WholeError
+        if self.kind == "map":
+            return self.of_element()
+        if key in self.fields:
+            if self.missing is not None and (self.type_name, key) in self.missing:
+                return None
+            return _shape(self.fields[key][0], self.missing)
+        if self.missing is None or struct_type(self.type_name).json_field(key) is not None:
+            raise _WholeError
+        return None
+
+
+@cache
+def _shape(type_name: str, missing: AbstractSet[FieldName] | None) -> _Shape:
+    return _Shape(type_name, missing)
+
+
+_READ: Final[Memo[tuple[_Shape, str], Any]] = Memo(_BLOCKS, _CHARACTERS, lambda key: len(key[1]))
+"""Entries of mappings and items of lists, by the shape of the mapping or of the item and by their text."""
+
+
+# --- reading
+
+
+def _block(shape: _Shape, text: str) -> _Read:
+    """Read the lines of one block node."""
+    first = _FIRST.search(text)
+    if first is None:
+        return None, None, 1
+    column = len(first[1])
+    if column > _MOST_COLUMNS or first[2] in "}]":
+        raise _PartError
+    parts = _boundary(column).split("\n" + text)[1:]
+    if first[2] == "-":
+        if shape.kind != "list":
+            raise _PartError
+        return _items(shape, parts, column)
+    if shape.kind not in ("struct", "map"):
+        raise _PartError
+    return _mapping(shape, parts, column)
+
+
+@cache
+def _boundary(column: int) -> re.Pattern[str]:
+    """Match the line feeds before entries: before lines that do not begin to the right of a column.
+
+    Comments belong to the entry before them, and so does a line that closes a flow collection.
+    """
+    return re.compile(rf"\n(?= {{0,{column}}}[^ \n#}}\]])")
+
+
+def _ends_line(value: Any) -> bool:
+    """Return whether the last text in a value ends with a line feed, which it may have from the end of its block."""
+    while value and type(value) in (dict, list):
+        value = value[-1] if type(value) is list else value[next(reversed(value))]
+    return type(value) is str and value.endswith("\n")
+
+
+def _mapping(shape: _Shape, parts: list[str], column: int) -> _Read:
+    indent = " " * column
+    entries: list[_Entry] = []
+    last = ""
+    items: list[str] = []
+    find = _READ.find
+    for part in parts:
+        if not part.startswith(indent):
+            raise _PartError
+        if part[column] == "-":
+            items.append(part)
+            continue
+        if items:
+            entries[-1:] = [_listed(shape, last, items, column)]
+            items = []
+        found: _Entry | None = find((shape, part))
+        entries.append(_entry(shape, part) if found is None else found)
+        last = part
+    if items:
+        entries[-1:] = [_listed(shape, last, items, column)]
+    return _assembled(shape, entries)
+
+
+def _listed(shape: _Shape, head: str, items: list[str], column: int) -> _Entry:
+    """Read an entry whose value is a list at the column of the key."""
+    match = _KEY.match(head)
+    if match is None or not _BLANK.fullmatch(head, match.end()):
+        raise _PartError
+    child = shape.of_field(match[1])
+    if child is None or child.kind != "list":
+        raise _WholeError
+    return _typed_entry(shape, match[1], *_items(child, items, column))
+
+
+def _entry(shape: _Shape, part: str) -> _Entry:
+    match = _KEY.match(part)
+    if match is None:
+        raise _PartError
+    key, end = match[1], match.end()
+    if type(resolve_plain(key)) is not str:
+        raise _PartError
+    child = shape.of_field(key)
+    read: _Read | None = None
+    if child is not None:
+        try:
+            read = _block(child, part[end:]) if part[end : end + 1] in ("", "\n", "#") else _one_line(child, part, end)
+        except _PartError:
+            read = None
+    if read is None:
+        value, size = read_part(part + "\n")
+        if type(value) is not dict or list(value) != [key]:
+            raise _WholeError
+        read = (*_typed(child, value[key]), size - 2)
+    entry = _typed_entry(shape, key, *read)
+    if len(part) <= _LONGEST_BLOCK:
+        _READ.keep((shape, part), entry)
+    return entry
+
+
+def _typed_entry(shape: _Shape, key: str, value: Any, normal: Any, size: int) -> _Entry:
+    if value is None or normal is None:
+        if shape.kind == "map":
+            raise _WholeError
+        normal = _DROPPED
+    elif shape.kind == "struct" and not normal and key in shape.fields and shape.fields[key][1]:
+        normal = _DROPPED
+    return key, value, normal, size + 1
+
+
+def _items(shape: _Shape, parts: list[str], column: int) -> _Read:
+    element = shape.of_element()
+    indent = " " * column + "-"
+    find = _READ.find
+    found: list[_Read] = []
+    for part in parts:
+        if not part.startswith(indent) or part[column + 1 : column + 2] not in ("", " ", "\n"):
+            raise _PartError
+        read: _Read | None = find((element, part))
+        if read is None:
+            read = _item(element, part, column)
+            if len(part) <= _LONGEST_BLOCK:
+                _READ.keep((element, part), read)
+        found.append(read)
+    value = [each[0] for each in found]
+    normal = [each[1] for each in found]
+    return value, value if all(map(is_, value, normal)) else normal, 1 + sum(each[2] for each in found)
+
+
+def _item(element: _Shape, part: str, column: int) -> _Read:
+    try:
+        if element.kind in ("struct", "map", "list"):
+            return _of_list(element, *_block(element, f"{part[:column]} {part[column + 1 :]}"))
+        return _of_list(element, *_one_line(element, part, column + 1))
+    except _PartError:
+        value, size = read_part(part + "\n")
+        if type(value) is not list or len(value) != 1:
+            raise _WholeError from None
+        return _of_list(element, *_typed(element, value[0]), size - 1)
+
+
+def _of_list(element: _Shape, value: Any, normal: Any, size: int) -> _Read:
+    return value, zero_of(element.type_name) if value is None else normal, size
+
+
+def _one_line(shape: _Shape, part: str, start: int) -> _Read:
+    match = _SCALAR.fullmatch(part, start)
+    if match is None:
+        raise _PartError
+    kind = match.lastgroup or ""
+    text = match[kind]
+    value = resolve_plain(text) if kind == "plain" else text
+    if type(value) is float and not math.isfinite(value):
+        raise _WholeError
+    return (*_typed(shape, value), 1)
+
+
+# --- values by their types
+
+
+def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
+    """Return a value without the fields that the type does not have, and what Go writes for it."""
+    if shape is None:
+        return _DROPPED, _DROPPED
+    if value is None:
+        return None, None
+    kind = type(value)
+    if kind is dict and shape.kind in ("struct", "map"):
+        entries = [_typed_entry(shape, key, *_typed(shape.of_field(key), item), 0) for key, item in value.items()]
+        return _assembled(shape, entries)[:2]
+    if kind is list and shape.kind == "list":
+        element = shape.of_element()
+        read = [_of_list(element, *_typed(element, item), 0) for item in value]
+        return [each[0] for each in read], [each[1] for each in read]
+    if kind is dict or kind is list:
+        raise _WholeError
+    return value, value if kind is str and shape.kind == "string" else normalise(value, shape.type_name)
+
+
+def _assembled(shape: _Shape, entries: list[_Entry]) -> _Read:
+    """Return the mapping of some entries."""
+    value: Object = {}
+    normal: Object = {}
+    size = 1
+    dropped = 0
+    for key, item, as_written, count in entries:
+        size += count
+        if item is _DROPPED:
+            dropped += 1
+            continue
+        value[key] = item
+        if as_written is not _DROPPED:
+            normal[key] = as_written
+    if len(value) + dropped != len(entries):
+        raise _WholeError  # a key that repeats
+    if shape.always and not shape.always.keys() <= normal.keys():
+        normal = {**shape.always, **normal}
+    elif len(normal) == len(value) and all(map(is_, normal.values(), value.values())):
+        normal = value
+    return value, normal, size
+
+
+# --- merging
+
+
+def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> Object:
+    """Merge an overlay into an object of a struct or map type, both in normal form where that is known."""
+    shape = _shape(type_name, None)
+    result = dict(original)
+    for key, item in tree.items():
+        new = normal.get(key, _DROPPED)
+        old = result.get(key)
+        kind = type(item)
+        if kind is dict and type(old) is dict:
+            meta = field_meta(type_name, key)
+            if meta.strategy != "replace":
+                new = _merged(old, item, {} if new is _DROPPED else new, meta.type) if item else old
+        elif kind is list and type(old) is list:
+            meta = list_meta(type_name, key)
+            if meta.strategy == "merge":
+                new = _merged_list(old, item, [] if new is _DROPPED else new, meta)
+        if new is not _DROPPED:
+            result[key] = new
+        elif key in shape.always:
+            raise _WholeError
+        else:
+            result.pop(key, None)
+    return result
+
+
+def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: FieldMeta) -> list[Any]:
+    """Merge lists of objects by their merge key."""
+    key = meta.merge_key
+    if not key:
+        raise _WholeError
+    ours = [merge_key_of(item, key) for item in tree]
+    theirs = {merge_key_of(item, key): place for place, item in enumerate(original)}
+    if len(set(ours)) < len(ours) or len(theirs) < len(original):
+        raise _WholeError
+    if theirs.keys().isdisjoint(ours):
+        return [*normal, *original]
+    merged = list(original)
+    for name, item, new in zip(ours, tree, normal, strict=True):
+        place = theirs.get(name)
+        if place is None:
+            merged.append(new)
+        else:
+            merged[place] = _merged(merged[place], item, new, meta.type)
+    inside, outside = partitioned(merged, tree, key)
+    return ordered(inside, outside, tree, original, key)

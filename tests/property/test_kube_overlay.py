@@ -1,0 +1,110 @@
+"""Reading an overlay block by block, and merging it in normal form, give what the plain way gives, for texts of any kind.
+
+``OVERLAY_TEXTS=100000`` compares as many texts.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from injector.errors import DataError
+from injector.kube.overlay import Overlay, read_overlay
+from injector.kube.pruning import pruned
+from injector.kube.strategicpatch import strategic_merge
+from injector.kube.typed import normalise
+from injector.kube.yamlread import load_yaml
+from tests.property import overlays
+from tests.property.subjects import replica, two_probed
+
+TEXTS = int(os.environ.get("OVERLAY_TEXTS", "4000"))
+MOST = 2_000
+PROXY = {
+    "name": "istio-proxy",
+    "image": "auto",
+    "env": [{"name": "MINE", "value": "1"}, {"name": "POD_NAME", "value": "x"}],
+}
+VOLUMES = [{"name": "workload-socket", "emptyDir": {"medium": "Memory"}}, {"name": "istio-token", "secret": {}}]
+
+
+def pods() -> list[dict[str, Any]]:
+    """What the overlays are laid over: nothing, a replica, and a pod with names that templates use."""
+    own = two_probed()
+    own["spec"]["containers"].append(
+        {**PROXY, "resources": {"limits": {"cpu": "1"}}, "ports": [{"containerPort": 15090}]}
+    )
+    own["spec"] |= {"initContainers": [PROXY, {"name": "istio-init", "args": ["a"]}], "volumes": VOLUMES}
+    own["spec"]["securityContext"] = {"fsGroup": 1, "sysctls": [{"name": "a", "value": "b"}]}
+    return [{}, *(normalise(pod, "v1.Pod") for pod in (replica("web"), own))]
+
+
+PODS = pods()
+
+
+def plainly_read(text: str, missing: Any) -> Any:
+    """What is read of the text as a whole; None where it is no mapping."""
+    tree = load_yaml(text, where="x", most=MOST)
+    if not isinstance(tree, dict | None):
+        return None
+    return tree or {} if missing is None else pruned(tree or {}, "v1.Pod", missing)
+
+
+def outcome(run: Any) -> str:
+    """A result or an error, as a text that tells types and the order of keys."""
+    try:
+        return repr(run())
+    except DataError as error:
+        return f"error: {error}"
+
+
+def compared(text: str, missing: Any) -> bool | None:
+    """Compare everything that is made of a text; return whether it was read in blocks, None where it is no overlay."""
+    overlay: Overlay | None = None
+
+    def tree() -> Any:
+        nonlocal overlay
+        overlay = read_overlay(text, "v1.Pod", missing, where="x", most=MOST)
+        return None if overlay is None else overlay.tree
+
+    assert outcome(tree) == outcome(lambda: plainly_read(text, missing)), text
+    if overlay is None:
+        return None
+    before = repr((overlay, PODS))
+    for pod in PODS:
+        expected = outcome(lambda pod=pod: normalise(strategic_merge(pod, overlay.tree, "v1.Pod"), "v1.Pod"))
+        assert outcome(lambda pod=pod: overlay.over(pod)) == expected, text
+    assert repr((overlay, PODS)) == before, text
+    return overlay.normal is not None
+
+
+def test_every_rendering_of_the_corpus_is_read_in_blocks() -> None:
+    whole = [text for text, missing in overlays.renderings() if compared(text, missing) is False]
+
+    assert len(overlays.renderings()) > 100
+    assert whole == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changed_renderings_are_read_as_the_plain_way_reads_them(seed: int) -> None:
+    dice = Random(seed)  # noqa: S311 -- nothing secret
+    given = overlays.renderings()
+    in_blocks = 0
+    for _ in range(TEXTS // 8):
+        text, missing = dice.choice(given)
+        in_blocks += compared(overlays.changed(text, dice), missing) is True
+
+    assert TEXTS // 80 < in_blocks < TEXTS // 8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_invented_texts_are_read_as_the_plain_way_reads_them(seed: int) -> None:
+    dice = Random(seed)  # noqa: S311 -- nothing secret
+    missing = overlays.renderings()[0][1]
+    in_blocks = 0
+    for _ in range(TEXTS // 8):
+        in_blocks += compared(overlays.invented(dice), dice.choice((missing, None))) is True
+
+    assert in_blocks > TEXTS // 200
