@@ -2,7 +2,8 @@
 
 Both serve TLS on the loopback, and the API server (kubelab, in ``../shared``) calls each for a namespace of its own. Eight workers create
 pods, in turn with the one and the other. The constant patch is the injector's own for such a pod, so that the API server does the same
-work. Every pod has to be injected. The exit status tells whether the ratio of the medians reaches the target; it is also 1 if nothing can be measured.
+work. Every pod has to be injected. The exit status tells whether the ratio of the medians reaches the target. It is also 1 if nothing can
+be measured.
 """
 
 from __future__ import annotations
