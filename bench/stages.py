@@ -95,7 +95,7 @@ def main() -> int:
         return 0
     settings = corpus.default_settings(options.minor)
     revision = core.revision_of(settings)
-    bodies = [body for body in reviews(options.minor, settings) if is_injected(revision, body)]
+    bodies = [body for body in dict.fromkeys(reviews(options.minor, settings)) if is_injected(revision, body)]
     rows = {**template_stages(revision, settings), **request_stages(revision, bodies)}
     show(f"Istio {options.minor}, {len(bodies)} pods", rows)
     if options.record:
