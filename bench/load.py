@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from bench.recording import ROOT, SHARED, record, show
 from injector.revisions.build import build
+from injector.revisions.registry import snapshot_of
 from injector.revisions.source import RawRevision
 from tests.conformance import corpus
 from tests.property.pairs import plain_answer
@@ -222,12 +223,12 @@ def compare_answers(url: str, reviews: Path) -> None:
     settings = corpus.default_settings("1.30")
     texts = [None if path is None else path.read_text() for path in (settings.config, settings.values, settings.mesh)]
     assert texts[0] is not None
-    revision = build(RawRevision("default", texts[0], texts[1], texts[2], None, {}, "bench"))
+    snapshot = snapshot_of([build(RawRevision("default", texts[0], texts[1], texts[2], None, {}, "bench"))], {})
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
         with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
-            if answer.read() != plain_answer(revision, "/inject", body):
+            if answer.read() != plain_answer(snapshot, "/inject", body):
                 raise SystemExit(f"an answer to {reviews.stem} differs from the pipeline's: {body[:200]!r}")
     print(f"{len(bodies)} answers to {reviews.stem} equal the pipeline's", file=sys.stderr)
 
