@@ -10,6 +10,7 @@
     └── DataError                    bad input: where, what, what to do  exit 65
         ├── ManifestError            a manifest or a pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh or revision.yaml
+        │   └── RecentPodError       a revision that fails on a pod injected a short while ago
         ├── TemplateRenderError      a template that does not parse or run
         │   └── PausedError          one that took too long again and again, and is not tried for a while
         ├── OverlayError             rendered text that is not a pod overlay
@@ -38,6 +39,14 @@ class InjectorError(Exception):
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.hint}" if self.hint else text
+
+
+def detach(error: BaseException) -> None:
+    """Drop the traceback, cause and context of an error that is to be stored.
+
+    They keep the frames alive that it passed through, with all local variables: often the error stored before it, and so all of them.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
 def whereabouts(error: BaseException) -> str:
@@ -77,7 +86,11 @@ class ClusterError(InjectorError):
 
 
 class InternalError(InjectorError):
-    """A fault of the injector's own, shown where the injector has to go on."""
+    """A fault of the injector's own, shown where the injector has to go on; ``origin`` is where it came from, for the log."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", origin: str = "") -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.origin = origin
 
 
 class DataError(InjectorError):
@@ -92,6 +105,10 @@ class ManifestError(DataError):
 
 class ConfigError(DataError):
     """A revision's config, values, mesh config or revision.yaml that cannot be used."""
+
+
+class RecentPodError(ConfigError):
+    """A revision that fails on a pod which the revision in use injected a short while ago."""
 
 
 class TemplateRenderError(DataError):

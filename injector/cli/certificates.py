@@ -71,6 +71,7 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
         certificates = _of_files(settings, handshakes)
     if client is not None and settings.patches:
         bundles = CaBundles(client, _target(settings), lambda: certificates.bundle, spread=spread, observer=metrics)
+        certificates.subscribe(bundles.wake)
         works = (*works, partial(_patching, client, bundles, metrics))
     return Tls(certificates, clients, works)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cli.table import printable, table
 from injector.injection.podchanges import KINDS
 from injector.injection.treediff import ABSENT
+from injector.kube.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +82,7 @@ def _workload(each: WorkloadChanges) -> str:
         if change.kind != kind:
             kind = change.kind
             lines.append(f"  {kind}")
-        path = f"{change.path}: " if change.path else ""
+        path = f"{escape_line(change.path)}: " if change.path else ""
         lines.append(f"    {path}{_shown(change, change.old)} -> {_shown(change, change.new)}")
     return "".join(f"{line}\n" for line in lines)
 

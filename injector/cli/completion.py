@@ -33,4 +33,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     if script is None:  # pragma: no cover -- click before 8.5 knows no powershell
         raise InjectorError(f"this click has no completion for {shell}", hint="install click 8.5 or later")
     root = ctx.find_root().command
-    click.echo(script(root, {}, PROGRAM, COMPLETE_VARIABLE).source())
+    # A program of the shell, which is not for people.
+    click.echo(script(root, {}, PROGRAM, COMPLETE_VARIABLE).source())  # noqa: TID251 -- see above

@@ -22,6 +22,7 @@ from injector.cli.progress import shown
 from injector.cli.selection import offline_source, picked
 from injector.cli.surroundings import Sources, read_surroundings
 from injector.cli.targets import read_targets
+from injector.cli.terminal import echo
 from injector.cli.workloads import read_workloads
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.hiding import hiding_of
@@ -148,8 +149,8 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     compared = [_compared(each, (found.old.revision, found.new.revision), wanted, guard) for each in work]
     notes = (f"note: {note}" for note in found.notes)
     for line in (*notes, *_refused_by_both(compared), *_found(compared, found.old, found.new)):
-        click.echo(line, err=True)
-    click.echo(_rendered(compared, found.old, found.new, output or ("summary" if live else FORMATS[0])), nl=False)
+        echo(line, err=True)
+    echo(_rendered(compared, found.old, found.new, output or ("summary" if live else FORMATS[0])), nl=False)
     if exit_code and any(each.changes for each in compared):
         click.get_current_context().exit(EX_FAILED)
 

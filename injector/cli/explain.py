@@ -18,6 +18,7 @@ from injector.cli.route import NO_WEBHOOK, Asked, Labels, route
 from injector.cli.selection import REVISION_FLAG, offline_source
 from injector.cli.surroundings import NAME_LABEL, Sources
 from injector.cli.targets import parse_target
+from injector.cli.terminal import echo
 from injector.cli.workloads import read_workloads
 from injector.errors import UsageError
 from injector.injection.trace import REFUSED
@@ -98,7 +99,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     sources = Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version), guard)
     live = bool(target or (namespace and not named))
     explained = _of_cluster(target, flags, sources, kubeconfig) if live else _of_files(flags, sources)
-    click.echo(rendered(explained, output), nl=False)
+    echo(rendered(explained, output), nl=False)
     if any(each.trace.outcome == REFUSED for each in explained):
         click.get_current_context().exit(EX_DATAERR)
 
@@ -118,7 +119,7 @@ def _of_cluster(target: str | None, flags: _Flags, sources: Sources, kubeconfig:
         wanted = parse_target(target, namespace=flags.namespace, default=kubeconfig.namespace())
     found = reading((), kubeconfig, lambda reader: explain_live(reader, sources, wanted or flags.namespace))
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     return found.explained
 
 
@@ -130,7 +131,7 @@ def _of_files(flags: _Flags, sources: Sources) -> list[Explained]:
     by_namespace = workloads.namespace_labels if labels is None else dict.fromkeys(workloads.namespaces, labels)
     explained = [explainer.explained(each, by_namespace.get(each.namespace, {})) for each in workloads.created]
     for name in _unlabelled(explained, by_namespace):
-        click.echo(f"note: nothing says which labels namespace {name} has; give {LABELS_FLAG}", err=True)
+        echo(f"note: nothing says which labels namespace {name} has; give {LABELS_FLAG}", err=True)
     return explained
 
 

@@ -10,6 +10,7 @@ from injector.cli.route import REVISION
 from injector.injection.hiding import hiding_of
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.trace import PASSED, Step, Trace, trace_pod
+from injector.kube.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,7 @@ def _text(each: Explained) -> str:
     names = max(len(step.step) for step in each.trace.steps)
     verdicts = max(len(step.verdict) for step in each.trace.steps)
     lines += [
-        f"  {step.step:{names}}  {step.verdict:{verdicts}}  {_detail(each, step)}  [{step.source}]"
+        f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(_detail(each, step))}  [{escape_line(step.source)}]"
         for step in each.trace.steps
     ]
     return "".join(f"{line}\n" for line in lines)

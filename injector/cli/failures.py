@@ -10,6 +10,7 @@ from typing import IO, Any, Final
 
 import click
 
+from injector.cli.terminal import echo
 from injector.errors import InjectorError
 
 EX_OK: Final = 0
@@ -43,7 +44,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print it on stderr."""
-        click.echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
+        echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
 
 
 def failure_of(error: Exception, *, command: str, verbose: bool) -> Failure:

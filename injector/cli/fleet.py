@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cli.table import printable
 from injector.injection.treediff import ABSENT
+from injector.kube.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +48,7 @@ def groups(compared: Iterable[WorkloadChanges]) -> list[Group]:
 
 def as_summary(compared: Sequence[WorkloadChanges], old: str, new: str) -> str:
     """Return a line for each group of workloads, with a few of them, and a line that counts them all."""
-    lines = [f"{group}: {_examples(group.workloads)}\n" for group in groups(compared)]
+    lines = [f"{escape_line(str(group))}: {_examples(group.workloads)}\n" for group in groups(compared)]
     differing = sum(bool(each.changes) for each in compared)
     total = f"{len(compared)} workload{'' if len(compared) == 1 else 's'}"
     if not differing:

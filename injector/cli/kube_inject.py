@@ -17,6 +17,7 @@ from injector.cli.inputs import read_manifests
 from injector.cli.oldflags import old_flags
 from injector.cli.output import rendered, write
 from injector.cli.selection import Selection, selected_revision
+from injector.cli.terminal import echo, stdout_is_terminal
 from injector.errors import UsageError
 from injector.injection.manifest import inject_object
 
@@ -77,9 +78,10 @@ def kube_inject(  # noqa: PLR0913 -- one parameter for each flag
     chosen = selected_revision(Selection(revision, revisions_dir, config, values, mesh), behaviour)
     warnings: list[str] = []
     documents = changed_documents(manifests, _injection(chosen, namespace, guard, warnings.append))
-    text = rendered(documents, manifest.format, fold=chosen.behaviours.yaml_folds)
+    escape = manifest.file is None and stdout_is_terminal()
+    text = rendered(documents, manifest.format, fold=chosen.behaviours.yaml_folds, escape=escape)
     for warning in warnings:
-        click.echo(warning, err=True)
+        echo(warning, err=True)
     write(text, manifest.file)
 
 

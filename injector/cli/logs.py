@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import whereabouts
+from injector.kube.escaping import escape_line
 from injector.webhook.decisions import FIELDS
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 TEXT: Final = "text"
 
-# C0 and C1, and what else some reader takes for the end of a line.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _PLAIN: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)
 
 
@@ -33,7 +32,7 @@ class TextFormatter(logging.Formatter):
         """Return the line."""
         words = [_time(record), record.levelname, record.getMessage()]
         words += [f"{name}={_quoted(str(value))}" for name, value in _fields(record).items()]
-        return _CONTROL.sub(_escaped, " ".join(words))
+        return escape_line(" ".join(words))
 
 
 class JsonFormatter(logging.Formatter):
@@ -72,7 +71,3 @@ def _time(record: logging.LogRecord) -> str:
 
 def _quoted(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from injector.cli.terminal import echo
 from injector.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def old_flags(command: F) -> F:
 
 def _ignored(_context: click.Context, option: click.Parameter, value: str | None) -> None:
     if value is not None:
-        click.echo(f"Flag {option.opts[0]} has been deprecated, Use --injectConfigFile instead", err=True)
+        echo(f"Flag {option.opts[0]} has been deprecated, Use --injectConfigFile instead", err=True)
 
 
 def _refused(_context: click.Context, option: click.Parameter, value: str | None) -> None:

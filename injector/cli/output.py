@@ -7,7 +7,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.cli.terminal import stdout_is_terminal
 from injector.errors import InjectorError
+from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
 from injector.kube.serial import dump_yaml
 from injector.revisions.files import replace_file
@@ -34,8 +36,10 @@ class Processed:
     after: Any | None
 
 
-def rendered(documents: list[Processed], output_format: str, *, fold: bool = True) -> str:
+def rendered(documents: list[Processed], output_format: str, *, fold: bool = True, escape: bool = False) -> str:
     """Return the documents in one of ``FORMATS``; ``fold`` wraps long lines of YAML, as most minors do.
+
+    ``escape`` is that of ``dump_yaml``; JSON has escapes for all control characters in any case.
 
     YAML ends every document with ``---``, as istioctl does. JSON is the object itself, or a List of several, as
     kubectl prints them. A patch is one line of JSON for each document, from the document given to the one made of it.
@@ -46,22 +50,34 @@ def rendered(documents: list[Processed], output_format: str, *, fold: bool = Tru
         case "patch":
             return "".join(f"{json.dumps(_patch(document))}\n" for document in documents)
         case _:
-            return "".join(f"{_yaml(document, fold=fold)}{SEPARATOR}" for document in documents)
+            texts = (_yaml(document, fold=fold, escape=escape) for document in documents)
+            return "".join(f"{text}{SEPARATOR}" for text in texts)
 
 
 def data_text(data: Any, output_format: str) -> str:
     """Return data for programs as ``json`` or ``yaml``."""
-    return dump_yaml(data) if output_format == "yaml" else f"{json.dumps(data, indent=2, ensure_ascii=False)}\n"
+    return yaml_text(data) if output_format == "yaml" else f"{json_text(data, indent=2)}\n"
+
+
+def yaml_text(data: Any) -> str:
+    """Return data as YAML in which all control characters are escapes."""
+    return dump_yaml(data, escape=True)
+
+
+def json_text(data: Any, *, indent: int | str) -> str:
+    """Return data as JSON in which all control characters are escapes."""
+    return escape_controls(json.dumps(data, indent=indent, ensure_ascii=False))
 
 
 def write(text: str, path: Path | None) -> None:
-    """Write ``text`` to a file, whole or not at all, or to stdout.
+    """Write ``text`` to a file, whole or not at all, or to stdout; on a terminal with its control characters as escapes.
 
     Raises:
         InjectorError: the file cannot be written.
     """
     if path is None:
-        sys.stdout.write(text)
+        # A document that passes through can have some in its comments.
+        sys.stdout.write(escape_controls(text) if stdout_is_terminal() else text)
         return
     try:
         _replace(path, text)
@@ -73,9 +89,9 @@ def write(text: str, path: Path | None) -> None:
         ) from error
 
 
-def _yaml(document: Processed, *, fold: bool) -> str:
+def _yaml(document: Processed, *, fold: bool, escape: bool) -> str:
     if document.after is not None:
-        return dump_yaml(document.after, fold=fold)
+        return dump_yaml(document.after, fold=fold, escape=escape)
     return document.text if document.text.endswith("\n") else f"{document.text}\n"
 
 
@@ -86,7 +102,7 @@ def _json(documents: list[Processed]) -> str:
         if (content := document.before if document.after is None else document.after) is not None
     ]
     content = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
-    return f"{json.dumps(content, indent=4, ensure_ascii=False)}\n"
+    return f"{json_text(content, indent=4)}\n"
 
 
 def _patch(document: Processed) -> list[dict[str, Any]]:

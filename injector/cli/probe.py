@@ -10,6 +10,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.duration import Duration
+from injector.cli.terminal import echo
 from injector.errors import InjectorError, UsageError
 
 # Istio allows as much for the file system and the scheduler (istio 1.4, pkg/probe/client.go).
@@ -32,7 +33,7 @@ def probe(path: Path, interval: float) -> None:
     if interval <= 0:
         raise UsageError("it is nought", where="--interval", hint="give more than --healthCheckInterval, such as 4s")
     check_fresh(path, interval, time.time())
-    click.echo("OK")
+    echo("OK")
 
 
 def check_fresh(path: Path, interval: float, now: float) -> None:

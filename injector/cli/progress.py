@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
+from injector.kube.escaping import escape_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -18,6 +20,7 @@ def shown(items: Sequence[T], what: str) -> Iterator[T]:
         return
     # Imported here, since it takes as long as all else that --help needs.
     from rich.console import Console  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
     from rich.progress import track  # noqa: PLC0415
 
-    yield from track(items, description=what, console=Console(stderr=True), transient=True)
+    yield from track(items, description=escape(escape_line(what)), console=Console(stderr=True), transient=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +10,12 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_DATAERR, EX_FAILED
 from injector.cli.flags import FILE, both_spellings
+from injector.cli.output import json_text, yaml_text
 from injector.cli.status import status
 from injector.cli.table import table
 from injector.cli.tagflags import place_flags
+from injector.cli.terminal import confirm, echo
 from injector.cli.webhookflags import revision_name, skip_confirmation
-from injector.kube.serial import dump_yaml
 from injector.revisions.directory import DirectorySource
 from injector.revisions.embedded import embedded_source
 from injector.revisions.registry import Registry
@@ -58,13 +58,13 @@ def list_revisions(revisions_dir: Path | None, output: str) -> None:
     rows = [_row(state, registry.snapshot) for state in report.revisions.values()]
     match output:
         case "json":
-            click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+            echo(json_text(rows, indent=2))
         case "yaml":
-            click.echo(dump_yaml(rows), nl=False)
+            echo(yaml_text(rows), nl=False)
         case _:
-            click.echo(table(COLUMNS, [_cells(row) for row in rows]), nl=False)
+            echo(table(COLUMNS, [_cells(row) for row in rows]), nl=False)
     for error in report.errors:
-        click.echo(f"warning: {error}", err=True)
+        echo(f"warning: {error}", err=True)
 
 
 @revision.command("verify")
@@ -75,11 +75,11 @@ def verify_revisions(ctx: click.Context, revisions_dir: Path | None) -> None:
     """Build every revision and render built-in pods with it; the exit code is 65 when one fails."""
     _, report = _load(revisions_dir)
     for state in report.revisions.values():
-        click.echo(f"{state.name}: {'ok' if state.error is None else f'error: {state.error}'}")
+        echo(f"{state.name}: {'ok' if state.error is None else f'error: {state.error}'}")
         for note in state.notes:
-            click.echo(f"{state.name}: note: {note}")
+            echo(f"{state.name}: note: {note}")
     for error in report.tag_errors:
-        click.echo(f"error: {error}")
+        echo(f"error: {error}")
     if report.errors:
         ctx.exit(EX_DATAERR)
 
@@ -106,19 +106,16 @@ def remove_revision(
     with place.store() as store:
         check_removable(store, wanted, force=force)
         if not (force or skip_confirmation or _confirmed(wanted, place)):
-            click.echo("Aborting operation.", err=True)
+            echo("Aborting operation.", err=True)
             ctx.exit(EX_FAILED)
         store.remove_revision(wanted)
-    click.echo(f"Revision {wanted} removed")
+    echo(f"Revision {wanted} removed")
 
 
 def _confirmed(name: str, place: Place) -> bool:
     """Ask; no answer is no."""
     what = "the webhooks" if place.directory is None else f"the folder {place.directory / name}"
-    try:
-        return click.confirm(f'Remove {what} of revision "{name}"?', default=False, err=True)
-    except click.Abort:
-        return False
+    return confirm(f'Remove {what} of revision "{name}"?')
 
 
 def _load(directory: Path | None) -> tuple[Registry, LoadReport]:

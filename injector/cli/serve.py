@@ -251,6 +251,7 @@ def _following(cluster: ClusterSource, services: Services) -> Follow:
     def served() -> Iterable[Revision]:
         return services.registry.snapshot.revisions.values()
 
+    services.registry.subscribe(cluster.served_changed)
     return partial(cluster.follow, changed, served)
 
 

@@ -17,6 +17,7 @@ from injector.cli.standing import Row, Standing, rows, standing_of
 from injector.cli.surroundings import Sources, read_surroundings
 from injector.cli.table import table
 from injector.cli.targets import RUNNING
+from injector.cli.terminal import echo
 from injector.cluster.reader import PODS, Scope
 from injector.errors import DataError
 from injector.injection.drift import CURRENT, STATES
@@ -80,8 +81,8 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
 
     report = reading(named, kubeconfig, lambda reader: _report(reader, sources, namespace), recursive=recursive)
     for note in report.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(_rendered(report.rows, output), nl=False)
+        echo(f"note: {note}", err=True)
+    echo(_rendered(report.rows, output), nl=False)
     if exit_code and any(row.standing.drift.state != CURRENT for row in report.rows):
         click.get_current_context().exit(EX_FAILED)
 

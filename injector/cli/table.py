@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from injector.kube.escaping import escape_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return the rows below their headings, each column as wide as its widest cell."""
-    lines = [columns, *rows]
+    lines = [columns, *([escape_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     return "".join(
         f"{'   '.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()}\n"

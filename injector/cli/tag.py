@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,10 +9,11 @@ import click
 from injector.cli import webhookflags as flags
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_FAILED
+from injector.cli.output import json_text, yaml_text
 from injector.cli.table import table
 from injector.cli.tagflags import place_flags, placement_flags, target_flags
+from injector.cli.terminal import confirm, echo
 from injector.istio.webhooks import tag_webhook
-from injector.kube.serial import dump_yaml
 from injector.revisions.tagannotations import tag_annotations
 from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
@@ -52,7 +52,7 @@ def generate_tag(
 ) -> None:
     """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
     if offline:
-        click.echo(dump_yaml(_alone(target.tag, place)), nl=False)
+        echo(yaml_text(_alone(target.tag, place)), nl=False)
         return
     with place.store() as store:
         wanted = checked_tag(store.list(), target.tag, overwrite=overwrite, keep_shadow=target.keep_shadow)
@@ -63,7 +63,7 @@ def generate_tag(
             manifest = plan.manifest
             if plan.conflicts and not skip_confirmation:
                 _warn(plan)
-    click.echo(dump_yaml(manifest), nl=False)
+    echo(yaml_text(manifest), nl=False)
 
 
 @tag.command("set")
@@ -90,7 +90,7 @@ def set_tag_command(
             if plan.conflicts and not skip_confirmation and not _confirmed(plan):
                 ctx.exit(EX_FAILED)
             store.write(plan)
-    click.echo(
+    echo(
         f'Revision tag "{wanted.name}" created, referencing control plane revision "{shown_target(wanted)}". '
         "To enable injection using this\n"
         f"revision tag, use 'kubectl label namespace <NAMESPACE> istio.io/rev={wanted.name}'"
@@ -107,19 +107,19 @@ def list_tags(place: Place, output: str) -> None:
         state, namespaces = store.list(), store.namespaces()
     rows = sorted((_row(tag, namespaces) for tag in state.tags.values()), key=lambda row: (row["revision"], row["tag"]))
     for error in state.faults.values():
-        click.echo(f"warning: {error}", err=True)
+        echo(f"warning: {error}", err=True)
     match output:
         case "json":
-            click.echo(json.dumps(rows, indent="\t", ensure_ascii=False))
+            echo(json_text(rows, indent="\t"))
         case "yaml":
-            click.echo(dump_yaml(rows), nl=False)
+            echo(yaml_text(rows), nl=False)
         case _ if not rows:
-            click.echo("No Istio revision tags found.")
+            echo("No Istio revision tags found.")
         case _:
             cells = [
                 (row["tag"], shown_target(state.tags[row["tag"]]), ",".join(row["namespaces"]) or "-") for row in rows
             ]
-            click.echo(table(COLUMNS, cells), nl=False)
+            echo(table(COLUMNS, cells), nl=False)
 
 
 @tag.command("remove")
@@ -140,10 +140,10 @@ def remove_tag_command(
     wanted = flags.tag_name(name)
     with place.store() as store:
         if force and not store.list().has(wanted):
-            click.echo(f"Revision tag {wanted} is not there")
+            echo(f"Revision tag {wanted} is not there")
             return
         remove_tag(store, wanted, force=force)
-    click.echo(f"Revision tag {wanted} removed")
+    echo(f"Revision tag {wanted} removed")
 
 
 def _alone(wanted: Tag, place: Place) -> dict[str, Any]:
@@ -158,20 +158,15 @@ def _alone(wanted: Tag, place: Place) -> dict[str, Any]:
 
 
 def _warn(plan: Plan) -> None:
-    click.echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
+    echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
     for conflict in plan.conflicts:
-        click.echo(
-            f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True
-        )
+        echo(f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True)
 
 
 def _confirmed(plan: Plan) -> bool:
     """Ask as istioctl does; no answer is no."""
     _warn(plan)
-    try:
-        return click.confirm("Apply anyways?", default=False, err=True)
-    except click.Abort:
-        return False
+    return confirm("Apply anyways?")
 
 
 def _row(tag: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:

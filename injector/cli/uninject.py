@@ -11,6 +11,7 @@ from injector.cli.documents import changed_documents
 from injector.cli.flags import manifest_flags
 from injector.cli.inputs import read_manifests
 from injector.cli.output import rendered, write
+from injector.cli.terminal import stdout_is_terminal
 from injector.injection.uninject import uninject_object
 
 if TYPE_CHECKING:
@@ -26,4 +27,5 @@ def uninject(manifest: ManifestFlags) -> None:
     Other documents, and workloads that were never injected, stay as they are.
     """
     documents = changed_documents(read_manifests(manifest.names, recursive=manifest.recursive), uninject_object)
-    write(rendered(documents, manifest.format), manifest.file)
+    escape = manifest.file is None and stdout_is_terminal()
+    write(rendered(documents, manifest.format, escape=escape), manifest.file)

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from injector.cli.commands import verbose
+from injector.cli.terminal import echo
 from injector.istio.minor import NEWEST, OLDEST, format_minor
 
 DISTRIBUTION: Final = "revision-injector"
@@ -39,8 +40,8 @@ def version(output: str | None) -> None:
     """Print the version of the injector and the Istio versions it knows."""
     match output:
         case "json":
-            click.echo(json.dumps(facts(), indent=2))
+            echo(json.dumps(facts(), indent=2))
         case "yaml":
-            click.echo("".join(f'{name}: "{value}"\n' for name, value in facts().items()), nl=False)
+            echo("".join(f'{name}: "{value}"\n' for name, value in facts().items()), nl=False)
         case _:
-            click.echo(f"{DISTRIBUTION} {facts()['version']} (Istio {facts()['istioVersions']})")
+            echo(f"{DISTRIBUTION} {facts()['version']} (Istio {facts()['istioVersions']})")

@@ -10,8 +10,9 @@ import click
 
 from injector.cli.clusterflags import cluster_flags, opened_cluster
 from injector.cli.commands import verbose
-from injector.cli.output import SEPARATOR
+from injector.cli.output import SEPARATOR, yaml_text
 from injector.cli.selection import offline_source
+from injector.cli.terminal import echo
 from injector.cli.webhookflags import revision_name, revisions_dir, tag_name, webhook_flags
 from injector.errors import ClusterError, InjectorError, TagError, UsageError
 from injector.istio.webhooks import (
@@ -22,7 +23,6 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.kube.serial import dump_yaml
 from injector.revisions.tagannotations import tag_annotations
 from injector.revisions.tags import usable_tags
 from injector.revisions.tagstore import DirectoryTags, find_revision, find_tag
@@ -81,7 +81,7 @@ def generate(
                 where="--unserved",
                 hint="leave out --revision and --tag",
             )
-        click.echo(dump_yaml(unserved_webhook(unserved, options)), nl=False)
+        echo(yaml_text(unserved_webhook(unserved, options)), nl=False)
         return
     if directory is not None or wanted == (None, None):
         chosen = _chosen(*wanted, DirectoryTags(offline_source(directory).path).list())
@@ -98,7 +98,7 @@ def generate(
     documents += [
         tag_webhook(each.name, each.revision, options, annotations=tag_annotations(each)) for each in chosen.tags
     ]
-    click.echo(SEPARATOR.join(map(dump_yaml, documents)), nl=False)
+    echo(SEPARATOR.join(map(yaml_text, documents)), nl=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _How:
     def tag(self, cluster: ClusterTags, tag: Tag) -> str:
         plan = cluster.plan(tag)
         for conflict in plan.conflicts:
-            click.echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
+            echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
         if self.dry_run != "client":
             cluster.write(plan, force=self.force, dry_run=self.dry_run == "server")
         return self._line(plan.manifest)
@@ -190,13 +190,13 @@ def _apply(cluster: ClusterTags, chosen: _Chosen, options: WebhookOptions, how: 
         for name in chosen.revisions:
             done.append(how.revision(cluster, _revision(name, options, replaced=replaced)))
     except InjectorError as error:
-        click.echo("".join(f"{line}\n" for line in done), err=True, nl=False)
+        echo("".join(f"{line}\n" for line in done), err=True, nl=False)
         if isinstance(error, ClusterError) and error.reason == "conflict" and not how.force:
             raise TagError(
                 error.what, where=error.where, hint="add --force-conflicts to take these fields over"
             ) from error
         raise
-    click.echo("".join(f"{line}\n" for line in done), nl=False)
+    echo("".join(f"{line}\n" for line in done), nl=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def _chosen(revision: str | None, tag: str | None, state: TagState) -> _Chosen:
         return _Chosen(tags=(find_tag(state, tag),))
     tags, faults = usable_tags(state.tags, state.revisions)
     for error in (*state.broken.values(), *state.faults.values(), *faults):
-        click.echo(f"warning: {error}", err=True)
+        echo(f"warning: {error}", err=True)
     return _Chosen(state.revisions, tuple(tags.values()))
 
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from injector.golang.strconv import format_float
 from injector.gotemplate.budget import check_size
-from injector.gotemplate.floats import format_float
 from injector.gotemplate.text import is_printable, quote
 
 _MAX_RUNE: Final = 0x10FFFF

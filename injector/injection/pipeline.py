@@ -24,7 +24,7 @@ from injector.injection.postprocess import post_processed
 from injector.injection.render import Rendered, apply_overlays, overlays_of, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
-from injector.istio.annotations import validate_annotations
+from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
 from injector.istio.meshconfig import apply_proxy_config
 from injector.istio.meshfacts import MeshFacts, mesh_facts
 from injector.kube.jsonpatch import create_patch
@@ -183,8 +183,16 @@ def validated(revision: Revision, pod: c.Pod) -> None:
     """Check the pod's annotations as the revision's Istio does.
 
     Raises:
-        AnnotationError: with Istio's words.
+        AnnotationError: Istio refuses a value, in Istio's words, or a list is too long to be an argument of istio-init.
     """
+    too_long = list_too_long(c.annotations_of(pod), revision.minor)
+    if too_long is not None:
+        name, size = too_long
+        raise AnnotationError(
+            f"the list has {size} bytes, more than the {LONGEST_LIST} that istio-init can be given",
+            where=f"metadata.annotations[{name}]",
+            hint="shorten the list",
+        )
     error = validate_annotations(c.annotations_of(pod), revision.minor)
     if error:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")

@@ -12,21 +12,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import DataError
-from injector.gotemplate.sprig.strings import trim
+from injector.gotemplate.sprig.strings import SPACE, trim
 from injector.gotemplate.text import quote
-from injector.istio.addresses import parse_prefix, parse_uint
+from injector.istio.addresses import NET_PREFIXES, NETIP_PREFIXES, parse_prefix, parse_uint
 from injector.istio.minor import NEWEST, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTERFACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.\-]*", re.ASCII)
 # Linux's IFNAMSIZ, less the final zero.
 _INTERFACE_LENGTH: Final = 15
+# The valid items at the start of a list, each with its comma. The lists are long: Python code for each item, let alone each character,
+# takes five to twenty times as long.
+_PORTS = re.compile(
+    rf"(?:[{SPACE}]*+0*+(?:(?<=0)|6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{{2}}|6[0-4][0-9]{{3}}|[1-5][0-9]{{4}}|[0-9]{{1,4}})[{SPACE}]*+,)*+"
+)
+_INTERFACES = re.compile(rf"(?:[{SPACE}]*+[a-zA-Z][a-zA-Z0-9_.\-]{{0,{_INTERFACE_LENGTH - 1}}}[{SPACE}]*+,)*+")
+LONGEST_LIST: Final = 128 * 1024 - 1
+"""Bytes of a list of ranges, ports or interfaces.
+
+Istio has no limit of its own. Its templates give each list to istio-init and istio-validation as one argument, and Linux starts no
+process with an argument of 128 KiB or more (MAX_ARG_STRLEN, execve(2)), so no pod with a longer list can start.
+"""
 # Up to here the texts name the number that Go read: 0 where it read none, 65535 where it is too great.
 _LAST_PORT_NUMBER: Final[Minor] = (1, 10)
 _FIRST_NETIP: Final[Minor] = (1, 16)
@@ -91,6 +103,26 @@ def _validator(name: str, minor: Minor) -> Callable[[str, Minor], None] | None:
     return row.validate if row is not None and row.first <= minor <= row.last else None
 
 
+def list_too_long(annotations: Mapping[str, str], minor: Minor) -> tuple[str, int] | None:
+    """Return the first list annotation longer than ``LONGEST_LIST`` and its size in bytes; None if there is none."""
+    for name in sorted(_LISTS & annotations.keys()):
+        size = len(annotations[name].encode(errors="surrogatepass"))
+        if size > LONGEST_LIST and _validator(name, minor) is not None:
+            return name, size
+    return None
+
+
+def _doubtful_items(value: str, valid: re.Pattern[str]) -> Iterator[str]:
+    """Yield the items of a comma-separated list except those that ``valid`` steps over; the last item is always among them."""
+    start = end = 0
+    while end >= 0:
+        match = valid.match(value, start)
+        start = match.end() if match else start
+        end = value.find(",", start)
+        yield value[start:] if end < 0 else value[start:end]
+        start = end + 1
+
+
 def checked_annotations(annotations: Mapping[str, str], minor: Minor) -> tuple[str, ...]:
     """Return those of a pod's annotations whose values Istio's ``minor`` checks, by name."""
     return tuple(name for name in sorted(annotations) if _validator(name, minor) is not None)
@@ -124,7 +156,7 @@ def _port_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
     def validate(value: str, minor: Minor) -> None:
         if wildcard and value == "*":
             return
-        for text in trim(value).split(",") if trim(value) else ():
+        for text in _doubtful_items(trim(value), _PORTS) if trim(value) else ():
             try:
                 _parse_port(text, minor)
             except RefusedError as error:
@@ -138,8 +170,9 @@ def _cidr_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
     def validate(value: str, minor: Minor) -> None:
         if not value or (wildcard and value == "*"):
             return
-        for text in value.split(","):
-            fault = parse_prefix(text, netip=minor >= _FIRST_NETIP)
+        netip = minor >= _FIRST_NETIP
+        for text in _doubtful_items(value, NETIP_PREFIXES if netip else NET_PREFIXES):
+            fault = parse_prefix(text, netip=netip)
             if fault:
                 raise RefusedError(f"{label} invalid: failed parsing cidr '{text}': {fault}")
 
@@ -179,7 +212,7 @@ def _quantity(value: str, _minor: Minor) -> None:
 
 
 def _interfaces(value: str, _minor: Minor) -> None:
-    for name in (trim(item) for item in value.split(",") if value):
+    for name in map(trim, _doubtful_items(value, _INTERFACES)) if value else ():
         if not name:
             raise RefusedError("empty interface name")
         if len(name.encode()) > _INTERFACE_LENGTH:
@@ -259,6 +292,19 @@ ANNOTATIONS: Final[tuple[Annotation, ...]] = (
     Annotation("k8s.v1.cni.cncf.io/networks", "the pod's Multus networks", None, (1, 6)),
 )
 _BY_NAME: Final = {row.name: row for row in ANNOTATIONS}
+_LISTS: Final = frozenset(
+    {
+        "istio.io/reroute-virtual-interfaces",
+        f"{_READINESS}applicationPorts",
+        f"{_TRAFFIC}excludeInboundPorts",
+        f"{_TRAFFIC}excludeInterfaces",
+        f"{_TRAFFIC}excludeOutboundIPRanges",
+        f"{_TRAFFIC}excludeOutboundPorts",
+        f"{_TRAFFIC}includeInboundPorts",
+        f"{_TRAFFIC}includeOutboundIPRanges",
+        f"{_TRAFFIC}kubevirtInterfaces",
+    }
+)
 # The annotations of Istio's own table, which 1.0 to 1.8 have (annotationRegistry, then AnnotationValidation), by the first minor with
 # each; in the order of 1.0, which 1.1 keeps.
 _LAST_TABLE: Final[Minor] = (1, 8)

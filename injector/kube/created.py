@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
+from injector.kube.escaping import escape_line
 from injector.kube.pods import pod_template_path, template_at
 from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
@@ -30,7 +31,7 @@ class Created:
     pod: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return escape_line(f"{self.kind} {self.namespace}/{self.name}")
 
 
 def created_pods(obj: dict[str, Any], namespace: str) -> Iterator[Created]:

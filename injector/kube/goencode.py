@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.kube.gojson import go_json
+from injector.golang.json import go_json
 from injector.kube.schema import OPAQUE, FieldType, StructType, struct_type, underlying
 
 if TYPE_CHECKING:

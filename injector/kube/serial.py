@@ -8,8 +8,8 @@ from typing import Any, Final
 import orjson
 
 from injector.errors import DataError, ManifestError
-from injector.kube.gofloat import go_float
-from injector.kube.gojson import go_json
+from injector.golang.json import go_json
+from injector.golang.strconv import go_float
 from injector.kube.yamlread import load_yaml
 from injector.kube.yamlwrite import dump_yaml
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
-from injector.kube.gofloat import go_float, shortest_float
-from injector.kube.gotime import canonical_time
+from injector.golang.strconv import format_g, go_float
+from injector.golang.time import canonical_time
 from injector.kube.quantity import canonical_quantity
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def coerced_string(wanted: str) -> Callable[[Any], Any]:
         if isinstance(value, int):
             return str(int(value))
         if isinstance(value, float):
-            return shortest_float(value, bits=32)
+            return format_g(value, bits=32)
         raise mismatch(value, wanted)
 
     return decode

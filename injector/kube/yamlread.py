@@ -19,7 +19,7 @@ import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined] # its stub names the loaders alone
 
 from injector.errors import ManifestError
-from injector.kube.gofloat import name_of_non_finite
+from injector.golang.strconv import name_of_non_finite
 from injector.kube.yamlscalar import BadScalarError, json_key, resolve_plain, resolve_tagged
 
 if TYPE_CHECKING:

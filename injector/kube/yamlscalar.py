@@ -12,8 +12,8 @@ import math
 import re
 from typing import Any, Final
 
-from injector.kube.gofloat import shortest_float
-from injector.kube.gotime import is_calendar
+from injector.golang.strconv import format_g
+from injector.golang.time import is_calendar
 
 _PREFIX: Final = "tag:yaml.org,2002:"
 _NAMED: Final[dict[str, Any]] = {
@@ -154,5 +154,5 @@ def json_key(key: Any) -> str:
 
 def _float_key(value: float) -> str:
     """Return a float as strconv.FormatFloat(v, 'g', -1, 32) prints it, in YAML's words for what is not finite."""
-    text = shortest_float(value, bits=32)
+    text = format_g(value, bits=32)
     return {"NaN": ".nan", "+Inf": ".inf", "-Inf": "-.inf"}.get(text, text)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names the dumpers alone
 
-from injector.kube.gofloat import go_float, shortest_float
+from injector.golang.strconv import format_g, go_float
+from injector.kube.escaping import escape_controls, has_controls
 from injector.kube.yamlblock import BlockWriter, NotPlainError
 from injector.kube.yamlscalar import is_timestamp, resolve_plain
 
@@ -31,10 +32,11 @@ _IMPLICIT: Final = (True, True)
 _END_MARK: Final = "...\n"
 
 
-def dump_yaml(value: Any, *, fold: bool = True) -> str:
+def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     """Return JSON data as YAML: keys sorted, plain and quoted text wrapped at 80 columns.
 
-    ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other.
+    ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other. Go writes C0 and C1 as escapes
+    in double quotes, and bidirectional controls as they are; with ``escape`` these are escapes too.
 
     Raises:
         DataError: a number that is infinite or none.
@@ -43,10 +45,10 @@ def dump_yaml(value: Any, *, fold: bool = True) -> str:
     try:
         return _WRITER.text(value, width)
     except NotPlainError:
-        return emitted(value, width)
+        return emitted(value, width, escape=escape)
 
 
-def emitted(value: Any, width: int) -> str:
+def emitted(value: Any, width: int, *, escape: bool = False) -> str:
     """Return JSON data as YAML as libyaml's emitter writes it, whatever it holds; texts are wrapped beyond ``width`` columns.
 
     Raises:
@@ -57,34 +59,36 @@ def emitted(value: Any, width: int) -> str:
     try:
         emitter.emit(yaml.StreamStartEvent())
         emitter.emit(yaml.DocumentStartEvent(explicit=False))
-        _emit(value, emitter.emit)
+        _emit(value, emitter.emit, escape=escape)
         emitter.emit(yaml.DocumentEndEvent(explicit=False))
         emitter.emit(yaml.StreamEndEvent())
     finally:
         emitter.dispose()
     text = stream.getvalue()
     # libyaml ends a document with the mark where its last text may have no end; go-yaml does not.
-    return text.removesuffix(_END_MARK) if text.endswith("\n" + _END_MARK) else text
+    text = text.removesuffix(_END_MARK) if text.endswith("\n" + _END_MARK) else text
+    # Every text with such a character is in double quotes, where the escape means the character.
+    return escape_controls(text) if escape else text
 
 
-def _emit(value: Any, emit: Emit) -> None:
+def _emit(value: Any, emit: Emit, *, escape: bool) -> None:
     if isinstance(value, dict):
         emit(yaml.MappingStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
         for key in _sorted(value):
-            emit(_scalar(key))
-            _emit(value[key], emit)
+            emit(_scalar(key, escape=escape))
+            _emit(value[key], emit, escape=escape)
         emit(yaml.MappingEndEvent())
     elif isinstance(value, list):
         emit(yaml.SequenceStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
         for item in value:
-            _emit(item, emit)
+            _emit(item, emit, escape=escape)
         emit(yaml.SequenceEndEvent())
     else:
-        emit(_scalar(value))
+        emit(_scalar(value, escape=escape))
 
 
-def _scalar(value: Any) -> yaml.Event:
-    style = _style(value) if isinstance(value, str) else None
+def _scalar(value: Any, *, escape: bool) -> yaml.Event:
+    style = _style(value, escape=escape) if isinstance(value, str) else None
     text = value if isinstance(value, str) else _text(value)
     return yaml.ScalarEvent(anchor=None, tag=None, implicit=_IMPLICIT, value=text, style=style)
 
@@ -98,11 +102,13 @@ def _text(value: Any) -> str:
         # A float passes through JSON's text, which go-yaml reads: an integer where it has neither point nor exponent.
         text = go_float(value)
         number = resolve_plain(text)
-        return str(number) if type(number) is int else shortest_float(number)
+        return str(number) if type(number) is int else format_g(number)
     return str(int(value))
 
 
-def _style(text: str) -> str | None:
+def _style(text: str, *, escape: bool) -> str | None:
+    if escape and has_controls(text):
+        return '"'
     if "\n" in text:
         return "|"
     return '"' if _quotes(text) else None

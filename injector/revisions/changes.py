@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from injector.errors import InternalError, whereabouts
+from injector.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,13 +38,12 @@ def _errors(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
     for error in after.errors:
         if str(error) not in known:
             which = "not served, the last good one stays" if str(error) in kept else "not served"
-            yield logging.ERROR, f"{which}: {error}{_cause(error)}"
+            yield logging.ERROR, f"{which}: {error}{_origin(error)}"
 
 
-def _cause(error: InjectorError) -> str:
+def _origin(error: InjectorError) -> str:
     """Return where a fault of the injector's own came from."""
-    cause = error.__cause__
-    return f" ({whereabouts(cause)})" if isinstance(error, InternalError) and cause is not None else ""
+    return f" ({error.origin})" if isinstance(error, InternalError) and error.origin else ""
 
 
 def _served(before: RevisionState | None, state: RevisionState, *, mended: bool) -> Iterator[tuple[int, str]]:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag
 
-LOOK: Final = 1.0
-"""Seconds between two looks at whether what is served now asks for more than is watched."""
-
 
 def kept_namespace(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return what OpenShift says of a namespace; None where it says nothing."""
@@ -90,12 +87,17 @@ class ClusterSource:
     namespace: str = "istio-system"
     _seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     _watches: dict[str, ListWatch] = field(default_factory=dict)
+    _served_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def read(self) -> SourceState:
         """Return what was seen last; nothing before the first list is complete. Any thread may ask."""
         seen = self._seen
         # Tags that are listed before the revisions would all lead nowhere.
         return cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
+
+    def served_changed(self) -> None:
+        """See whether what is served now asks for more than is watched."""
+        self._served_changed.set()
 
     async def follow(
         self, changed: Callable[[], None], served: Callable[[], Iterable[Revision]], settled: asyncio.Event
@@ -104,7 +106,7 @@ class ClusterSource:
 
         Args:
             changed: is called after each change; ``read`` has it then.
-            served: what is served now, which says what else to watch.
+            served: what is served now, which says what else to watch; ``served_changed`` says that it has changed.
             settled: is set once the API server has answered everything that is asked for.
 
         Raises:
@@ -120,7 +122,8 @@ class ClusterSource:
                 settled.set()
                 while True:
                     self._watch(tasks, _asked_by(served()), changed)
-                    await asyncio.sleep(LOOK)
+                    await self._served_changed.wait()
+                    self._served_changed.clear()
         finally:
             await self.client.close()
 

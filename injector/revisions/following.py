@@ -4,7 +4,8 @@
 
     a change on disk ----> wait until it is quiet --.
     the poll interval ---> read: did it change? ----+--> read, build, verify (a thread) --> swap, show
-    SIGHUP -----------------------------------------'
+    SIGHUP -----------------------------------------+
+    a recent pod kept a revision out, RETRY ago ----'
 
 One change is worked on at a time. Whatever fails keeps what is served, and is counted, logged and shown.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from injector.errors import InternalError, whereabouts
+from injector.errors import InternalError, RecentPodError, whereabouts
 from injector.revisions.changes import changes
 
 if TYPE_CHECKING:
@@ -41,12 +42,17 @@ REWATCH: Final = 0.5
 """Seconds between a watch that failed and the next."""
 
 
+RETRY: Final = 600.0
+"""Seconds until a revision that fails on a recent pod is tried again: the pod may be forgotten by then."""
+
+
 class Trigger(Enum):
     """What a reload is made for."""
 
     CHANGE = "change"
     POLL = "poll"
     ASKED = "asked"
+    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,7 @@ class Follower:
         self._shown = shown
         self._triggers: set[Trigger] = set()
         self._woken = asyncio.Event()
+        self._retry: asyncio.TimerHandle | None = None
         self.running = False
 
     def reload(self) -> None:
@@ -102,11 +109,14 @@ class Follower:
     async def run(self) -> None:
         """Follow until cancelled."""
         self.running = True
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._reloads())
-            if self._watch is not None and self._tempo.interval > 0:
-                tasks.create_task(self._polls())
-                tasks.create_task(self._watches(self._watch))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._reloads())
+                if self._watch is not None and self._tempo.interval > 0:
+                    tasks.create_task(self._polls())
+                    tasks.create_task(self._watches(self._watch))
+        finally:
+            self._stop_retry()
 
     def _wake(self, trigger: Trigger) -> None:
         self._triggers.add(trigger)
@@ -155,27 +165,27 @@ class Follower:
         try:
             if triggers == {Trigger.POLL} and not await asyncio.to_thread(self._loader.changed):
                 return None
-            asked = Trigger.ASKED in triggers or await self._asked_while_settling()
-            if asked:
-                triggers.add(Trigger.ASKED)
+            if Trigger.ASKED not in triggers:
+                triggers |= await self._settled()
+            again = not triggers.isdisjoint((Trigger.ASKED, Trigger.RETRY))
             pods = self._recent.snapshot()
-            return await asyncio.to_thread(self._loader.prepare, self._tempo.now(), pods, again=asked)
+            return await asyncio.to_thread(self._loader.prepare, self._tempo.now(), pods, again=again)
         except Exception as error:  # noqa: BLE001 -- what is served is shown as out of date, whatever it was
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
             failure = InternalError(f"internal error ({kind}) while reloading", hint="see the log")
             return self._loader.failed(failure, self._tempo.now())
 
-    async def _asked_while_settling(self) -> bool:
-        """Wait until nothing changes any more; return early, and True, where somebody asks for a reload."""
+    async def _settled(self) -> set[Trigger]:
+        """Wait until nothing changes any more, or somebody asks for a reload; return what came meanwhile."""
+        came: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
             await self._tempo.sleep(self._tempo.settle)
             triggers, self._triggers = self._triggers, set()
-            if Trigger.ASKED in triggers:
-                return True
-            if Trigger.CHANGE not in triggers:
+            came |= triggers
+            if Trigger.ASKED in triggers or Trigger.CHANGE not in triggers:
                 break
-        return False
+        return came
 
     def _adopt(self, prepared: Prepared) -> None:
         before = self._loader.report
@@ -185,6 +195,14 @@ class Follower:
             _log.log(level, "%s", text)
         self._shown(after)
         self._metrics.reloaded(failure_of(after))
+        self._stop_retry()
+        if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
+            self._retry = asyncio.get_running_loop().call_later(RETRY, self._wake, Trigger.RETRY)
+
+    def _stop_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
 
     def _fault(self, error: Exception) -> None:
         self._metrics.reloaded("internal")

@@ -1,10 +1,12 @@
-"""The last few pods that each revision injected, kept so that a new build is tried on them before it is served.
+"""The last few pods that each revision injected, to try a new build on before it is served.
 
-What is kept is the review as it came: its bytes alone, so that the bound on memory holds and a request pays for no copy.
+A pod is kept as the bytes of its review, so that memory is bounded and a request pays for no copy. It is forgotten after ``KEEP``
+seconds, so that a pod of the past does not keep a new configuration out for good.
 """
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.kube.pods import workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 PODS: Final = 4
 """How many pods of a revision are kept, each of another workload."""
@@ -20,18 +22,22 @@ PODS: Final = 4
 MAX_REVIEW: Final = 64 * 1024
 """The bytes of the largest review that is kept: with ``PODS``, a quarter of a megabyte a revision at most."""
 
+KEEP: Final = 3600.0
+"""Seconds that a pod counts after the last admission of its workload."""
+
 # Kubernetes' longest name has 253 letters; a message has two of them and some words.
 _SHOWN: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
 class RecentPod:
-    """One admitted pod: the review it came in, what its URL said, and what to call it."""
+    """One admitted pod: its review, the pairs of its path, what to call it, and the monotonic time of its admission."""
 
     review: bytes
     envs: Mapping[str, str]
     namespace: str
     owner: str
+    at: float = 0.0
 
     def __str__(self) -> str:
         return _shown(f"{self.owner} in namespace {self.namespace or 'unknown'}")
@@ -40,7 +46,8 @@ class RecentPod:
 class RecentPods:
     """Remembers the pods that were injected last, by revision. It belongs to the event loop's thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._pods: dict[str, OrderedDict[tuple[str, str], RecentPod]] = {}
 
     def keep(
@@ -51,14 +58,17 @@ class RecentPods:
             return
         owner = _owner(pod)
         kept = self._pods.setdefault(revision, OrderedDict())
-        kept[namespace, owner] = RecentPod(review, envs, namespace, owner)
+        kept[namespace, owner] = RecentPod(review, envs, namespace, owner, self._clock())
         kept.move_to_end((namespace, owner))
         if len(kept) > PODS:
             kept.popitem(last=False)
 
     def snapshot(self) -> dict[str, tuple[RecentPod, ...]]:
-        """Return the pods of every revision, the oldest first; what it holds never changes."""
-        return {revision: tuple(kept.values()) for revision, kept in self._pods.items()}
+        """Return the pods of every revision that still count, the oldest first, as an immutable copy."""
+        since = self._clock() - KEEP
+        return {
+            revision: tuple(pod for pod in kept.values() if pod.at > since) for revision, kept in self._pods.items()
+        }
 
     def forget_others(self, revisions: Collection[str]) -> None:
         """Drop the pods of every revision that is not one of ``revisions``."""

@@ -106,6 +106,7 @@ class Registry:
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._snapshot = snapshot or Snapshot()
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -113,8 +114,14 @@ class Registry:
         return self._snapshot
 
     def swap(self, snapshot: Snapshot) -> None:
-        """Serve ``snapshot`` from now on."""
+        """Serve ``snapshot`` from now on, and call the listeners."""
         self._snapshot = snapshot
+        for listener in self._listeners:
+            listener()
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after each swap, on the thread of the swap: the event loop's while a server runs."""
+        self._listeners.append(listener)
 
 
 def snapshot_of(revisions: Iterable[Revision], tags: Mapping[str, Tag], *, default: str | None = None) -> Snapshot:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from injector.errors import ConfigError, InjectorError, InternalError
+from injector.errors import ConfigError, InjectorError, InternalError, detach, whereabouts
 from injector.revisions.build import build, with_facts
 from injector.revisions.registry import snapshot_of
 from injector.revisions.tags import usable_tags
@@ -152,7 +152,7 @@ class Loader:
         served = [each.state.served for each in built.values() if each.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served})
         states = {name: _noted(each.state, state.notes.get(name, ())) for name, each in sorted(built.items())}
-        report = LoadReport(states, tag_errors, tags=tags, at=now)
+        report = _reported(LoadReport(states, tag_errors, tags=tags, at=now))
         return Prepared(state.fingerprint, built, snapshot_of(served, tags, default=state.default), report)
 
     def adopt(self, prepared: Prepared) -> LoadReport:
@@ -164,7 +164,7 @@ class Loader:
     def failed(self, error: InjectorError, now: float) -> Prepared:
         """Return what to adopt where a load fails as a whole: what is served stays, and every revision shows why."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
-        report = LoadReport(states, self.report.tag_errors, error, self.report.tags, now)
+        report = _reported(LoadReport(states, self.report.tag_errors, error, self.report.tags, now))
         return Prepared(_fingerprint_of(error), self._built, self._registry.snapshot, report)
 
     def _read(self) -> SourceState:
@@ -218,6 +218,13 @@ class Loader:
         }
 
 
+def _reported(report: LoadReport) -> LoadReport:
+    """Return a report whose errors hold nothing but their texts: it is kept until the next one, which is made from it."""
+    for error in report.errors:
+        detach(error)
+    return report
+
+
 def _with_facts(built: _Built | None, facts: ClusterFacts) -> _Built | None:
     """Return what is served with these facts: they come and go while texts stay, and no text is compiled again."""
     if built is None or built.good is None or built.state.served is None or built.good.facts == facts:
@@ -237,13 +244,12 @@ def _failed(name: str, tried: RawRevision | None, before: _Built | None, error: 
 
 
 def _unforeseen(raw: RawRevision, error: Exception) -> InternalError:
-    found = InternalError(
+    return InternalError(
         f"it cannot be built: internal error ({type(error).__name__})",
         where=raw.origin,
         hint="report it, with the line that the log has of it",
+        origin=whereabouts(error),
     )
-    found.__cause__ = error
-    return found
 
 
 def _fingerprint_of(error: InjectorError) -> str:

@@ -26,14 +26,14 @@ from injector.istio.webhooks import REVISION_LABEL
 from injector.istio.webhookselectors import INJECT, INJECTION
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from injector.cluster.listwatch import Client, Observer
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
 
-LOOK: Final = 1.0
-"""Seconds between two looks at whether what is served, or what was seen, has changed."""
+PACE: Final = 1.0
+"""Seconds between two counts, however often what is served or what was seen changes."""
 MAX_PODS: Final = 10_000
 """How many pods are remembered, at some 250 bytes each."""
 MAX_NAMES: Final = 100
@@ -153,19 +153,21 @@ class UnservedNames:
         client: the API server, closed at the end.
         registry: what is served here.
         elsewhere: names that another injector serves.
-        pause: waits for so many seconds.
     """
 
     client: Client
     registry: Registry
     elsewhere: frozenset[str] = frozenset()
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     _namespaces: _Namespaces | None = None
     _pods: _Pods | None = None
     _next: _Pods | None = None
     _changed: bool = False
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _tally: Tally | None = None
     _counted_for: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        self.registry.subscribe(self._woken.set)
 
     @property
     def served(self) -> frozenset[str]:
@@ -190,9 +192,11 @@ class UnservedNames:
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
+                    self._woken.clear()
                     if self.registry.snapshot.revisions:
                         self._look(tasks, metrics)
-                    await self.pause(LOOK)
+                    await self._woken.wait()
+                    await asyncio.sleep(PACE)
         finally:
             await self.client.close()
 
@@ -238,6 +242,7 @@ class UnservedNames:
 
     def _note(self, objects: Mapping[str, Any]) -> None:  # noqa: ARG002 -- the watch keeps them
         self._changed = True
+        self._woken.set()
 
 
 def pod_selector(served: Collection[str]) -> str:

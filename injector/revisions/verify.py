@@ -1,17 +1,21 @@
-"""Renders pods with a revision before it is served: built-in ones, and the last that it injected.
+"""Try a revision on pods before it is served: built-in ones, and those that it injected last.
 
-Istio accepts a template once it parses; here it must also run.
+Istio accepts a template once it parses. Here it must also run.
+
+A recent pod must not keep a new configuration out for good. An error of the pod's own is a note, not a refusal; a pod that the
+revision in use fails on too does not count; and ``recent`` forgets a pod after a while, when a refused revision is tried again.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ConfigError, TemplateRenderError
+from injector.errors import AnnotationError, ManifestError, RecentPodError, ReviewError, TemplateRenderError
 from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts, Skipped
 from injector.kube import admission
+from injector.revisions.recent import KEEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,15 +94,20 @@ def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod
     """Inject ``pods``, which ``served`` injected, with the revision that is to replace it.
 
     Returns:
-        Which of them it would leave alone: not an error, since that may be what the change is for.
+        Which of them it would leave alone, or refuse for what they say themselves. That may be what the change is for: a newer
+        Istio validates more annotations.
 
     Raises:
-        ConfigError: it fails on a pod that ``served`` injects. The text names the pod and quotes nothing of it.
+        RecentPodError: its template fails on a pod that ``served`` injects. The text names the pod and quotes nothing of it.
     """
     notes = []
     for pod in pods:
         try:
             result = _tried(revision, pod)
+        except _POD_ERRORS as error:
+            if _injects(served, pod):
+                notes.append(f"it refuses the pod of {pod}, which was injected before: {type(error).__name__}")
+            continue
         except Exception as error:  # noqa: BLE001 -- whatever it is, the pod would fail
             if _injects(served, pod):
                 raise _refusal(revision, pod, error) from None
@@ -106,6 +115,10 @@ def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod
         if isinstance(result, Skipped) and _injects(served, pod):
             notes.append(f"it leaves the pod of {pod} alone, which was injected before: {result.reason}")
     return tuple(notes)
+
+
+_POD_ERRORS: Final = (AnnotationError, ManifestError, ReviewError)
+"""Errors that only the pod's author can correct."""
 
 
 def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
@@ -122,15 +135,15 @@ def _injects(revision: Revision, pod: RecentPod) -> bool:
         return False
 
 
-def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> ConfigError:
-    """Return why a revision is refused; of an error only a template's place is told, the rest may quote the pod."""
+def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> RecentPodError:
+    """Return why a revision is refused, with the error's class and place in the template: its text may quote the pod."""
     at = ""
     if isinstance(error, ExecError):
         at = f" at line {error.line} of template {error.template}"
     elif isinstance(error, TemplateRenderError) and error.where:
         at = f" at {error.where}"
-    return ConfigError(
+    return RecentPodError(
         f"it fails on the pod of {pod}, which the revision that is served injects ({type(error).__name__}{at})",
         where=revision.origin,
-        hint="correct the template or its values; to serve it all the same, restart the injector",
+        hint=f"correct the template or its values, or delete the workload: pods count for {KEEP / 60:g} min",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import WEBHOOKS, Scope
 from injector.cluster.webhooks import MANAGER, bundle_patch
-from injector.errors import InjectorError, whereabouts
+from injector.errors import ClusterError, InjectorError, whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +36,7 @@ PACE: Final = 1.0
 WAITS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """After errors."""
 JITTER: Final = 0.25
-LOOK: Final = 1.0
-"""How often the authority is looked at, which nobody tells of."""
+_NOT_FOUND: Final = 404
 WATCH: Final = "cabundle"
 """The watch's ``resource`` in the metrics."""
 
@@ -116,6 +116,10 @@ class CaBundles:
         self._turns: dict[str, _Turn] = {}
         self._woken = asyncio.Event()
 
+    def wake(self) -> None:
+        """Look at the bundle, which may have changed."""
+        self._woken.set()
+
     def saw(self, known: Mapping[str, OwnWebhooks]) -> None:
         """Take the webhooks as they are now."""
         self._known = dict(known)
@@ -133,15 +137,15 @@ class CaBundles:
     async def work(self) -> None:
         """Patch what has another bundle, for ever."""
         while True:
+            self._woken.clear()
             pause = await self.step()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._woken.wait()
-            self._woken.clear()
 
-    async def step(self) -> float:
-        """Patch what may be patched now, and return in how many seconds to look again."""
-        bundle, pause = self._bundle(), LOOK
+    async def step(self) -> float | None:
+        """Patch what may be patched now, and return in how many seconds to try again; None if there is nothing to do."""
+        bundle, pause = self._bundle(), math.inf
         outdated = self._outdated(bundle)
         if outdated:
             self._spread.note(None)
@@ -154,7 +158,7 @@ class CaBundles:
         left = self._outdated(bundle)
         self._observer.cabundle_outdated(len(left))
         self._spread.note(None if self._known is None or left else bundle)
-        return pause
+        return None if math.isinf(pause) else pause
 
     def _outdated(self, bundle: bytes | None) -> list[str]:
         if bundle is None or self._known is None:
@@ -162,12 +166,19 @@ class CaBundles:
         return [name for name, own in self._known.items() if own.outdated(bundle)]
 
     async def _patch(self, name: str, bundle: bytes | None) -> None:
-        if bundle is None or self._known is None:
+        own = (self._known or {}).get(name)
+        if bundle is None or own is None:
+            # The watch has seen it deleted while another object was patched.
+            self._turns.pop(name, None)
             return
         turn = self._turns[name]
         try:
-            found = await self._client.patch(WEBHOOKS, name, bundle_patch(self._known[name], bundle), manager=MANAGER)
+            found = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=MANAGER)
         except Exception as error:  # noqa: BLE001 -- the loop of the task, which must not end; each is counted
+            if isinstance(error, ClusterError) and error.status == _NOT_FOUND:
+                # It is deleted; the watch reports it in a moment.
+                turn.earliest = self._clock() + PACE
+                return
             self._observer.cabundle_attempt(patched=False)
             wait = WAITS[min(turn.failed, len(WAITS) - 1)] * (1 + JITTER * self._chance())
             if not turn.failed:

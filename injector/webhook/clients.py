@@ -58,7 +58,7 @@ class ClientAuthority:
         except ConfigError as error:
             if self._refused != str(error):
                 self._refused = str(error)
-                _log.error("client authority not used, the one of before stays: %s", error)
+                _log.error("rejected new client CA, keeping the current one: %s", error)
                 return None
             return False
         self._refused = ""

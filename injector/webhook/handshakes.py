@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from injector.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from injector.metrics import Metrics
     from injector.webhook.certificate import Certificate, Pair
@@ -43,6 +43,9 @@ class Certificates(Protocol):
 
     def shown(self) -> dict[str, Any]:
         """Return what the status page tells of it."""
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` on the event loop whenever the certificate or the bundle may have changed."""
 
     async def follow(self, metrics: Metrics) -> None:
         """Keep it up to date for ever."""
@@ -85,8 +88,13 @@ class Handshakes:
             ) from error
         return context
 
+    @property
+    def demands_clients(self) -> bool:
+        """Whether clients need a certificate, so that ``clients_changed`` is worth a call now and then."""
+        return self._clients is not None
+
     def clients_changed(self) -> bool | None:
-        """Look whether other clients are allowed now, so that contexts have to be made anew; None where that failed."""
+        """Tell whether the file of the clients' CA has changed, so that new contexts are needed; None if it cannot be used."""
         return False if self._clients is None else self._clients.poll()
 
     def _hand_over(self, handshake: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:  # noqa: ARG002 -- ssl's signature

@@ -1,7 +1,7 @@
 """The certificate of the webhook's port where the injector's own authority signs it: made in memory by each replica.
 
-It is looked at by the wall clock each second, not slept until: after a clock that jumps, or a process that was stopped
-over the moment, it is made anew within that second. A new authority signs only once API servers trust it.
+A new authority signs only once API servers trust it. The certificate is compared with the wall clock every ``TICK`` seconds instead
+of at the computed time: after the clock has jumped, or the process was stopped, it is renewed within that time.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from injector.webhook.tls import FAILURE, SUCCESS, Loaded
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from cryptography import x509
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LOOK: Final = 1.0
+TICK: Final = 15.0
+"""Seconds between two comparisons with the wall clock."""
+WAITING: Final = 1.0
+"""Seconds between two looks while API servers are to trust a new authority, and at the file of the clients' CA."""
 _WHERE: Final = "the self-signed certificate"
 _MADE_HERE: Final = CertificateFiles(Path(_WHERE), Path(_WHERE))
 
@@ -51,6 +55,7 @@ class SelfSigned:
         times: how long it is valid, and at which share of that it is renewed.
         handshakes: the contexts of the port.
         clock: tells the time, in seconds since the epoch.
+        tick: replaces ``TICK``.
     """
 
     def __init__(
@@ -61,12 +66,16 @@ class SelfSigned:
         times: Lifetimes | None = None,
         handshakes: Handshakes | None = None,
         clock: Callable[[], float] = time.time,
+        tick: float = TICK,
     ) -> None:
         self._names = tuple(names)
         self._reach = reach
         self._times = times or Lifetimes()
         self._handshakes = handshakes or Handshakes()
         self._clock = clock
+        self._tick = tick
+        self._listeners: list[Callable[[], None]] = []
+        self._woken = asyncio.Event()
         self._held: Succession | None = None
         self._issuer: Authority | None = None
         self._loaded: Loaded | None = None
@@ -95,7 +104,16 @@ class SelfSigned:
 
     def hold(self, held: Succession) -> None:
         """Take the authorities as they are now."""
+        if held == self._held:
+            return
         self._held = held
+        self._woken.set()
+        for listener in self._listeners:
+            listener()
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever the authorities have changed."""
+        self._listeners.append(listener)
 
     def fault(self) -> str:
         """Return why no API server would take the certificate now; nothing where it would."""
@@ -117,9 +135,10 @@ class SelfSigned:
             self._handshakes.use(self._handshakes.load(self._loaded.pair, where=_WHERE))
         return {True: SUCCESS, None: FAILURE}.get(changed)
 
-    async def follow(self, metrics: Metrics, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Look each second, for ever, and count what that comes to."""
+    async def follow(self, metrics: Metrics) -> None:
+        """Renew the certificate when it is due, for ever, and count that."""
         while True:
+            self._woken.clear()
             try:
                 outcome = self.look()
             except Exception as error:  # noqa: BLE001 -- the loop of the task: the next look deserves its turn
@@ -128,7 +147,14 @@ class SelfSigned:
             if self._loaded is not None and self._held is not None:
                 metrics.certificate(self._loaded.certificate.not_after, outcome or "")
                 metrics.authority(ends(self._held.signing.certificate))
-            await pause(LOOK)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait()):
+                    await self._woken.wait()
+
+    def _wait(self) -> float:
+        """Return after how many seconds to look again, whatever happens."""
+        changes = self._held is not None and self._issuer != self._held.signing
+        return min(self._tick, WAITING) if changes or self._handshakes.demands_clients else self._tick
 
     def shown(self) -> dict[str, Any]:
         """Return the certificate as ``/status.json`` shows it."""

@@ -168,7 +168,10 @@ class Shadows:
             admission = await self._waiting.get()
             self._waiting_bytes -= admission.size
             began = self._clock()
-            self._count(admission, await _compared(admission))
+            try:
+                self._count(admission, await _compared(admission))
+            except Exception as error:  # noqa: BLE001 -- the loop of the task: the worker goes on with the next admission
+                _log_fault(admission, error)
             await self._pause(REST * (self._clock() - began))
 
     def _count(self, admission: Admission, found: list[Change]) -> None:
@@ -181,9 +184,13 @@ async def _compared(admission: Admission) -> list[Change]:
     try:
         return await asyncio.to_thread(differences_of, admission)
     except Exception as error:  # noqa: BLE001 -- the loop of the task: the next admission deserves its turn
-        # By its class alone: its text, and a traceback's, can quote the pod.
-        _log.error("shadow: cannot compare: tag=%s error=%s", admission.tag, type(error).__name__)
+        _log_fault(admission, error)
         return [Change(ERROR, "", "compared", f"failed: {type(error).__name__}")]
+
+
+def _log_fault(admission: Admission, error: Exception) -> None:
+    """Log the class of an error alone: its text, and that of a traceback, can quote the pod."""
+    _log.error("shadow: cannot compare: tag=%s error=%s", admission.tag, type(error).__name__)
 
 
 def differences_of(admission: Admission) -> list[Change]:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ConfigError
+from injector.errors import ConfigError, detach
 from injector.webhook.certificate import Certificate, Pair, read_pair
 from injector.webhook.handshakes import Handshakes
 
@@ -80,9 +80,10 @@ class CertificateSource:
         self._interval = interval
         self._clock = clock
         self._refused = ""
-        self._known: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
+        self._read_before: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
         self.error: ConfigError | None = None
         self._handshakes = handshakes or Handshakes()
+        self._listeners: list[Callable[[], None]] = []
         self._use(self._load(self._whole()))
 
     @property
@@ -147,6 +148,13 @@ class CertificateSource:
                 outcome = FAILURE
             if outcome is not None:
                 metrics.certificate(self.certificate.not_after, outcome)
+            if outcome == SUCCESS:
+                for listener in self._listeners:
+                    listener()
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` on the event loop after each change of the certificate."""
+        self._listeners.append(listener)
 
     def shown(self) -> dict[str, Any]:
         """Return the certificate as ``/status.json`` shows it; ``error`` is why the files are not what is in use."""
@@ -157,11 +165,12 @@ class CertificateSource:
         self._handshakes.use(loaded.context)
 
     def _refuse(self, refused: str, error: ConfigError) -> str | None:
+        detach(error)
         self.error = error
         if refused == self._refused:
             return None
         self._refused = refused
-        _log.error("certificate not used, the one of before stays: %s", error)
+        _log.error("rejected new certificate, keeping the current one: %s", error)
         return FAILURE
 
     def _whole(self) -> Pair:
@@ -188,16 +197,21 @@ class CertificateSource:
         return Loaded(pair, certificate, context, now)
 
     def _facts(self, pair: Pair) -> Certificate:
-        """Return what ``read_pair`` does; what is refused is looked at each time and need not be read each time."""
-        fingerprint = pair.fingerprint
-        if self._known[0] != fingerprint:
+        """Return the result of ``read_pair``, from memory if the last pair was the same: one that is refused stays on disk.
+
+        Raises:
+            ConfigError: the pair cannot be used. It is a new object each time: one that is raised again and again gets a longer
+                traceback each time.
+        """
+        fingerprint, found = self._read_before
+        if fingerprint != pair.fingerprint:
             try:
-                self._known = fingerprint, read_pair(pair, self._files)
+                found = read_pair(pair, self._files)
             except ConfigError as error:
-                self._known = fingerprint, error
-        found = self._known[1]
+                found = error
+            self._read_before = pair.fingerprint, found
         if isinstance(found, ConfigError):
-            raise found
+            raise ConfigError(found.what, where=found.where, hint=found.hint)
         return found
 
 

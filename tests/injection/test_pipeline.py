@@ -318,3 +318,17 @@ def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_
 def test_an_annotation_that_would_take_long_is_refused(name: str, value: str, says: str) -> None:
     with pytest.raises(AnnotationError, match=says):
         inject_pod(revision_of(), make_pod(annotations={name: value}), FACTS)
+
+
+def test_a_list_that_no_istio_init_can_be_given_is_refused_without_repeating_it() -> None:
+    name = "traffic.sidecar.istio.io/includeOutboundIPRanges"
+    revision = build(embedded_source().read().revisions[0])
+    pod = make_pod(annotations={name: ",".join(["10.0.0.0/8"] * 20_000)})
+
+    with pytest.raises(AnnotationError) as caught:
+        inject_pod(revision, pod, FACTS)
+
+    assert str(caught.value) == (
+        f"metadata.annotations[{name}]: the list has 219999 bytes, more than the 131071 that istio-init can be given; "
+        "shorten the list"
+    )

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.istio import annotations as module
 from injector.istio.annotations import (
     ANNOTATIONS,
+    LONGEST_LIST,
     checked_annotations,
     known_annotations,
+    list_too_long,
     parse_bool,
     validate_annotations,
 )
@@ -377,3 +381,92 @@ def test_the_checked_annotations_are_those_that_the_minor_checks(minor: Minor, c
     given = {"sidecar.istio.io/proxyCPU": "x", MODE: "x", "sidecar.istio.io/inject": "x", "own": "x"}
 
     assert checked_annotations(given, minor) == checked
+
+
+# Each list annotation with items that are valid, and items that some minor refuses.
+LISTS = {
+    f"{TRAFFIC}includeOutboundIPRanges": (
+        "10.0.0.0/8",
+        "::/0",
+        "1.2.3.4/08",
+        "10.0.0.0",
+        "",
+        "*",
+        "fe80::1%e/64",
+        " ::/0",
+    ),
+    f"{TRAFFIC}excludeOutboundIPRanges": ("10.0.0.0/8", "1:2:3:4:5:6:7:8/128", "1.2.3.4/33", "::/129", "01.2.3.4/8"),
+    f"{TRAFFIC}excludeInboundPorts": (
+        "80",
+        " 80\t",
+        "\u00a0080",
+        "65535",
+        "0",
+        "000",
+        "65536",
+        "x",
+        "",
+        "-1",
+        "\u0661",
+    ),
+    f"{TRAFFIC}includeInboundPorts": ("80", "9999", "10000", "70000", "*", "1 2"),
+    f"{TRAFFIC}excludeInterfaces": (
+        "eth0",
+        " a.b-c_d\u3000",
+        "abcdefghijklmno",
+        "abcdefghijklmnop",
+        "0a",
+        "",
+        "\u00e9",
+    ),
+}
+
+
+@pytest.mark.parametrize("minor", [(1, 0), (1, 9), (1, 30)])
+@pytest.mark.parametrize("name", LISTS)
+def test_stepping_over_valid_items_changes_no_answer(monkeypatch: pytest.MonkeyPatch, name: str, minor: Minor) -> None:
+    dice = random.Random(3)  # noqa: S311 -- inputs of a test
+    valid = [item for item in LISTS[name] if not validate_annotations({name: item}, minor)]
+    values = [",".join(dice.choices([*valid * 9, *LISTS[name]], k=dice.randrange(1, 20))) for _ in range(300)]
+
+    found = [validate_annotations({name: value}, minor) for value in values]
+    monkeypatch.setattr(module, "_doubtful_items", lambda value, _: value.split(","))
+
+    assert found == [validate_annotations({name: value}, minor) for value in values]
+    assert len(set(found)) > 20 or not validate_annotations({name: "\n-"}, minor)
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "parser"),
+    [
+        (f"{TRAFFIC}includeOutboundIPRanges", "10.0.0.0/8", "parse_prefix"),
+        (f"{TRAFFIC}excludeOutboundIPRanges", "2001:db8::1.2.3.4/100", "parse_prefix"),
+        (f"{TRAFFIC}excludeInboundPorts", "65535", "parse_uint"),
+    ],
+)
+def test_the_items_of_a_long_list_are_not_read_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, item: str, parser: str
+) -> None:
+    calls = []
+    plain = getattr(module, parser)
+
+    def counted(*args: object, **options: object) -> object:
+        calls.append(args)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(module, parser, counted)
+
+    refused = validate_annotations({name: ",".join([item] * 5_000)}, (1, 30))
+
+    assert (refused, len(calls)) == ("", 1)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_may_be_as_long_as_an_argument_of_a_process(name: str) -> None:
+    assert list_too_long({name: "x" * LONGEST_LIST, "other": "x" * 200_000}, (1, 30)) is None
+    assert list_too_long({name: "x" * LONGEST_LIST + "x"}, (1, 30)) == (name, 131072)
+    assert list_too_long({name: "\u00e9" * (LONGEST_LIST // 2 + 1)}, (1, 30)) == (name, 131072)
+
+
+def test_a_list_that_the_minor_does_not_read_may_be_longer() -> None:
+    assert list_too_long({f"{TRAFFIC}excludeInterfaces": "x" * 200_000}, (1, 29)) is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import ManifestError
-from injector.kube.gojson import go_json
+from injector.golang.json import go_json
 from injector.kube.yamlread import load_yaml
 from tests.kube.recorded import recorded
 

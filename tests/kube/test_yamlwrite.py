@@ -7,8 +7,11 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from injector.errors import DataError
+from injector.kube.escaping import has_controls
 from injector.kube.yamlread import load_yaml
 from injector.kube.yamlwrite import dump_yaml
 from tests.kube.recorded import recorded
@@ -54,3 +57,28 @@ def test_a_literal_that_ends_like_a_document_keeps_its_end() -> None:
 def test_an_infinite_number_is_an_error() -> None:
     with pytest.raises(DataError, match=r"json: unsupported value: \+Inf"):
         dump_yaml({"a": float("inf")})
+
+
+HIDDEN = "\u202e\u2066\u2028\u200f\u061c\x85\x1b\x7f"
+
+
+@given(
+    st.recursive(
+        st.text(st.sampled_from(f"ab0: -#'\"\\\n{HIDDEN}\u00e4"), max_size=100) | st.none(),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text("a\u202e\u2028x", max_size=9), inner, max_size=3)
+        ),
+        max_leaves=6,
+    ),
+    st.booleans(),
+)
+def test_text_for_a_terminal_has_no_control_character_and_reads_back(value: Any, fold: bool) -> None:
+    text = dump_yaml(value, fold=fold, escape=True)
+
+    assert not has_controls(text)
+    assert load_yaml(text) == value
+
+
+@given(st.dictionaries(st.text("ab\u00e4: \n"), st.text("ab\u00e4\u4e2d: \n\t"), max_size=4))
+def test_text_for_a_terminal_differs_only_for_control_characters(value: dict[str, str]) -> None:
+    assert dump_yaml(value, escape=True) == dump_yaml(value)

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from injector.errors import ManifestError
-from injector.kube.gojson import go_json
+from injector.golang.json import go_json
 from injector.kube.serial import dump_yaml, load_json, load_yaml, split_documents
 from injector.kube.yamlwrite import emitted
 

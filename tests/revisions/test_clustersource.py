@@ -142,6 +142,7 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
         def served() -> Iterable[Revision]:
             return registry.snapshot.revisions.values()
 
+        registry.subscribe(source.served_changed)
         task = asyncio.create_task(source.follow(changed, served, settled))
         await asyncio.sleep(seconds)
         settled_after.append(settled.is_set())

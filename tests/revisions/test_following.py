@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import shutil
 import threading
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.errors import ConfigError, InternalError
+from injector.errors import ConfigError, InternalError, RecentPodError
 from injector.metrics import Metrics
+from injector.revisions import following as following_module
 from injector.revisions.directory import DirectorySource
 from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Tempo, failure_of
-from injector.revisions.recent import RecentPods
+from injector.revisions.recent import KEEP, RecentPods
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.single import SingleSource
+from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock, until
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -408,3 +411,27 @@ async def test_who_says_that_something_changed_has_it_looked_at_though_nothing_i
         await at_work.shown.get()
 
         assert (at_work.version(), at_work.follower.running) == ("1.30", True)
+
+
+async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
+    revisions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following_module, "RETRY", 0.0)
+    now = 0.0
+    meta = {"name": "web", "labels": {"tier": "x"}}
+    review = make_review({**make_pod(), "metadata": meta})
+    picky = CONFIG.replace("    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail `no` }}{{ end }}\n    spec:\n")
+    async with following(DirectorySource(revisions), recent=RecentPods(clock=lambda: now)) as at_work:
+        at_work.recent.keep("a", json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})
+        before = at_work.registry.snapshot.revisions["a"]
+        mounted_anew(revisions / "a", 2, config=picky)
+        refused = await at_work.changed()
+
+        now = KEEP
+        report = refused
+        while report.errors:
+            report = await at_work.shown.get()
+
+    assert isinstance(refused.revisions["a"].error, RecentPodError)
+    assert refused.revisions["a"].served is before
+    assert report.revisions["a"].served is not before

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.revisions.recent import MAX_REVIEW, PODS, RecentPods
+from injector.revisions.recent import KEEP, MAX_REVIEW, PODS, RecentPods
 
 
 def meta_of(name: str, kind: str = "StatefulSet") -> dict[str, Any]:
@@ -93,3 +93,16 @@ def test_a_pod_is_named_by_its_owner_on_one_line(pod: dict[str, Any], named: str
     recent.keep("a", b"{}", pod=pod, namespace="shop", envs={})
 
     assert [str(each) for each in recent.snapshot()["a"]] == [named]
+
+
+def test_a_pod_is_forgotten_some_time_after_the_last_admission_of_its_workload() -> None:
+    now = 0.0
+    recent = RecentPods(clock=lambda: now)
+    keep(recent, "old", b"1")
+    keep(recent, "new", b"2")
+
+    now = KEEP / 2
+    keep(recent, "new", b"3")
+    now = KEEP
+
+    assert kept(recent) == [("shop", "StatefulSet new", b"3")]

@@ -144,3 +144,14 @@ def test_a_swap_leaves_the_snapshot_that_a_request_holds() -> None:
 
     assert held.resolve("a").revision.name == "a"
     assert list(registry.snapshot.revisions) == ["b"]
+
+
+def test_listeners_are_called_after_a_swap() -> None:
+    registry = Registry()
+    heard: list[Snapshot] = []
+    registry.subscribe(lambda: heard.append(registry.snapshot))
+    snapshot = snapshot_of([fake_revision("a")], {})
+
+    registry.swap(snapshot)
+
+    assert heard == [snapshot]

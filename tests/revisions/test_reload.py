@@ -12,9 +12,12 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, RevisionState
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import parse_tags
+from tests.held import DAY, failures_held
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from injector.istio.revision import Revision
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
@@ -449,4 +452,46 @@ def test_a_fault_of_the_injector_on_one_revision_does_not_hold_up_the_others(
     assert setup.registry.snapshot.revisions["b"].istio_version == "1.30"
     error = setup.loader.report.revisions["a"].error
     assert isinstance(error, InternalError)
-    assert "s3cr3t" not in str(error)
+    assert "s3cr3t" not in str(error) + error.origin
+    assert error.origin.startswith("KeyError at ")
+
+
+def no_config(raw: RawRevision) -> Revision:
+    """A build that the texts make fail."""
+    raise ConfigError(f"is broken: {raw.values}", where=raw.origin)
+
+
+def no_build(raw: RawRevision) -> Revision:
+    """A build that a fault of the injector makes fail."""
+    raise KeyError(raw.values)
+
+
+@pytest.mark.parametrize("broken", [no_config, no_build])
+def test_configurations_that_fail_for_a_day_take_no_memory(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, broken: Callable[[RawRevision], Revision]
+) -> None:
+    monkeypatch.setattr(reload, "build", broken)
+    setup.becomes(make_raw("a", values="{}"))
+    held = failures_held()
+
+    for second in range(DAY):
+        setup.source.state = SourceState((make_raw("a", values=f"{second}"),))
+        prepared = setup.loader.prepare(second)
+        assert prepared is not None
+        setup.loader.adopt(prepared)
+
+    assert setup.loader.report.errors
+    assert failures_held() <= held + 20
+
+
+def test_a_source_that_fails_for_a_day_takes_no_memory(setup: Setup) -> None:
+    setup.source.state = ConfigError("cannot be read")
+    held = failures_held()
+
+    for second in range(DAY):
+        setup.source.state = ConfigError(f"cannot be read: {second}")
+        if setup.loader.changed() and (prepared := setup.loader.prepare(second)) is not None:
+            setup.loader.adopt(prepared)
+
+    assert str(setup.loader.report.source_error) == f"cannot be read: {DAY - 1}"
+    assert failures_held() <= held + 20

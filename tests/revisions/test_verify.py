@@ -68,6 +68,19 @@ def test_a_build_that_fails_on_a_pod_that_is_injected_now_is_refused_by_the_name
     assert "s3cr3t" not in message
 
 
+def test_a_pod_that_is_refused_for_its_own_annotation_is_a_note() -> None:
+    """Istio 1.27 validates the proxy's resources, and 1.26 does not: the pod's author has to correct it."""
+    pods = recent_pods(annotations={"sidecar.istio.io/proxyCPU": "s3cr3t"})["a"]
+
+    new, old = (build(make_raw("a", settings={"istioVersion": version})) for version in ("1.27", "1.26"))
+
+    notes = verify_recent(new, old, pods)
+
+    assert notes == (
+        "it refuses the pod of StatefulSet db in namespace shop, which was injected before: AnnotationError",
+    )
+
+
 def test_a_build_that_fails_on_a_pod_that_fails_now_too_is_no_worse() -> None:
     assert verify_recent(built("{{ fail `a` }}"), built("{{ fail `b` }}"), PODS) == ()
 

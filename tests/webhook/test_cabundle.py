@@ -106,7 +106,7 @@ def test_what_drifts_is_brought_back_within_a_second() -> None:
     in_fake_time(test())
 
 
-def test_a_bundle_that_changes_is_written_within_two_seconds() -> None:
+def test_a_bundle_that_changes_is_written_at_once() -> None:
     async def test() -> None:
         loop = Loop(bundle=None)
         loop.put(webhook_configuration())
@@ -115,7 +115,9 @@ def test_a_bundle_that_changes_is_written_within_two_seconds() -> None:
         before = loop.bundles_of()
 
         loop.bundle = b"newer"
-        await asyncio.sleep(2.0)
+        loop.bundles.wake()
+        await asyncio.sleep(0.0)
+        await asyncio.sleep(0.1)
 
         assert (before, loop.bundles_of(), loop.attempts) == ([b""], [b"newer"], [True])
         task.cancel()
@@ -143,6 +145,44 @@ def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pyte
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [
         "caBundle of MutatingWebhookConfiguration injector: api: told forbidden; wait"
     ]
+
+
+def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration("first"))
+        loop.put(webhook_configuration("second"))
+        loop.api.delay = lambda: 1.0 if loop.api.calls[-1][1] == "patch" else 0.0
+        task = asyncio.create_task(loop.run(30.0))
+        await asyncio.sleep(0.5)
+        assert [call for _, call in loop.api.calls] == ["list", "watch", "patch"]
+
+        loop.api.delete(WEBHOOKS, "second")
+        await asyncio.sleep(20.0)
+
+        assert (loop.bundles_of("first"), set(loop.attempts), loop.outdated[-1]) == ([b"new"], {True}, 0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
+
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+def test_an_object_that_is_deleted_before_the_watch_reports_it_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        loop = Loop()
+        loop.put(webhook_configuration("first"))
+        loop.api.fault_of["patch"] = refusal("missing", 404)
+
+        await loop.run(30.0)
+
+        assert (loop.attempts, loop.outdated[-1]) == ([], 1)
+        assert 1 < len(loop.patches()) <= 31
+
+    in_fake_time(test())
+
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,6 +18,7 @@ from injector.webhook.selfsigned import SelfSigned
 from injector.webhook.succession import Lifetimes, data_of, founded
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, no_chance
+from tests.held import DAY, failures_held
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -239,6 +240,31 @@ def test_a_secret_that_is_somebody_elses_is_refused_and_stays() -> None:
             await Replica(api).run(60.0)
 
         assert api.objects[KEY]["data"] == theirs
+
+    run(test())
+
+
+@pytest.mark.parametrize("data", [{"ca.crt": "?"}, {"signing-since": "?"}])
+def test_a_damaged_secret_that_stays_for_a_day_takes_no_memory_and_is_repaired_or_reported(
+    data: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        task = asyncio.create_task(replica.run(2.0 * DAY))
+        await asyncio.sleep(60.0)
+        held, bundle = failures_held(), replica.certificates.bundle
+        api.put(SECRETS, {**api.objects[KEY], "data": data})
+
+        await asyncio.sleep(DAY)
+
+        assert failures_held() <= held + 20
+        assert replica.certificates.bundle is not None
+        repaired = "ca.crt" in api.objects[KEY]["data"] and bundle_of(api) == replica.certificates.bundle
+        reported = replica.certificates.bundle == bundle and "is not the injector's own" in caplog.text
+        assert repaired or reported
+        task.cancel()
+        await asyncio.wait([task])
 
     run(test())
 

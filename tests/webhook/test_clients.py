@@ -145,7 +145,7 @@ async def test_an_authority_that_cannot_be_used_leaves_the_one_of_before_and_is_
         assert await served.ask(named("a")) == 200
 
     assert outcomes == ["failure", None, None]
-    assert len([each for each in caplog.records if "client authority not used" in each.getMessage()]) == 1
+    assert len([each for each in caplog.records if "rejected new client CA" in each.getMessage()]) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)

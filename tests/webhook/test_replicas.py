@@ -68,6 +68,7 @@ class Replica:
             clock=clock,
             chance=chance,
         )
+        self.certificates.subscribe(self.bundles.wake)
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time() + self.ahead

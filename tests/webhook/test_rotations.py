@@ -258,14 +258,14 @@ from injector.webhook.selfsigned import SelfSigned
 from injector.webhook.spread import Elsewhere
 from injector.webhook.succession import Lifetimes, founded
 times = Lifetimes(leaf=4.0)
-certificates = SelfSigned(("localhost",), Elsewhere(), times=times)
+certificates = SelfSigned(("localhost",), Elsewhere(), times=times, tick=1.0)
 certificates.hold(founded(time.time(), times))
 
-async def told(seconds):
-    print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
-    await asyncio.sleep(seconds)
+class Told(Metrics):
+    def certificate(self, not_after, outcome=""):
+        print(not_after, repr(certificates.fault()), flush=True)
 
-asyncio.run(certificates.follow(Metrics(CollectorRegistry()), pause=told))
+asyncio.run(certificates.follow(Told(CollectorRegistry())))
 """
 
 

@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from injector.webhook.authority import read_certificates
 from injector.webhook.handshakes import Handshakes
-from injector.webhook.selfsigned import SelfSigned, service_names
+from injector.webhook.selfsigned import TICK, SelfSigned, service_names
 from injector.webhook.succession import Lifetimes, Succession, founded, succeeded
 from injector.webhook.tls import FAILURE, SUCCESS
-from tests.revisions.clock import steps_between
+from tests.cluster.fakes import in_fake_time
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -177,34 +176,52 @@ def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: Sel
     assert certificates.shown()["valid"] is False
 
 
-async def test_it_is_looked_at_each_second_and_counted(
-    certificates: SelfSigned,
-    clock: Clock,
-    metrics: Metrics,
-    collector: CollectorRegistry,
-    monkeypatch: pytest.MonkeyPatch,
+def test_it_is_renewed_when_it_is_due_and_counted(
+    reach: Reached, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def move() -> None:
-        clock.now += 5 * DAY
+    looks: list[float] = []
 
-    def broken() -> str | None:
-        raise RuntimeError("PRIVATE")
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        certificates = SelfSigned(("injector.mesh.svc",), reach, clock=lambda: START + loop.time())
+        look = certificates.look
 
-    pause, pauses = steps_between(
-        lambda: certificates.hold(founded(START, TIMES)),
-        move,
-        lambda: None,
-        lambda: monkeypatch.setattr(certificates, "look", broken),
-    )
+        def counted() -> str | None:
+            looks.append(loop.time())
+            return look()
 
-    with suppress(asyncio.CancelledError):
-        await certificates.follow(metrics, pause=pause)
+        def broken() -> str | None:
+            raise RuntimeError("PRIVATE")
+
+        monkeypatch.setattr(certificates, "look", counted)
+        task = asyncio.create_task(certificates.follow(metrics))
+        await asyncio.sleep(100.0)
+        certificates.hold(founded(START, TIMES))
+        await asyncio.sleep(1.0)
+        assert certificates.fault() == ""
+        await asyncio.sleep(5 * DAY)
+        monkeypatch.setattr(certificates, "look", broken)
+        await asyncio.sleep(TICK)
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_fake_time(test())
 
     reloads = "injector_certificate_reloads_total"
-    assert set(pauses) == {1.0}
     assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
-    assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
+    assert collector.get_sample_value(EXPIRY) == pytest.approx(START + 7 * DAY * 5 / 3, abs=2 * TICK + 100)
     assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
+    assert 100.0 in looks  # at once when the authority is known
+    assert len(looks) <= 5 * DAY / TICK + 10
+
+
+def test_what_depends_on_it_hears_of_new_authorities(certificates: SelfSigned) -> None:
+    heard: list[bytes | None] = []
+    certificates.subscribe(lambda: heard.append(certificates.bundle))
+
+    certificates.hold(held := founded(START, TIMES))
+
+    assert heard == [held.bundle]
 
 
 def test_nothing_that_is_logged_or_shown_holds_a_key(

@@ -225,6 +225,34 @@ async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_a
     assert SECRET not in caplog.text
 
 
+async def test_a_fault_while_counting_is_logged_and_the_next_admission_is_counted(
+    core: Core,
+    shadows: Shadows,
+    clock: Clock,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    del core
+    faults = [KeyError(SECRET)]
+    plain = metrics.shadowed
+
+    def shadowed(*args: Any) -> None:
+        if faults:
+            raise faults.pop()
+        plain(*args)
+
+    monkeypatch.setattr(metrics, "shadowed", shadowed)
+    async with asyncio.timeout(20), shadows.working():
+        shadows.offer(admission())
+        shadows.offer(admission())
+        await clock.worked(2)
+
+    assert shadows.tally("prod", CANDIDATE).outcomes == Counter({"same": 2})
+    assert "shadow: cannot compare: tag=prod error=KeyError" in caplog.text
+    assert SECRET not in caplog.text
+
+
 def broken() -> Any:
     """A comparison that fails once."""
     answers: Iterator[Exception | list[Change]] = iter([RecursionError(SECRET), []])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import ssl
 from contextlib import suppress
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import ConfigError
+from injector.webhook import tls
 from injector.webhook.certificate import CertificateFiles
 from injector.webhook.tls import FAILURE, SUCCESS, CertificateSource
+from tests.held import DAY, failures_held
 from tests.revisions.clock import steps_between
 from tests.webhook.certificates import Issued, Order, authority, ec_key, encrypted, issue, rsa_key, write_certificate
 
@@ -290,6 +293,27 @@ async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
     assert source.poll() == SUCCESS
     assert await shown_by(number, client) == repaired.fingerprint
     assert (source.shown()["valid"], source.shown()["error"]) == (True, None)
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_a_bad_pair_that_stays_for_a_day_takes_no_memory(
+    secret: Secret, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret.put(Order(until=48))
+    source = secret.source()
+    BAD[fault](secret)
+    source.poll()
+    # The files do not change any more, so they need not be read 86,400 times.
+    monkeypatch.setattr(tls, "_read", functools.cache(tls._read))
+    held = failures_held()
+
+    for _ in range(DAY):
+        secret.now += 1.0
+        source.poll()
+        if fault != "it is not valid before":
+            assert source.error is not None
+
+    assert failures_held() <= held + 20
 
 
 def test_putting_the_pair_in_use_back_ends_the_error(secret: Secret) -> None:

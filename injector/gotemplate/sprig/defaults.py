@@ -6,8 +6,9 @@ import json
 import math
 from typing import Any, Final
 
+from injector.errors import DataError
+from injector.golang.strconv import go_float
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.floats import shortest_digits
 from injector.gotemplate.reflect import is_nil, is_true, kind_of, sorted_items, type_of
 from injector.gotemplate.sprig.jsonfault import json_fault
 from injector.gotemplate.values import Pointer, Struct
@@ -145,17 +146,10 @@ def _joined(opening: str, parts: list[str], closing: str, newline: str, inner: s
 
 def json_float(value: float) -> str:
     """Return a float64 as encoding/json prints it."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
-        raise FuncError(f"json: unsupported value: {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}")
-    sign = "-" if str(value).startswith("-") else ""
-    digits, power = shortest_digits(abs(value), 64)
-    if value and not -6 <= power < 21:  # noqa: PLR2004 - encoding/json's own limits
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}".replace("e-0", "e-")
-    if power < 0:
-        return f"{sign}0.{'0' * (-power - 1)}{digits}"
-    whole, fraction = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]
-    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+    try:
+        return go_float(value)
+    except DataError as error:
+        raise FuncError(error.what) from error
 
 
 def type_is(wanted: str, value: Any) -> bool:

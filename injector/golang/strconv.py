@@ -1,53 +1,96 @@
-"""Floating-point numbers as Go prints them: strconv.FormatFloat and fmt's changes to it."""
+"""Floating-point numbers as Go prints them (strconv.FormatFloat, encoding/json and fmt's changes to them)."""
 
 from __future__ import annotations
 
 import math
 import struct
+from typing import Final
+
+from injector.errors import DataError
+
+# strconv ftoa.go: %g takes an exponent outside these, where the digits are the shortest possible.
+_G_SMALLEST: Final = -4
+_G_LARGEST: Final = 6
+# encoding/json encode.go, floatEncoder: the limits are those of JavaScript.
+_JSON_SMALLEST: Final = 1e-6
+_JSON_LARGEST: Final = 1e21
 
 
-def shortest_digits(value: float, size: int) -> tuple[str, int]:
-    """Return the shortest decimal digits that read back as ``value``, and the power of ten of the first digit."""
-    if value == 0:
-        return "0", 0
-    if size == 32:  # noqa: PLR2004 - float32
-        packed = struct.pack("f", value)
-        text = next(
-            text
-            for places in range(9)
-            if struct.pack("f", float(text := f"{value:.{places}e}")) == packed or places == 8  # noqa: PLR2004 - a float32 has nine digits
-        )
-    else:
-        text = f"{value:.{max(_significant(repr(value)) - 1, 0)}e}"
-    mantissa, _, exponent = text.partition("e")
-    return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
-
-
-def _significant(text: str) -> int:
-    return len(text.partition("e")[0].replace(".", "").strip("0") or "0")
-
-
-def format_g(value: float, size: int = 64) -> str:
-    """Return ``%v`` of a float: the shortest text, with an exponent below -4 and from 6 on."""
+def format_g(value: float, bits: int = 64) -> str:
+    """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
+    if bits == 32:  # noqa: PLR2004 - Go's own bit sizes
+        value = _single(value)
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    sign = "-" if math.copysign(1, value) < 0 else ""
-    digits, power = shortest_digits(abs(value), size)
-    if power < -4 or power >= 6:  # noqa: PLR2004 - strconv's own limits
-        return sign + _with_exponent(digits, power)
+        return name_of_non_finite(value)
+    sign, digits, power = _digits(value, bits)
+    if power < _G_SMALLEST or power >= _G_LARGEST:
+        return f"{sign}{_exponential(digits, power)}"
     return sign + _positional(digits, power)
 
 
-def _with_exponent(digits: str, power: int) -> str:
+def go_float(value: float) -> str:
+    """Return a float64 as encoding/json prints it: with an exponent below 1e-6 and from 1e21 on.
+
+    Raises:
+        DataError: it is infinite or no number.
+    """
+    if not math.isfinite(value):
+        raise DataError(f"json: unsupported value: {name_of_non_finite(value)}", hint="give a finite number")
+    sign, digits, power = _digits(value, 64)
+    if value and not _JSON_SMALLEST <= abs(value) < _JSON_LARGEST:
+        # JSON's exponents below 10 have one digit where they are negative: e-7, but e+21.
+        return sign + _exponential(digits, power).replace("e-0", "e-")
+    return sign + _positional(digits, power)
+
+
+def name_of_non_finite(value: float) -> str:
+    """Return Go's name of an infinity or of what is no number."""
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+def _digits(value: float, bits: int) -> tuple[str, str, int]:
+    """Return sign, significant digits and decimal exponent of the first digit."""
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    text = _shortest_single(abs(value)) if bits == 32 else repr(abs(value))  # noqa: PLR2004 - Go's own bit sizes
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    power = int(exponent or 0) + len(whole) - 1
+    digits = (whole + fraction).lstrip("0")
+    power -= len(whole + fraction) - len(digits)
+    return sign, digits.rstrip("0") or "0", power if digits else 0
+
+
+def _single(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _shortest_single(value: float) -> str:
+    packed = struct.pack("f", value)
+    texts = (f"{value:.{precision}e}" for precision in range(17))
+    return next(text for text in texts if _packs_as(float(text), packed))
+
+
+def _packs_as(value: float, packed: bytes) -> bool:
+    try:
+        return struct.pack("f", value) == packed
+    except OverflowError:
+        return False
+
+
+def _exponential(digits: str, power: int) -> str:
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{digits[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
 def _positional(digits: str, power: int) -> str:
     if power < 0:
-        return "0." + "0" * (-power - 1) + digits
+        return f"0.{'0' * (-power - 1)}{digits}"
     whole = digits[: power + 1].ljust(power + 1, "0")
-    return f"{whole}.{digits[power + 1 :]}" if len(digits) > power + 1 else whole
+    fraction = digits[power + 1 :]
+    return f"{whole}.{fraction}" if fraction else whole
 
 
 def format_float(value: float, verb: str, precision: int | None, size: int, *, sharp: bool) -> str:
@@ -94,7 +137,7 @@ def _general(value: float, precision: int) -> str:
     if precision > len(digits) >= power + 1:
         limit = len(digits)
     if power < -4 or power >= max(limit, 1):  # noqa: PLR2004 - strconv's own limit
-        return sign + _with_exponent(digits, power)
+        return sign + _exponential(digits, power)
     return sign + _positional(digits, power)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import ManifestError
-from injector.kube.gotime import canonical_time, is_calendar
+from injector.golang.time import canonical_time, is_calendar
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from injector.gotemplate.floats import format_float, format_g, shortest_digits
+from injector.golang.strconv import format_float, format_g
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_shortest_form_is_gos(value: float, expected: str) -> None:
 
 
 def test_a_float32_is_shortest_for_its_size() -> None:
-    assert shortest_digits(0.1, 32) == ("1", -1)
+    assert format_g(0.1, 32) == "0.1"
     assert format_g(16777216.0, 32) == "1.6777216e+07"
 
 

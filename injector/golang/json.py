@@ -6,7 +6,7 @@ import re
 from json.encoder import JSONEncoder, encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.kube.gofloat import go_float
+from injector.golang.strconv import go_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.kube.gojson import go_json, go_string
+from injector.golang.json import go_json, go_string
 from tests.kube.recorded import recorded
 
 CASES = recorded("yaml_write")

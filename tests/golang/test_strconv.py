@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import DataError
-from injector.kube.gofloat import go_float, name_of_non_finite, shortest_float
+from injector.golang.strconv import format_g, go_float, name_of_non_finite
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from injector.kube.gofloat import go_float, name_of_non_finite, shortest_float
     ],
 )
 def test_a_float_is_printed_as_json_and_as_gos_shortest_form(value: float, json: str, short: str) -> None:
-    assert (go_float(value), shortest_float(value)) == (json, short)
+    assert (go_float(value), format_g(value)) == (json, short)
 
 
 def test_a_single_has_fewer_digits() -> None:
-    assert shortest_float(0.10000000149011612, bits=32) == "0.1"
-    assert shortest_float(3.4028234663852886e38, bits=32) == "3.4028235e+38"
+    assert format_g(0.10000000149011612, bits=32) == "0.1"
+    assert format_g(3.4028234663852886e38, bits=32) == "3.4028235e+38"
 
 
 def test_what_is_not_finite_has_no_json() -> None:
