@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.reliability.conftest import ReplicaFactory
 
-SECONDS = 5.0
+SECONDS = 8.0
 RATE = 20.0
 
 
@@ -27,7 +27,7 @@ async def test_pods_of_other_namespaces_of_the_revision_are_injected(
     replica = start_replica("--insecure-http", "--log-decisions", "none", "--revisions-dir", str(folder))
     await replica.until_ready()
     load = OncePerPod(ApiServer(lambda: [replica.port]), others(folder, name, int(SECONDS * RATE)), RATE)
-    tenant = Tenant(ApiServer(lambda: [replica.port]), f"/inject/{name}", 5.0)
+    tenant = Tenant(ApiServer(lambda: [replica.port]), f"/inject/{name}", 10.0)
     creating = asyncio.create_task(tenant.run())
 
     came = await load.run(SECONDS)
