@@ -25,13 +25,12 @@ from prometheus_client import CollectorRegistry
 
 from bench.recording import ROOT, SHARED, record
 from bench.serving import resident, revisions_folder, served
-from injector.metrics import Metrics
+from injector.metrics import Metrics, Stopwatch
 from injector.revisions.directory import DirectorySource
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.stopwatch import Stopwatch
 from tests.conformance import core, corpus
 from tests.factories import make_pod, make_review
 

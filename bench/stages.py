@@ -34,11 +34,10 @@ from injector.kube.jsonpatch import create_patch
 from injector.kube.serial import load_yaml
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise
-from injector.metrics import Metrics
+from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.stopwatch import Stopwatch
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_review
 

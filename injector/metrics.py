@@ -71,6 +71,11 @@ GUARD_FINDINGS: Final[_Series] = (
 )
 REFUSED: Final = "refused"
 WARNED: Final = "warned"
+BACKGROUND_FAILURES: Final[_Series] = (
+    "injector_background_failures_total",
+    "Failures of background tasks, by task; each is followed by a restart.",
+    ("task",),
+)
 CERTIFICATE_RELOADS: Final[_Series] = (
     "injector_certificate_reloads_total",
     "New pairs of certificate and key, and new authorities of clients: success where used, failure where refused.",
@@ -194,6 +199,7 @@ class Metrics:
         build.labels(version).set(1)
         self._watch_faults = Counter(*WATCH_FAULTS, registry=registry)
         self._watch_synced = Gauge(*WATCH_SYNCED, registry=registry)
+        self._background_failures = Counter(*BACKGROUND_FAILURES, registry=registry)
         self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
         self._cache_hits = Counter(*CACHE_HITS, registry=registry)
         self._guarded = Counter(*GUARD_FINDINGS, registry=registry)
@@ -235,6 +241,10 @@ class Metrics:
     def guarded(self, revision: str, outcome: str) -> None:
         """Count one pod whose values break out of the template of a revision; outcomes are ``REFUSED`` and ``WARNED``."""
         self._guarded.labels(revision, outcome).inc()
+
+    def background_failed(self, task: str) -> None:
+        """Count one failure of a background task."""
+        self._background_failures.labels(task).inc()
 
     def shadow_dropped(self) -> None:
         """Count one admission that no candidate was tried on, since too many waited."""
@@ -391,3 +401,24 @@ class RevisionRow:
     def served(self) -> bool:
         """Whether requests for it get anything."""
         return bool(self.fingerprint)
+
+
+class Stopwatch:
+    """How long the stages of one request took."""
+
+    __slots__ = ("_clock", "_laps", "_last", "_start")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._start = self._last = clock()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, stage: str) -> None:
+        """End ``stage`` now; the next begins."""
+        now = self._clock()
+        self._laps[stage] = now - self._last
+        self._last = now
+
+    def total(self) -> dict[str, float]:
+        """Return the seconds of every stage that ended, and of all as ``total``."""
+        return {**self._laps, TOTAL: self._clock() - self._start}

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from injector.metrics import Metrics
+from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.reading import Refusal
-from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision

@@ -1,4 +1,4 @@
-"""T33: one bad revision of four, and how the other three fare."""
+"""T33: one bad revision of four, and one bad tenant of a revision, and how the others fare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.reliability import Row
 from tests.reliability.apiserver import ApiServer
-from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, write_bad
+from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, quick_questions, write_bad
 from tests.reliability.profile import RATE, Came, Profile, questions, written
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SECONDS: Final = 40.0
 TARGET: Final = 1.5
 RELOAD_EVERY: Final = 2.0
+TENANT: Final = 5.0
+TENANT_TARGET: Final = 3.0
+OTHERS: Final = 40.0
 
 
 async def hostile_revision(stage: Stage) -> Sequence[Row]:
@@ -36,7 +39,33 @@ async def hostile_revision(stage: Stage) -> Sequence[Row]:
         before, _ = await _played(stage, folder, asked, GOOD)
         during, told = await _played(stage, folder, asked, config, breaks=kind == "invalid")
         rows.append(_row(kind, before, during, told))
-    return rows
+    return [*rows, await _bad_tenant(stage, folder)]
+
+
+async def _bad_tenant(stage: Stage, folder: Path) -> Row:
+    """Slow pods in one namespace of a revision, and quick ones in another."""
+    write_bad(folder, SLOW)
+    replica = await stage.replica("--revisions-dir", str(folder))
+    others = Profile(ApiServer(lambda: [replica.port]), quick_questions(folder), OTHERS)
+    bad = Callers(ApiServer(lambda: [replica.port]), TENANT, namespace="bad-tenant")
+    await others.warm()
+    before = await others.run(stage.lasts(SECONDS))
+    calling = asyncio.create_task(bad.call())
+    during = await others.run(stage.lasts(SECONDS))
+    bad.end()
+    await calling
+    await others.client.close()
+    await bad.client.close()
+    replica.kill()
+    figure = f"{during.failures} failures of {during.calls}, p99 {during.p99:.1f} ms, {before.p99:.1f} without"
+    figure += f"; the tenant: {', '.join(f'{count} {word}' for word, count in bad.told.most_common())}"
+    met = during.failures == before.failures == 0 and during.p99 < TENANT_TARGET * before.p99
+    return Row(
+        f"T33 one tenant sends {TENANT:g} slow pods a second",
+        f"other namespaces of the revision: 0 failures, p99 < {TENANT_TARGET:g} x",
+        figure,
+        met,
+    )
 
 
 def _row(kind: str, before: Came, during: Came, told: Counter[str]) -> Row:

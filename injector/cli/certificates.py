@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,23 +14,20 @@ from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import UsageError
 from injector.webhook.cabundle import CaBundles
-from injector.webhook.casecret import CaSecret
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.handshakes import Handshakes
-from injector.webhook.selfprobe import SelfProbe
-from injector.webhook.selfsigned import SelfSigned, service_names
-from injector.webhook.spread import Elsewhere, Spread
-from injector.webhook.tls import CertificateSource
+from injector.webhook.health import SelfProbe
+from injector.webhook.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.settings import Settings
-    from injector.webhook.handshakes import Certificates
-    from injector.webhook.server import Follow
+    from injector.webhook.supervisor import Follow
+    from injector.webhook.tls import Certificates
 
 # https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
 OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -38,11 +35,11 @@ OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/names
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The certificate of the port and who may connect, None in plain HTTP, and what follows the cluster for them."""
+    """The certificate of the port and who may connect, None in plain HTTP, and the tasks that follow the cluster for them, by name."""
 
     certificates: Certificates | None = None
     clients: ClientAuthority | None = None
-    works: tuple[Follow, ...] = ()
+    follow: Mapping[str, Follow] = field(default_factory=dict)
 
     def probe(self, bind: str) -> SelfProbe | None:
         """Return what tries the port, which listens on ``bind``."""
@@ -61,19 +58,20 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
     clients = (
         None if settings.client_ca_file is None else ClientAuthority(settings.client_ca_file, settings.client_name)
     )
-    handshakes, spread = Handshakes(clients), Spread()
-    works: tuple[Follow, ...] = ()
+    handshakes, spread = Handshakes(clients), BundleRollout()
+    follow: dict[str, Follow] = {}
     certificates: Certificates
     if client is not None and settings.self_signed:
         secret = _secret(settings, client, handshakes, spread)
-        certificates, works = secret.certificates, (secret.follow,)
+        certificates = secret.certificates
+        follow["ca-secret"] = secret.follow
     else:
         certificates = _of_files(settings, handshakes)
     if client is not None and settings.patches:
         bundles = CaBundles(client, _target(settings), lambda: certificates.bundle, spread=spread, observer=metrics)
-        certificates.subscribe(bundles.wake)
-        works = (*works, partial(_patching, client, bundles, metrics))
-    return Tls(certificates, clients, works)
+        certificates.changed = bundles.wake
+        follow["cabundle"] = partial(_patching, client, bundles, metrics)
+    return Tls(certificates, clients, follow)
 
 
 def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
@@ -90,9 +88,9 @@ def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
         raise UsageError("the namespace of the injector is not known", hint="give --namespace") from error
 
 
-def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, spread: Spread) -> CaSecret:
+def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, spread: BundleRollout) -> CaSecret:
     namespace = own_namespace(settings)
-    reach = spread if settings.patches else Elsewhere()
+    reach = spread if settings.patches else ExternalRollout()
     certificates = SelfSigned(service_names(settings.service, namespace), reach, handshakes=handshakes)
     return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, reach)
 

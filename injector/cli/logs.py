@@ -55,8 +55,6 @@ def log_to(stream: TextIO, form: str) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # It would say how many files changed; what that came to is said by whoever follows them.
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import signal
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +28,7 @@ from injector.revisions.single import DEFAULT_NAME, SingleSource
 from injector.settings import FIELDS, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from injector.cluster.client import KubeClient, Pace
     from injector.istio.revision import Revision
@@ -36,9 +39,9 @@ if TYPE_CHECKING:
     from injector.revisions.source import RevisionSource
     from injector.revisions.unserved import UnservedNames
     from injector.settings import Setting
-    from injector.webhook.healthfile import HealthFile
-    from injector.webhook.server import Follow, Services
-    from injector.webhook.upkeep import Upkeep
+    from injector.webhook.health import HealthFile
+    from injector.webhook.server import Services
+    from injector.webhook.supervisor import Follow
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +74,30 @@ def option_of(setting: Setting) -> click.Option:
     )
 
 
+class Hangups:
+    """The handler of SIGHUP until the event loop takes it over. By default the signal would end the process.
+
+    A reload that is asked for before the configuration can be reloaded is done as soon as it can be.
+    """
+
+    def __init__(self) -> None:
+        self._reload: Callable[[], None] | None = None
+        self._asked = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        """Handle the signal."""
+        del number, frame
+        self._asked = True
+        if self._reload is not None:
+            self._reload()
+
+    def reload_by(self, reload: Callable[[], None]) -> None:
+        """Call ``reload`` from now on, and at once if it was asked for."""
+        self._reload = reload
+        if self._asked:
+            reload()
+
+
 def run(**given: Any) -> None:
     """Serve the admission webhook on AdmissionReviews of pods.
 
@@ -83,11 +110,13 @@ def run(**given: Any) -> None:
     # Imported here for start-up time, as below.
     from injector.cli.logs import log_to
 
+    hangups = Hangups()
+    signal.signal(signal.SIGHUP, hangups)
     settings = Settings(**given).checked()
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
-    _serve(settings)
+    _serve(settings, hangups)
 
 
 serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in FIELDS]))
@@ -144,15 +173,13 @@ def _watch(settings: Settings) -> Watch | None:
     return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
 
 
-def _serve(settings: Settings) -> None:
+def _serve(settings: Settings, hangups: Hangups) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
     from injector.cluster.client import Pace
     from injector.revisions.registry import Registry
-    from injector.webhook.idle import run
     from injector.webhook.server import Listeners, serve
-    from injector.webhook.upkeep import Upkeep
 
     registry, metrics, pace = Registry(), _metrics(), Pace()
     client = _client(settings, pace) if settings.asks_cluster else None
@@ -178,11 +205,28 @@ def _serve(settings: Settings) -> None:
     listeners = Listeners(
         settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
     )
-    unserved = _unserved(settings, registry, pace)
-    upkeep = Upkeep(tls.certificates, _health_file(settings), probe=tls.probe(settings.bind), unserved=unserved)
-    services = _services(settings, loader, registry, metrics, upkeep)
-    works = (*tls.works, *(() if cluster is None else (_following(cluster, services),)))
-    run(serve(listeners, services, started=started, follow=_followed(works, client)))
+    services = _services(settings, loader, registry, metrics)
+    assert services.follower is not None  # noqa: S101 -- _services() makes it, for the type checker
+    hangups.reload_by(services.follower.reload)
+    services = replace(
+        services,
+        certificates=tls.certificates,
+        probe=tls.probe(settings.bind),
+        health_file=_health_file(settings),
+        unserved=_unserved(settings, registry, pace),
+    )
+    follow = dict(tls.follow)
+    if cluster is not None:
+        follow["cluster"] = _following(cluster, services)
+
+    async def serve_and_close() -> None:
+        try:
+            await serve(listeners, services, started=started, follow=follow)
+        finally:
+            if client is not None:
+                await client.close()
+
+    asyncio.run(serve_and_close())
     _log.info("drained")
 
 
@@ -208,13 +252,6 @@ def _cluster(settings: Settings, client: KubeClient | None, metrics: Metrics) ->
     if client is None or not settings.from_cluster:
         return None
     return ClusterSource(client, metrics, settings.istio_namespace)
-
-
-def _followed(works: tuple[Follow, ...], client: KubeClient | None) -> Follow | None:
-    """Return what follows the cluster while the server runs; None where nothing does."""
-    from injector.webhook.together import together
-
-    return None if client is None else together(works, client.close)
 
 
 def _unserved(settings: Settings, registry: Registry, pace: Pace) -> UnservedNames | None:
@@ -255,13 +292,12 @@ def _following(cluster: ClusterSource, services: Services) -> Follow:
     return partial(cluster.follow, changed, served)
 
 
-def _services(settings: Settings, loader: Loader, registry: Registry, metrics: Metrics, upkeep: Upkeep) -> Services:
+def _services(settings: Settings, loader: Loader, registry: Registry, metrics: Metrics) -> Services:
     """Return what answers requests with what is loaded, and follows its source."""
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.recent import RecentPods
-    from injector.webhook.decisions import LOGGED, Decisions
-    from injector.webhook.explained import EXPLAINED
+    from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
     from injector.webhook.inject import Desk
     from injector.webhook.queue import AdmissionQueue
     from injector.webhook.server import Services
@@ -278,7 +314,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
         guard=settings.guard,
     )
     elsewhere = frozenset(settings.served_elsewhere)
-    return Services(registry, loader, metrics, own_version(), recent, follower, upkeep, elsewhere, desk)
+    return Services(registry, loader, metrics, own_version(), recent, follower, elsewhere=elsewhere, desk=desk)
 
 
 def _show(metrics: Metrics, report: LoadReport) -> None:
@@ -289,7 +325,7 @@ def _show(metrics: Metrics, report: LoadReport) -> None:
 
 
 def _health_file(settings: Settings) -> HealthFile | None:
-    from injector.webhook.healthfile import HealthFile
+    from injector.webhook.health import HealthFile
 
     if settings.health_check_file is None or not settings.health_check_interval:
         return None

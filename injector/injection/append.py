@@ -58,16 +58,16 @@ def inject_appending(params: Parameters, *, webhook: bool) -> Made:
     patches = webhook or behaviours.kube_inject_patches
     pod = _with_fs_group(params.pod, params) if patches else params.pod
     where = f"revision {revision.name}, rendered template"
-    found = guarded(
+    spec, findings = guarded(
         params,
         pod,
         lambda data: parse_lists(revision.templates[SIDECAR_TEMPLATE_NAME].render(data), where=where),
         lambda lists: read_append_spec(lists, missing_fields(revision.minor), where=where),
         lambda lists: lists,
     )
-    spec = _completed(params, found.rendered)
+    spec = _completed(params, spec)
     final = _patched(params, pod, spec) if patches else _with_fs_group(_assembled(params, spec), params)
-    return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), found.findings)
+    return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), findings)
 
 
 def _completed(params: Parameters, spec: AppendSpec) -> AppendSpec:

@@ -25,12 +25,12 @@ _LINE_BREAK: Final = r"[\r\n\x85\u2028\u2029]"
 # Anchors, aliases, tags, block scalars, directives, reserved indicators, comments.
 _LEADING: Final = "#&!|>%@`*"
 _DANGEROUS: Final = re.compile(
-    # YAML folds a line break with the spaces around it.
-    rf"\s*{_LINE_BREAK}\s*|[{_CONTROL}{_SPECIAL}]"
+    # YAML folds a line break with the spaces around it. (Each run of spaces is looked at once, from its beginning.)
+    rf"(?<!\s)\s*{_LINE_BREAK}\s*|[{_CONTROL}{_SPECIAL}]"
     # A colon ends a key before a space and, in flow collections, before what ends the value; at the end, the template's text decides.
-    r"|:(?=[\s,\[\]{}]|\Z)|\s+#"
+    r"|:(?=[\s,\[\]{}]|\Z)|(?<!\s)\s+#"
     # A ``*`` alone is not an alias.
-    rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-?:](?=\s|\Z)|---|\.\.\.)|\s+\Z"
+    rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-?:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
 )
 # The same for texts joined by NUL, in two steps that are fast where there is nothing to find.
 _PERHAPS: Final = re.compile(rf"[\x01-\x1f\s\x7f-\x9f{_SPECIAL}{_LEADING}]|:(?=[,\0])")

@@ -14,8 +14,9 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from itertools import dropwhile, takewhile
+from operator import getitem, or_
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.errors import BreakOutError, DataError
 from injector.injection import containers as c
@@ -37,7 +38,7 @@ from injector.kube.schema import struct_type
 from injector.kube.serial import dump_json, load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from injector.injection.fillers import Filler
     from injector.injection.parameters import Parameters
@@ -54,19 +55,12 @@ _PROBES: Final = 10
 # A pod with more texts takes long to render: it gets one probe.
 _LARGE: Final = 4_000
 _MAX_SHOWN: Final = 200
+# Inserted keys that may be out of order.
+_CANDIDATES: Final = 8
 _EQUAL_BYTES: Final = re.compile(rb"\0+")
-_WHERE: Final = {"owner": "metadata of the workload", "workload": "the workload's"}
 _SHOWN_TYPES: Final = ("v1.Pod", "v1.PodSpec", "v1.ObjectMeta", "v1.Container")
 _HINT: Final = "take quotes, line breaks and other syntax of YAML out of it"
 _BRANCH_HINT: Final = f"{_HINT}; if the template is meant to decide by them, run the guard with `warn`"
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded(Generic[R]):
-    """The result of an injection's templates, and what a guard that only warns found."""
-
-    rendered: R
-    findings: tuple[str, ...] = ()
 
 
 def guarded(
@@ -75,8 +69,8 @@ def guarded(
     render: Callable[[TemplateData], T],
     complete: Callable[[T], R],
     tree: Callable[[T], Any],
-) -> Guarded[R]:
-    """Return what templates render for a pod, if no value of it breaks out of them.
+) -> tuple[R, tuple[str, ...]]:
+    """Return the result of a pod's templates, if no value breaks out of them, and the findings of a guard that only warns.
 
     Args:
         params: the injection; its ``guard`` says what happens to a pod with such a value.
@@ -92,7 +86,7 @@ def guarded(
     given = _document(params, seen)
     texts = [] if params.guard == OFF else _dangerous_texts(params, given)
     if not texts:
-        return Guarded(complete(render(template_data(params, seen))))
+        return complete(render(template_data(params, seen))), ()
 
     search = _Search(params, seen, given, texts, render, tree)
     try:
@@ -103,11 +97,9 @@ def guarded(
             search.raise_for_failure(complete, error)
         raise
     found = search.finding(tree(real))
-    if found is None:
-        return Guarded(rendered)
-    if params.guard == ENFORCE:
+    if found is not None and params.guard == ENFORCE:
         raise found
-    return Guarded(rendered, (str(found),))
+    return rendered, () if found is None else (str(found),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +230,13 @@ class _Search:
         revision = self.params.revision
         if filler is None:
             return revision.mesh
-        proxy = load_yaml(text)
-        chosen = {each: replace(filler, space=None).fill(each) for each in texts_of(proxy) if is_dangerous(each)}
-        if not chosen:
+        proxy = load_yaml(text) or {}
+        texts = [each for each in texts_of(proxy) if is_dangerous(each)]
+        if filler.decoding:
+            texts += [each for each in texts_of(proxy.get("proxyMetadata")) if is_encoded(each)]
+        if not texts:
             return self.params.proxy_config
+        chosen = {each: replace(filler, space=None).fill(each) for each in texts}
         return mesh_facts(
             apply_proxy_config(dump_json(_replaced(proxy, chosen)).decode(), revision.mesh.mesh_config, revision.minor)
         )
@@ -351,7 +346,9 @@ def _difference_of_objects(real: dict[str, Any], renderings: Sequence[dict[str, 
         return Difference(path, shape=True)
     for keys in zip(*inserted[1:], strict=True):
         values = [each[key] for each, key in zip(renderings, keys, strict=True)]
-        fitting = (key for key in left if has_constants(key, keys) and difference(real[key], values) is None)
+        fitting = (
+            key for key in left[:_CANDIDATES] if has_constants(key, keys) and difference(real[key], values) is None
+        )
         found_key = next(fitting, None)
         if found_key is None:
             return Difference(path, inserted=True)
@@ -395,14 +392,10 @@ def _text(scalar: Any) -> bytes:
 
 def at(value: Any, path: Path) -> Any:
     """Return what JSON data has at a path; None if it has nothing there."""
-    for part in path:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
+    try:
+        return reduce(getitem, path, value)
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _shape(value: Any) -> Any:
@@ -414,15 +407,8 @@ def _shape(value: Any) -> Any:
 
 def shown(path: Path) -> str:
     """Return a path up to the first key that is not a field of a pod or of a container: others may have texts of the pod's values."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]" if text else ""
-        elif part in _fields():
-            text += f".{part}" if text else part
-        else:
-            break
-    return text
+    known = list(takewhile(lambda part: isinstance(part, int) or part in _fields(), path))
+    return _dotted(list(dropwhile(lambda part: isinstance(part, int), known)))
 
 
 @cache
@@ -431,29 +417,24 @@ def _fields() -> frozenset[str]:
 
 
 def _place(given: dict[str, Any], text: str) -> str:
-    """Return where a text is, in words and without any text that could be of a value."""
-    path = next(path for path in _paths(given, ()) if path[-1] == text)
-    if isinstance(at(given, path[:-1]), str):
-        path = path[:-1]
-    names = [FILLERS[0].fill(part) if isinstance(part, str) else part for part in path]
-    words = _WHERE.get(str(names[0]))
-    place = words or str(names[0])
-    for index, name in enumerate(names[1:], 1):
-        if isinstance(name, int) or (index > 1 and names[index - 1] in _MAPS):
-            place += f"[{name}]"
-        else:
-            place += f" {name}" if words and index == 1 else f".{name}"
-    return place[:_MAX_SHOWN]
+    """Return where a text is, as a value or as a key, without any text that could be of a value."""
+    path = next(path for path, each in _texts_by_path(given, ()) if each == text)
+    return _dotted([FILLERS[0].fill(part) if isinstance(part, str) else part for part in path])
 
 
-def _paths(value: Any, path: Path) -> Iterable[Path]:
-    """Yield the paths of all keys, and those of all texts with the text as the last part."""
+def _dotted(path: Sequence[str | int]) -> str:
+    text = ""
+    for index, part in enumerate(path):
+        in_brackets = isinstance(part, int) or (index > 1 and path[index - 1] in _MAPS)
+        text += f"[{part}]" if in_brackets else f".{part}"
+    return text.removeprefix(".")[:_MAX_SHOWN]
+
+
+def _texts_by_path(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     if isinstance(value, str):
-        yield (*path, value)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield (*path, key)
-            yield from _paths(item, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _paths(item, (*path, index))
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(key, str):
+                yield (*path, key), key
+            yield from _texts_by_path(item, (*path, key))

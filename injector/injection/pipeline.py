@@ -210,14 +210,14 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
         if revision.config.appends:
             return inject_appending(params, webhook=webhook)
         names = select_templates(revision, pod, params.default_templates)
-        found = guarded(
+        rendered, findings = guarded(
             params,
             reinserted(_without_earlier_injection(params)),
             lambda data: overlays_of(revision, pod, data, names),
             lambda overlays: apply_overlays(revision, pod, names, overlays, native=params.native_sidecar),
             lambda overlays: [overlay.tree for overlay in overlays],
         )
-    return Made(finished(params, found.rendered), found.rendered.names, found.findings)
+    return Made(finished(params, rendered), rendered.names, findings)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

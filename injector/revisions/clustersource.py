@@ -1,7 +1,7 @@
 """Revisions from a cluster: Istio's ConfigMaps, its tags, and what revisions ask of nodes and namespaces.
 
-``ClusterSource.read`` gives what was seen last; ``follow`` keeps that up to date and tells of each change. A cluster
-whose ConfigMaps are all deleted is read as one without revisions; the loader keeps what it serves then. Nodes are
+``ClusterSource.read`` returns the last known state; ``follow`` keeps it up to date and reports each change. A cluster
+whose ConfigMaps are all deleted is read as one without revisions; the loader then keeps what it serves. Nodes are
 watched only where a revision's native sidecars depend on them, namespaces only where one is for OpenShift, and of both
 only what is asked for is remembered.
 """

@@ -7,7 +7,7 @@
     SIGHUP -----------------------------------------+
     a recent pod kept a revision out, RETRY ago ----'
 
-One change is worked on at a time. Whatever fails keeps what is served, and is counted, logged and shown.
+One change is processed at a time. If a reload fails, what is served stays; the failure is counted, logged and shown.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Follower:
             _log.info("asked to reload: nothing changed")
 
     async def _prepared(self, triggers: set[Trigger]) -> Prepared | None:
-        """Return what to adopt, if anything: what the source came to, or why it came to nothing."""
+        """Return what to adopt: the new state of the source, or why it cannot be used; None if nothing changed."""
         try:
             if triggers == {Trigger.POLL} and not await asyncio.to_thread(self._loader.changed):
                 return None

@@ -1,6 +1,6 @@
 """The config flow, whole: read a source, build and verify what changed, swap once.
 
-Whatever fails keeps the last good revision. The reports say what is served and what is wrong, revision by revision;
+If a step fails, the last good revision stays in use. The reports say for each revision what is served and what is wrong;
 the caller shows them (log, metrics, status page).
 
 A load has two halves. ``prepare`` reads, builds and verifies: it takes long, changes nothing, and may run on a thread

@@ -188,7 +188,7 @@ class UnservedNames:
         return {"counted": self._tally is not None, **found.shown(), "podsAtLeast": full}
 
     async def follow(self, metrics: Metrics) -> None:
-        """Watch, and count in ``metrics``, until cancelled; while nothing at all is served, nothing is missed either."""
+        """Watch, and count in ``metrics``, until cancelled. While nothing is served yet, nothing is counted."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:

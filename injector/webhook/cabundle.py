@@ -1,8 +1,8 @@
-"""Keeps ``caBundle`` of the webhooks that call this injector at the authority of what it serves.
+"""Keeps ``caBundle`` of the webhooks that call this injector equal to the CA of its certificate.
 
 As the loop of sidecar-injector (Istio 1.4, sidecar-injector/cmd/sidecar-injector/main.go patchCertLoop) and of istiod
-(1.30, pkg/webhooks/webhookpatch.go), but for the pace: each object is written at most once a second, however often
-somebody else changes it, and after errors ever more rarely.
+(1.30, pkg/webhooks/webhookpatch.go), except for the rate: each object is written at most once a second, however often
+another client changes it, and less often after each error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from injector.cluster.listwatch import Client, Observer
     from injector.cluster.reader import Resource
     from injector.cluster.webhooks import OwnWebhooks, Target
-    from injector.webhook.spread import Spread
+    from injector.webhook.selfsigned import BundleRollout
 
 _log = logging.getLogger(__name__)
 
@@ -87,11 +87,11 @@ class CaBundles:
     Args:
         client: the API server.
         target: which webhooks.
-        bundle: tells what they shall have; None while that is not known.
-        spread: is told once they all have it.
-        observer: is told how it fares.
-        clock: tells monotonic seconds.
-        chance: a number from 0 to 1, anew at each call.
+        bundle: returns the bundle that they should have; None while that is not known.
+        spread: is notified once all of them have it.
+        observer: counts attempts and outdated webhooks.
+        clock: returns monotonic seconds.
+        chance: returns a random number from 0 to 1.
     """
 
     def __init__(  # noqa: PLR0913 -- clock and chance are for tests alone
@@ -100,7 +100,7 @@ class CaBundles:
         target: Target,
         bundle: Callable[[], bytes | None],
         *,
-        spread: Spread,
+        spread: BundleRollout,
         observer: PatchObserver,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -121,13 +121,13 @@ class CaBundles:
         self._woken.set()
 
     def saw(self, known: Mapping[str, OwnWebhooks]) -> None:
-        """Take the webhooks as they are now."""
+        """Take the current webhooks."""
         self._known = dict(known)
         self._turns = {name: turn for name, turn in self._turns.items() if name in known}
         self._woken.set()
 
     async def follow(self, client: Client, observer: Observer) -> None:
-        """Watch them and patch what has another bundle, for ever."""
+        """Watch the webhooks and patch those with another bundle, for ever."""
         scope = Scope(WEBHOOKS, name=self._target.configuration)
         watch = ListWatch(client, scope, keep=self._target.keep, changed=self.saw, observer=_Named(observer))
         async with asyncio.TaskGroup() as tasks:
@@ -135,7 +135,7 @@ class CaBundles:
             tasks.create_task(self.work())
 
     async def work(self) -> None:
-        """Patch what has another bundle, for ever."""
+        """Patch the webhooks with another bundle, for ever."""
         while True:
             self._woken.clear()
             pause = await self.step()
@@ -144,7 +144,7 @@ class CaBundles:
                     await self._woken.wait()
 
     async def step(self) -> float | None:
-        """Patch what may be patched now, and return in how many seconds to try again; None if there is nothing to do."""
+        """Patch the webhooks that may be patched now. Return the seconds until the next try, or None if there is nothing to do."""
         bundle, pause = self._bundle(), math.inf
         outdated = self._outdated(bundle)
         if outdated:
@@ -193,6 +193,6 @@ class CaBundles:
         turn.earliest = self._clock() + wait
 
     def _learned(self, name: str, found: Mapping[str, Any]) -> None:
-        """Take what the patch came to: the watch tells it a little later."""
+        """Take the patched object. The watch reports it a little later."""
         if self._known is not None and name in self._known and (own := self._target.keep(found)) is not None:
             self._known[name] = own

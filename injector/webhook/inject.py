@@ -31,7 +31,7 @@ from injector.errors import (
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome
+from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome, Stopwatch
 from injector.revisions.weights import sampled, workload_key
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
 from injector.webhook.decisions import FAULT, Decision, Decisions
@@ -40,7 +40,6 @@ from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
 from injector.webhook.shadow import Admission
 from injector.webhook.slow import SlowPool
-from injector.webhook.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved, Snapshot
-    from injector.webhook.explained import Explained
+    from injector.webhook.decisions import Explained
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.shadow import Shadows
 

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from injector.errors import UsageError
 from injector.flagvalues import parse_duration
+from injector.webhook.listener import Connection
 from injector.webhook.queue import DEADLINE, OVERLOAD
 from injector.webhook.timeouts import READ
 
@@ -116,6 +117,8 @@ class Reader:
             raise Refusal(413, "too_large", f"the body has more than {MAX_VALUES} values")
         if not body:
             raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
+        if isinstance(request.protocol, Connection):
+            request.protocol.received()
         return body
 
     async def _chunks(self, request: web.Request, read: _Read) -> bytes:

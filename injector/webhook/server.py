@@ -1,8 +1,8 @@
 """The server: both ports from start-up to the end of a drain.
 
-On SIGTERM or SIGINT it becomes unready and goes on for the shutdown delay, in which the API server's endpoints learn
-of it; then it stops listening, answers what is under way, as ``drain`` says, and returns. A second signal cuts the delay
-short. While it serves, the configuration is followed, and SIGHUP reloads it.
+On SIGTERM or SIGINT it becomes unready and goes on to serve for the shutdown delay, in which the API server's endpoints learn of that.
+Then it stops listening, answers what is under way (``listener``), and returns. A second signal ends the delay early. SIGHUP reloads the
+configuration, from the start of the process on. Everything beside answering is a background task (``supervisor``).
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import asynccontextmanager, suppress
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from injector.webhook.app import operations_app, webhook_app
-from injector.webhook.health import Operations
+from injector.webhook.health import LoopLag, Operations
 from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.listening import Port
+from injector.webhook.listener import Listener
 from injector.webhook.shadow import Shadows
+from injector.webhook.supervisor import Supervisor
 from injector.webhook.unserved import UnservedHandler
-from injector.webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Mapping
 
     from aiohttp import web
 
@@ -34,12 +36,16 @@ if TYPE_CHECKING:
     from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
-    from injector.webhook.clients import ClientAuthority
+    from injector.revisions.unserved import UnservedNames
+    from injector.webhook.health import HealthFile, SelfProbe
+    from injector.webhook.supervisor import Follow
+    from injector.webhook.tls import Certificates, ClientAuthority
 
 _log = logging.getLogger(__name__)
 
-Follow: TypeAlias = "Callable[[asyncio.Event], Coroutine[object, object, None]]"
-"""Keeps what is served up to date until it is cancelled; sets the event once requests can be answered."""
+# Python lets a thread run for 5 ms before another one gets its turn. A request releases the interpreter about six times, and each time it
+# would wait that long while a reload, a shadow or a slow injection works in its thread.
+SWITCH_INTERVAL: Final = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,21 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What requests are answered with, and what else is done meanwhile.
+    """What the server serves, and its background tasks.
 
-    ``follower`` keeps it up to date and tries new builds on the pods of ``recent``; ``elsewhere`` are the names that
-    another injector serves, and ``explained`` puts the decision into answers.
+    Attributes:
+        registry: what is served.
+        loader: loads it.
+        metrics: counts.
+        version: of the injector.
+        recent: recent pods, which new builds are tried on.
+        follower: follows the configuration.
+        certificates: the certificate of the webhook's port; None without TLS.
+        probe: connects to that port as an API server does.
+        health_file: the file that Istio's sidecar-injector wrote while it was alive.
+        unserved: the watch for names that nothing serves.
+        elsewhere: names that another injector serves.
+        desk: the options of the handler.
     """
 
     registry: Registry
@@ -71,7 +88,10 @@ class Services:
     version: str
     recent: RecentPods | None = None
     follower: Follower | None = None
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    certificates: Certificates | None = None
+    probe: SelfProbe | None = None
+    health_file: HealthFile | None = None
+    unserved: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
     desk: Desk = field(default_factory=Desk)
 
@@ -81,18 +101,19 @@ async def serve(
     services: Services,
     *,
     started: Callable[[int, int], None],
-    follow: Follow | None = None,
+    follow: Mapping[str, Follow] | None = None,
 ) -> None:
     """Serve until a signal ends it; ``started`` gets the ports of the webhook and of operations once both listen.
 
-    ``follow`` runs beside; until it sets its event the server listens and is not ready.
+    ``follow`` are background tasks that follow the cluster, by name. Until each has set its event the server listens and is not ready.
 
     Raises:
-        InjectorError: an address cannot be listened on, or ``follow`` raised it before it had settled.
+        InjectorError: an address cannot be listened on, or one of ``follow`` failed before it set its event.
     """
-    lifecycle = Lifecycle()
-    stop = _stop_signals()
-    shadows = Shadows(services.metrics)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    stop = _signals(services.follower)
+    lifecycle, lag = Lifecycle(), LoopLag()
+    shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
     operations = Operations(
         registry=services.registry,
         loader=services.loader,
@@ -100,95 +121,86 @@ async def serve(
         lifecycle=lifecycle,
         version=services.version,
         shadows=shadows,
-        upkeep=services.upkeep,
+        supervisor=supervisor,
+        lag=lag,
+        certificates=services.certificates,
+        unserved=services.unserved,
     )
-    webhook = Port(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Port(operations_app(operations))
+    webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
+    ops = Listener(operations_app(operations))
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
-        async with services.upkeep.running(services.metrics, port), _followed(follow, stop) as ready:
-            if ready:
-                lifecycle.enter(Phase.SERVING)
-                started(port, ops_port)
-                async with shadows.working(), _following(services.follower):
-                    await stop.get()
-                    # Unready at once: what ends here may take its time.
-                    lifecycle.enter(Phase.DRAINING)
-                await _drain(stop, listeners.shutdown_delay)
-                if left := await webhook.empty():
-                    _log.warning("drained but for %d connections: their requests did not come in full", left)
+        _start_tasks(supervisor, services, lag, port)
+        if await _settled(supervisor, follow or {}, stop):
+            supervisor.start("shadow", shadows.run)
+            if services.follower is not None:
+                supervisor.start("configuration", services.follower.run)
+            lifecycle.enter(Phase.SERVING)
+            started(port, ops_port)
+            await stop.get()
+            lifecycle.enter(Phase.DRAINING)
+            await _delay(stop, listeners.shutdown_delay)
+            if left := await webhook.drain():
+                _log.warning("drained except for %d connections: their requests did not arrive in full", left)
     finally:
         lifecycle.enter(Phase.CLOSING)
+        await supervisor.stop()
         await webhook.close()
         await ops.close()
 
 
 def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
     registry, metrics = services.registry, services.metrics
-    desk = services.desk
-    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=desk)
-    metrics.waiting(desk.queue.waiting, inject.slow.waiting)
-    names, elsewhere = services.upkeep.unserved, services.elsewhere
-    return webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle, names, elsewhere))
+    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=services.desk)
+    metrics.waiting(services.desk.queue.waiting, inject.slow.waiting)
+    unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
+    return webhook_app(inject, unserved)
 
 
-@asynccontextmanager
-async def _followed(follow: Follow | None, stop: asyncio.Queue[signal.Signals]) -> AsyncIterator[bool]:
-    """Run ``follow`` as long as the body; give whether it has settled, rather than a signal having come first."""
-    if follow is None:
-        yield True
-        return
-    settled = asyncio.Event()
-    following: asyncio.Task[object] = asyncio.create_task(follow(settled))
-    following.add_done_callback(_log_end)
-    ready, stopped = asyncio.create_task(settled.wait()), asyncio.create_task(stop.get())
+def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port: int) -> None:
+    """Start the background tasks that also run before the server is ready."""
+    metrics = services.metrics
+    supervisor.start("lag", partial(lag.follow, metrics))
+    if services.certificates is not None:
+        supervisor.start("certificate", partial(services.certificates.follow, metrics))
+    if services.probe is not None:
+        supervisor.start("probe", partial(services.probe.follow, metrics, port))
+    if services.health_file is not None:
+        supervisor.start("health-file", partial(services.health_file.follow, lag.fault))
+    if services.unserved is not None:
+        supervisor.start("unserved", partial(services.unserved.follow, metrics))
+
+
+async def _settled(supervisor: Supervisor, follow: Mapping[str, Follow], stop: asyncio.Queue[signal.Signals]) -> bool:
+    """Start the tasks that follow the cluster; tell whether they have settled, rather than a signal having arrived first."""
+    settling, stopped = asyncio.create_task(supervisor.settle(follow)), asyncio.create_task(stop.get())
     try:
-        await asyncio.wait([following, ready, stopped], return_when=asyncio.FIRST_COMPLETED)
-        # The signal that this took off the queue is one that nobody else will see.
-        ended = stopped.done()
-        ready.cancel()
+        await asyncio.wait([settling, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if settling.done():
+            await settling
+        return not stopped.done()
+    finally:
+        settling.cancel()
         stopped.cancel()
-        if following.done():
-            await following
-        yield settled.is_set() and not ended
-    finally:
-        following.cancel()
-        await asyncio.wait([following])
 
 
-def _log_end(following: asyncio.Task[object]) -> None:
-    """Say so if what keeps the revisions up to date ends by itself: what is served then stays as it is."""
-    if not following.cancelled() and (error := following.exception()) is not None:
-        _log.error("revisions are no longer followed: %s", error)
-
-
-@asynccontextmanager
-async def _following(follower: Follower | None) -> AsyncIterator[None]:
-    """Let the configuration be followed for as long as the block runs."""
-    if follower is None:
-        yield
-        return
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, follower.reload)
-    task = asyncio.create_task(follower.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def _drain(stop: asyncio.Queue[signal.Signals], delay: float) -> None:
-    _log.info("draining for %g s", delay)
+async def _delay(stop: asyncio.Queue[signal.Signals], seconds: float) -> None:
+    _log.info("draining for %g s", seconds)
     with suppress(TimeoutError):
-        async with asyncio.timeout(delay):
+        async with asyncio.timeout(seconds):
             await stop.get()
 
 
-def _stop_signals() -> asyncio.Queue[signal.Signals]:
-    """Return a queue that gets the signals which end the server."""
+def _signals(follower: Follower | None) -> asyncio.Queue[signal.Signals]:
+    """Let SIGHUP reload; return a queue that gets the signals which end the server."""
     received: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received.put_nowait, number)
+    loop.add_signal_handler(signal.SIGHUP, _ignore if follower is None else follower.reload)
     return received
+
+
+def _ignore() -> None:
+    """Go on: there is nothing to reload."""

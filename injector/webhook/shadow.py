@@ -1,4 +1,4 @@
-"""Shadows: the candidate of a tag injects the same pods again, off the hot path, and what differs is counted.
+"""Shadows: a tag's candidate revision injects the same pods off the hot path, and the differences are counted.
 
 An admission is offered once its answer is sent. One worker takes them from a short queue, injects and compares in a
 thread, and rests between two: what admissions need comes first, so a full queue drops what is offered, and counts it.
@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,7 +20,7 @@ from injector.injection.podchanges import Change, changes
 from injector.injection.result import Injected, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from injector.injection.result import RequestFacts
     from injector.istio.revision import Revision
@@ -112,7 +111,7 @@ def _shown(found: Change) -> dict[str, str]:
 
 
 class Shadows:
-    """Takes admissions, and counts what the candidates make of them."""
+    """Takes admissions and counts how the candidates' results differ."""
 
     def __init__(
         self,
@@ -131,7 +130,7 @@ class Shadows:
         self.dropped = 0
 
     def offer(self, admission: Admission) -> None:
-        """Take an admission, or drop it where too much is waiting; outside ``working`` nothing is taken."""
+        """Take an admission, or drop it where too much is waiting; without ``run`` nothing is taken."""
         if not self._works:
             return
         # One that is larger than the limit by itself still gets in where nothing else waits.
@@ -150,18 +149,13 @@ class Shadows:
             return Tally(candidate.name, candidate.fingerprint)
         return found
 
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """Work until the block ends; what waits then is forgotten."""
+    async def run(self) -> None:
+        """Work until cancelled. Without it nothing is taken."""
         self._works = True
-        worker = asyncio.create_task(self._work(), name="shadow")
         try:
-            yield
+            await self._work()
         finally:
             self._works = False
-            worker.cancel()
-            with suppress(asyncio.CancelledError):
-                await worker
 
     async def _work(self) -> None:
         while True:
@@ -194,9 +188,9 @@ def _log_fault(admission: Admission, error: Exception) -> None:
 
 
 def differences_of(admission: Admission) -> list[Change]:
-    """Inject with the candidate, and return what it makes otherwise.
+    """Inject with the candidate, and return the differences.
 
-    Two skips are alike whatever their reasons, and so are two errors of one class: the pod gets the same from both.
+    Two skips are equal whatever their reasons, and so are two errors of one class: the pod gets the same from both.
     """
     served, candidate, before = admission.served, admission.candidate, admission.outcome
     try:

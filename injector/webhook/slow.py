@@ -1,6 +1,6 @@
 """Slow injections: one worker thread for requests that are predicted to be slow, so that they do not hold the event loop.
 
-The prediction is by the size of the review, and by how long recent injections for the same revision and namespace took. A slow pod
+The prediction is by the size of the review, and by how long injections for the same revision and namespace took on average. A slow pod
 therefore delays only pods of its own namespace: the others stay on the event loop. The thread has a fair queue of its own
 (``webhook.queue``) and rests while other requests are injected, since Python runs one thread at a time.
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 SLOW: Final = 0.03
-"""Seconds of CPU time from which an injection is slow. Istio's own templates take a seventh of it."""
+"""Seconds of CPU time that injections take on average from which they are slow. Istio's own templates take a tenth of it."""
+# A garbage collection takes tens of milliseconds, in which one of the quick injections seems slow.
+WEIGHT: Final = 0.3
+"""How much the last injection counts in that average."""
 LARGE: Final = 256 * 1024
 """Bytes of a review from which it is predicted to be slow: twenty times the usual size."""
 OFFLOAD: Final = 60.0
@@ -53,6 +56,7 @@ MAX_RECORDS: Final = 4096
 class _Record:
     """How recent injections for one revision and namespace went."""
 
+    average: float = 0.0
     slow_for: float = 0.0
     slow_until: float = 0.0
     failures: int = 0
@@ -189,15 +193,15 @@ class SlowPool:
 
     def _learn(self, revision: Revision, namespace: str, seconds: float, error: Exception | None = None) -> None:
         record, now = self._record(revision, namespace), self._clock()
+        record.average += WEIGHT * (seconds - record.average)
+        if record.average >= SLOW:
+            if now >= record.slow_until:
+                record.slow_for = min(MAX_OFFLOAD, 2 * record.slow_for) or OFFLOAD
+            record.slow_until = now + record.slow_for
+            self._none_slow_from = max(self._none_slow_from, record.slow_until)
         if error is None:
             record.failures, record.paused_for = 0, 0.0
-        if seconds < SLOW:
-            return
-        if now >= record.slow_until:
-            record.slow_for = min(MAX_OFFLOAD, 2 * record.slow_for) or OFFLOAD
-        record.slow_until = now + record.slow_for
-        self._none_slow_from = max(self._none_slow_from, record.slow_until)
-        if isinstance(error, TemplateRenderError):
+        elif isinstance(error, TemplateRenderError) and seconds >= SLOW:
             record.failures += 1
             if record.failures >= FAILURES_TO_PAUSE:
                 record.paused_for = min(MAX_PAUSE, 2 * record.paused_for) or FIRST_PAUSE

@@ -14,9 +14,7 @@ from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
 from injector.webhook.cabundle import CaBundles
-from injector.webhook.casecret import CaSecret
-from injector.webhook.selfsigned import SelfSigned
-from injector.webhook.spread import Elsewhere, Spread
+from injector.webhook.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
 from injector.webhook.tls import CertificateSource
 from tests.webhook.certificates import authority, issue
 
@@ -43,13 +41,13 @@ def made(**given: Any) -> Tls:
 
 def patching(tls: Tls) -> CaBundles:
     """The loop that keeps caBundle up to date."""
-    bundles: Any = tls.works[-1]
+    bundles: Any = tls.follow["cabundle"]
     return next(each for each in bundles.args if isinstance(each, CaBundles))
 
 
 def secret(tls: Tls) -> CaSecret:
     """What keeps the Secret."""
-    work: Any = tls.works[0]
+    work: Any = tls.follow["ca-secret"]
     assert isinstance(work.__self__, CaSecret)
     return work.__self__
 
@@ -57,14 +55,14 @@ def secret(tls: Tls) -> CaSecret:
 def test_plain_http_has_no_certificate_and_no_probe() -> None:
     tls = made(insecure_http=True)
 
-    assert (tls.certificates, tls.clients, tls.works, tls.probe("")) == (None, None, (), None)
+    assert (tls.certificates, tls.clients, tls.follow, tls.probe("")) == (None, None, {}, None)
 
 
 def test_files_need_no_api_server(files: dict[str, Any]) -> None:
     tls = made(**files)
 
     assert isinstance(tls.certificates, CertificateSource)
-    assert tls.works == ()
+    assert tls.follow == {}
     assert tls.certificates.bundle == files["ca_cert_file"].read_bytes()
     assert tls.probe("127.0.0.1") is not None
 
@@ -72,7 +70,7 @@ def test_files_need_no_api_server(files: dict[str, Any]) -> None:
 def test_files_are_patched_into_webhooks_where_that_is_asked(files: dict[str, Any]) -> None:
     tls = made(**files, patch_webhooks=True, service="s", namespace="n")
 
-    assert len(tls.works) == 1
+    assert len(tls.follow) == 1
     assert patching(tls)._target == Target("s", "n")
     assert patching(tls)._bundle() == files["ca_cert_file"].read_bytes()
 
@@ -87,19 +85,19 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
     tls = made(**SELF_SIGNED, ca_secret="c", service="s")  # noqa: S106 -- a name
 
     assert isinstance(tls.certificates, SelfSigned)
-    assert (len(tls.works), str(secret(tls).store)) == (2, "Secret mesh/c")
+    assert (len(tls.follow), str(secret(tls).store)) == (2, "Secret mesh/c")
     assert secret(tls).certificates is tls.certificates
     assert tls.certificates._names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
     assert patching(tls)._target == Target("s", "mesh")
-    assert isinstance(secret(tls).reach, Spread)
+    assert isinstance(secret(tls).reach, BundleRollout)
     assert secret(tls).reach is patching(tls)._spread is tls.certificates._reach
 
 
 def test_self_signed_without_patches_waits_for_who_distributes_the_bundle() -> None:
     tls = made(**SELF_SIGNED, patch_webhooks=False)
 
-    assert len(tls.works) == 1
-    assert isinstance(secret(tls).reach, Elsewhere)
+    assert len(tls.follow) == 1
+    assert isinstance(secret(tls).reach, ExternalRollout)
 
 
 @pytest.mark.parametrize("mode", ["files", "self-signed"])
@@ -126,7 +124,7 @@ def test_credentials_that_are_missing_end_the_start(files: dict[str, Any], monke
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     for given in ({**files, "patch_webhooks": True, "namespace": "n"}, SELF_SIGNED):
         tls = made(**given)
-        for work in tls.works:
+        for work in tls.follow.values():
             with pytest.raises(ConfigError, match="this is no pod with a service account's token"):
                 asyncio.run(_followed(work))
 

@@ -18,7 +18,7 @@ from injector.revisions.merged import MergedSource
 from injector.revisions.registry import Registry
 from injector.revisions.single import SingleSource
 from injector.settings import FIELDS, Setting, Settings
-from injector.webhook.healthfile import HealthFile
+from injector.webhook.health import HealthFile
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 

@@ -28,11 +28,10 @@ from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.webhook.app import MAX_BODY, webhook_app
-from injector.webhook.connections import Connections
-from injector.webhook.explained import Explained
+from injector.webhook.decisions import Explained
 from injector.webhook.inject import Desk, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.listening import HTTP
+from injector.webhook.listener import Connections
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.slow import MAX_OFFLOAD
 from tests.factories import make_pod, make_review
@@ -123,6 +122,9 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self.closed = True
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Everything that is written is taken."""
+
     def pause_reading(self) -> None:
         """Nothing more is read anyway."""
 
@@ -173,7 +175,7 @@ class Injector:
         runner = web.AppRunner(webhook_app(handler))
         self.loop.run_until_complete(runner.setup())
         assert runner.server is not None
-        self.connections = Connections(runner.server, HTTP)
+        self.connections = Connections(runner.server)
 
     def answered(self, request: bytes, *, whole: bool) -> bytes:
         """What comes back for the bytes of a connection; empty where nothing does."""

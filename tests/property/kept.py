@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from injector.webhook.inject import InjectHandler
 
-from injector.webhook.stopwatch import Stopwatch
+from injector.metrics import Stopwatch
 
 KEYS: Final = (
     *(

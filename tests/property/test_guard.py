@@ -377,15 +377,16 @@ def overlay(revision: Revision, labels: dict[str, str]) -> Any:
     admitted = admitted_pod(make_pod(labels=labels), "shop")
     params = webhook_parameters(revision, admitted, RequestFacts("shop"))
     try:
-        return guarded(
+        overlays, _ = guarded(
             params,
             admitted,
             lambda data: [each.tree for each in overlays_of(revision, admitted, data, ("sidecar",))],
             list,
             list,
-        ).rendered
+        )
     except DataError as error:
         return error
+    return overlays
 
 
 def revisions() -> dict[str, Revision]:

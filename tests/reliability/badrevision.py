@@ -9,14 +9,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from injector.revisions.build import build
+from injector.revisions.directory import read_folder
 from tests.factories import make_review
-from tests.reliability.profile import NAMESPACE, pod_of
+from tests.reliability.profile import NAMESPACE, pod_of, question
 from tests.revisions.fakes import CONFIG, VALUES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.reliability.apiserver import ApiServer, Reply
+    from tests.reliability.profile import Question
 
 BAD: Final = "bad"
 # None of the pods that a revision is tried on has this annotation, so what is below it is met by the first pod that has it.
@@ -44,12 +47,25 @@ def write_bad(folder: Path, config: str) -> None:
     (revision / "config").write_text(config)
 
 
+def quick_questions(folder: Path) -> list[Question]:
+    """Pods that the slow revision injects quickly: of other namespaces than those of ``Callers``, and each of a workload of its own."""
+    revision = build(read_folder(folder / BAD))
+    found = []
+    for number in range(400):
+        pod = pod_of(number)
+        pod["metadata"]["annotations"] = {"checksum/config": ""}
+        pod["metadata"]["namespace"] = f"good-{number % 4}"
+        found.append(question(revision, pod))
+    return [each for each in found if each is not None]
+
+
 @dataclass
 class Callers:
     """They ask the bad revision ``rate`` times a second until they are told to end, and count what they are told."""
 
     client: ApiServer
     rate: float
+    namespace: str = NAMESPACE
     told: Counter[str] = field(default_factory=Counter)
     _ended: bool = False
 
@@ -66,12 +82,12 @@ class Callers:
             task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
 
-    async def ask(self, number: int, namespace: str = NAMESPACE) -> Reply | None:
+    async def ask(self, number: int) -> Reply | None:
         """Ask once, for a pod like no other; None where there was no answer."""
         pod, uid = pod_of(number), str(uuid.uuid4())
         pod["metadata"]["annotations"] = {"checksum/config": uid}
-        pod["metadata"]["namespace"] = namespace
-        body = json.dumps(make_review(pod, namespace=namespace, uid=uid)).encode()
+        pod["metadata"]["namespace"] = self.namespace
+        body = json.dumps(make_review(pod, namespace=self.namespace, uid=uid)).encode()
         try:
             reply = await self.client.post(f"/inject/{BAD}", body)
         except OSError as error:

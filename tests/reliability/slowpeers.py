@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # The beginning of a TLS record that holds a ClientHello of 512 bytes, and some of it (RFC 8446, 5.1).
 HALF_HELLO: Final = bytes.fromhex("1603010200010001fc0303") + bytes(64)
 DRIP: Final = 0.9
+READS: Final = 12.0
 LIMIT: Final = 20.0
 TOGETHER: Final = 50
 # As little as the kernel allows, so that an answer does not fit.
@@ -93,7 +94,8 @@ class Peer(asyncio.Protocol):
         self.ready.set()
         if self.deaf:
             self._transport.pause_reading()
-            self._feel()
+            # A peer that does not read is not told of the end of its connection. It asks for it by reading.
+            asyncio.get_running_loop().call_later(READS, self._read)
         self._say(self.first)
         if self.drip:
             self._drip()
@@ -113,14 +115,9 @@ class Peer(asyncio.Protocol):
         self._sent += 1
         asyncio.get_running_loop().call_later(DRIP, self._drip)
 
-    def _feel(self) -> None:
-        """Who does not read learns of the end of a connection by asking the kernel."""
-        assert self._transport is not None
-        sock = self._transport.get_extra_info("socket")
-        if self.gone.is_set() or sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self._transport.abort()
-            return
-        asyncio.get_running_loop().call_later(DRIP / 4, self._feel)
+    def _read(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
 
 KINDS: Final[dict[str, Callable[[bytes, bytes], Peer]]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.reliability.apiserver import ApiServer
-from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, write_bad
+from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, quick_questions, write_bad
 from tests.reliability.profile import Profile, questions, written
 
 if TYPE_CHECKING:
@@ -49,6 +49,30 @@ async def test_others_are_injected_and_nobody_is_let_in_without_a_sidecar(
         assert callers.told["injected"] == 0
     else:
         assert callers.told["injected"] >= 1
+
+
+async def test_slow_pods_of_one_namespace_make_no_pod_of_another_fail(
+    start_replica: ReplicaFactory, tmp_path: Path
+) -> None:
+    folder = tmp_path / "revisions"
+    folder.mkdir()
+    write_bad(folder, SLOW)
+    replica = start_replica("--insecure-http", "--log-decisions", "none", "--revisions-dir", str(folder))
+    await replica.until_ready()
+    others = Profile(ApiServer(lambda: [replica.port]), quick_questions(folder), 30)
+    tenant = Callers(ApiServer(lambda: [replica.port]), 10, namespace="bad-tenant")
+    calling = asyncio.create_task(tenant.call())
+
+    came = await others.run(2 * SECONDS)
+    tenant.end()
+    await calling
+    await others.client.close()
+    await tenant.client.close()
+
+    assert came.wrong == {}
+    assert came.calls > 200
+    assert tenant.told["injected"] >= 1
+    assert tenant.told["let in without a sidecar"] == 0
 
 
 @pytest.mark.parametrize("config", INVALID)

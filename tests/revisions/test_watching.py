@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.revisions.watching import file_changes, identities
+from injector.revisions.watching import file_changes, watched_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,10 +77,43 @@ async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
         await anext(told)
         make_anew(mount)
         await anext(told)
-        # The watch begins anew and says so: what changed in between must be read.
-        await anext(told)
         (mount / "config").write_text("new")
         await anext(told)
+        (mount / "config").write_text("newer")
+        await anext(told)
+
+
+async def test_a_link_that_leads_elsewhere_is_told_and_followed(mount: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(mount.parent)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([link], recursive=True)) as told:
+        await anext(told)
+        link.unlink()
+        link.symlink_to(tmp_path / "other")
+        await anext(told)
+        (tmp_path / "other" / "tags.yaml").write_text("prod: a")
+        await anext(told)
+
+
+async def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await anext(file_changes([tmp_path / "nope"], recursive=False))
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_watching_leaves_no_file_open(mount: Path) -> None:
+    before = open_files()
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+        await anext(told)
+        for number in range(3):
+            (mount / "values").write_text(str(number))
+            await anext(told)
+
+    assert open_files() == before
 
 
 async def test_the_folder_of_a_file_is_watched_alone(mount: Path) -> None:
@@ -106,22 +139,10 @@ async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
     assert task.cancelled()
 
 
-def test_what_is_watched_is_known_by_what_it_is_not_by_its_name(mount: Path) -> None:
-    before = identities([mount.parent], recursive=True)
-    assert {Path(path) for path, _, _ in before} == {mount.parent, mount}
+def test_a_folder_is_watched_with_those_in_it_and_beside_its_link(mount: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(mount.parent)
 
-    (mount.parent / "link").symlink_to(mount)
-    with_link = identities([mount.parent], recursive=True)
-    assert {Path(path).name for path, _, _ in with_link - before} == {"link"}
-
-    (mount.parent / "link").unlink()
-    (mount.parent / "link").symlink_to(mount / "..1")
-    assert identities([mount.parent], recursive=True) not in (before, with_link)
-
-
-def test_of_a_file_only_its_folder_counts(mount: Path) -> None:
-    assert [path for path, _, _ in identities([mount.parent], recursive=False)] == [str(mount.parent)]
-
-
-def test_a_folder_that_is_not_there_is_nothing(tmp_path: Path) -> None:
-    assert identities([tmp_path / "nope"], recursive=True) == frozenset()
+    assert watched_folders([mount.parent], recursive=True) == [mount.parent, mount]
+    assert watched_folders([mount.parent], recursive=False) == [mount.parent]
+    assert watched_folders([link], recursive=True) == [link, tmp_path, link / "a"]

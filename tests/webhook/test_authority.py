@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
-from injector.webhook.authority import BACKDATED, Authority, ends, new_authority, read_authority, read_certificates
+from injector.webhook.ca import BACKDATED, Authority, ends, new_authority, read_authority, read_certificates
 from tests.webhook.certificates import authority, issue, rsa_key
 from tests.webhook.tlspair import handshake
 

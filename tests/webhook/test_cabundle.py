@@ -12,7 +12,7 @@ import pytest
 from injector.cluster.reader import WEBHOOKS
 from injector.cluster.webhooks import Target
 from injector.webhook.cabundle import PACE, WAITS, CaBundles
-from injector.webhook.spread import Spread
+from injector.webhook.selfsigned import BundleRollout
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import Observed, in_fake_time, no_chance
 
@@ -33,7 +33,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         clock = asyncio.get_running_loop().time
-        self.spread = Spread(settled=5.0, clock=clock)
+        self.spread = BundleRollout(settled=5.0, clock=clock)
         self.bundles = CaBundles(
             self.api,
             self.target,

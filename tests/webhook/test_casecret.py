@@ -12,10 +12,8 @@ import pytest
 from injector.cluster.reader import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
-from injector.webhook.authority import read_certificates
-from injector.webhook.casecret import LOOK, WAITS, CaSecret
-from injector.webhook.selfsigned import SelfSigned
-from injector.webhook.succession import Lifetimes, data_of, founded
+from injector.webhook.ca import Lifetimes, data_of, new_ca, read_certificates
+from injector.webhook.selfsigned import SECRET_INTERVAL, WAITS, CaSecret, SelfSigned
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, no_chance
 from tests.held import DAY, failures_held
@@ -164,7 +162,7 @@ def test_it_is_read_each_five_seconds() -> None:
     async def test() -> None:
         api = FakeApi()
 
-        await Replica(api).run(LOOK * 3.5)
+        await Replica(api).run(SECRET_INTERVAL * 3.5)
 
         assert [moment for moment, call in api.calls if call == "get"] == [0.0, 5.0, 10.0, 15.0]
 
@@ -278,7 +276,7 @@ def test_whoever_is_always_second_ends_with_the_conflict() -> None:
     async def test() -> None:
         api = Storm()
         api.put(
-            SECRETS, {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(founded(START, TIMES))}
+            SECRETS, {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(new_ca(START, TIMES))}
         )
 
         with pytest.raises(ClusterError, match="told conflict"):

@@ -14,11 +14,9 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
-from injector.webhook import listening as listen
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.handshakes import Handshakes
-from injector.webhook.tls import CertificateSource
+from injector.webhook.listener import Listener
+from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIt
     source = CertificateSource(files, handshakes=Handshakes(clients))
     app = web.Application()
     app.router.add_get("/", answer)
-    listening = listen.Port(app, clients)
+    listening = Listener(app, clients)
     try:
         yield Port(await listening.listen("127.0.0.1", 0, source.context), source, answered, folder)
     finally:

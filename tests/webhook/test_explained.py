@@ -15,7 +15,7 @@ from injector.kube.selectors import Selector
 from injector.revisions.registry import Resolved
 from injector.settings import EXPLAIN
 from injector.webhook.app import webhook_app
-from injector.webhook.explained import EXPLAINED, MAX_VALUE, REMEDIES, Explained
+from injector.webhook.decisions import EXPLAINED, MAX_VALUE, REMEDIES, Explained
 from injector.webhook.inject import Desk, InjectHandler
 from tests.factories import make_pod, make_review
 from tests.revisions.fakes import fake_revision

@@ -7,8 +7,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.webhook.certificate import Pair
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.handshakes import Handshakes
+from injector.webhook.tls import ClientAuthority, Handshakes
 from tests.webhook.certificates import Issued, authority, issue, rsa_key
 from tests.webhook.tlspair import joined
 

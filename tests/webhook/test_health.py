@@ -15,13 +15,13 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.webhook.app import operations_app
 from injector.webhook.health import Operations
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.upkeep import Upkeep
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from injector.revisions.reload import Loader
     from injector.revisions.unserved import UnservedNames
-    from injector.webhook.looplag import LoopLag
+    from injector.webhook.health import LoopLag
+    from injector.webhook.supervisor import Supervisor
     from injector.webhook.tls import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
 
@@ -35,17 +35,26 @@ class Parts:
 
     certificate_fault: str = ""
     lag_fault: str = ""
+    task_fault: str = ""
     unserved: dict[str, int] | None = None
 
-    def upkeep(self) -> Upkeep:
-        certificates = SimpleNamespace(fault=lambda: self.certificate_fault, shown=lambda: {"names": ["a.example"]})
-        lag = SimpleNamespace(fault=lambda: self.lag_fault)
-        unserved = None if self.unserved is None else SimpleNamespace(shown=lambda: self.unserved)
-        return Upkeep(
-            cast("CertificateSource", certificates),
-            lag=cast("LoopLag", lag),
-            unserved=cast("UnservedNames | None", unserved),
-        )
+    @property
+    def certificates(self) -> CertificateSource:
+        found = SimpleNamespace(fault=lambda: self.certificate_fault, shown=lambda: {"names": ["a.example"]})
+        return cast("CertificateSource", found)
+
+    @property
+    def lag(self) -> LoopLag:
+        return cast("LoopLag", SimpleNamespace(fault=lambda: self.lag_fault))
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return cast("Supervisor", SimpleNamespace(fault=lambda: self.task_fault))
+
+    @property
+    def watch(self) -> UnservedNames | None:
+        found = None if self.unserved is None else SimpleNamespace(shown=lambda: self.unserved)
+        return cast("UnservedNames | None", found)
 
 
 @pytest.fixture
@@ -67,7 +76,10 @@ async def operations(
         metrics=metrics,
         lifecycle=lifecycle,
         version="1.2.3",
-        upkeep=parts.upkeep(),
+        supervisor=parts.supervisor,
+        lag=parts.lag,
+        certificates=parts.certificates,
+        unserved=parts.watch,
         clock=lambda: NOW,
     )
     return await aiohttp_client(operations_app(handlers))
@@ -110,6 +122,14 @@ async def test_it_is_ready_only_while_it_serves(operations: Client, lifecycle: L
 
     assert (ready.status, await ready.text()) == (503, phase.value)
     assert live.status == 200
+
+
+async def test_it_is_not_ready_while_a_background_task_is_down(operations: Client, parts: Parts) -> None:
+    parts.task_fault = "background task down: shadow"
+
+    ready, live = await operations.get("/readyz"), await operations.get("/livez")
+
+    assert (ready.status, await ready.text(), live.status) == (503, parts.task_fault, 200)
 
 
 async def test_it_is_not_ready_without_a_revision(operations: Client, registry: Registry) -> None:

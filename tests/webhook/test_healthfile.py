@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from injector.webhook.healthfile import HealthFile
+from injector.webhook.health import HealthFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.webhook.looplag import BOUND, INTERVAL, KEPT, LoopLag
+from injector.webhook.health import LAG_INTERVAL, LAGS, MAX_LAG, LoopLag
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -39,8 +39,8 @@ class Loop:
     [
         ((0.25,), 0.25),
         ((0.25, 3.0, 0.5), 3.0),
-        ((3.0, *[0.5] * (KEPT - 1)), 3.0),
-        ((3.0, *[0.5] * KEPT), 0.5),
+        ((3.0, *[0.5] * (LAGS - 1)), 3.0),
+        ((3.0, *[0.5] * LAGS), 0.5),
         ((-0.1,), 0.0),
     ],
 )
@@ -50,11 +50,11 @@ async def test_the_gauge_has_the_worst_of_the_last_minute(
     await Loop(*late).run(metrics)
 
     assert collector.get_sample_value("injector_event_loop_lag_seconds") == pytest.approx(shown)
-    assert KEPT * INTERVAL == 60
+    assert LAGS * LAG_INTERVAL == 60
 
 
 async def test_a_loop_that_came_late_beyond_the_bound_is_stuck_until_it_is_in_time_again(metrics: Metrics) -> None:
-    loop = Loop(BOUND - 0.5, BOUND + 0.5, 0.0)
+    loop = Loop(MAX_LAG - 0.5, MAX_LAG + 0.5, 0.0)
 
     await loop.run(metrics)
 
@@ -65,7 +65,7 @@ async def test_a_loop_that_stands_now_is_stuck_before_it_is_measured(metrics: Me
     loop = Loop()
     await loop.run(metrics)
 
-    loop.now += INTERVAL + BOUND
+    loop.now += LAG_INTERVAL + MAX_LAG
     before = loop.lag.fault()
     loop.now += 0.5
 

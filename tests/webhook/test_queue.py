@@ -183,6 +183,18 @@ async def test_a_cancelled_request_loses_its_place() -> None:
     assert work.order == ["a"]
 
 
+async def test_a_request_that_was_cancelled_a_moment_ago_gets_no_turn() -> None:
+    work = Work()
+    async with work.queue.turn("held", 1):
+        tasks = work.start("a", "b")
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+
+    async with asyncio.timeout(20.0):
+        await asyncio.wait(tasks)
+    assert (work.order, work.queue.waiting()) == (["b"], 0)
+
+
 async def test_a_request_that_is_cancelled_as_its_turn_comes_gives_it_to_the_next() -> None:
     work = Work()
     go, tasks = await work.held(*"bc")

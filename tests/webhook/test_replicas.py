@@ -21,13 +21,9 @@ from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import ClusterError
 from injector.metrics import Metrics
-from injector.webhook.authority import read_certificates
+from injector.webhook.ca import Lifetimes, read_certificates
 from injector.webhook.cabundle import CaBundles
-from injector.webhook.casecret import CaSecret
-from injector.webhook.selfsigned import SelfSigned, service_names
-from injector.webhook.spread import Spread
-from injector.webhook.succession import Lifetimes
-from injector.webhook.together import together
+from injector.webhook.selfsigned import BundleRollout, CaSecret, SelfSigned, service_names
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 
@@ -52,7 +48,7 @@ class Replica:
 
     def __post_init__(self) -> None:
         clock, chance = asyncio.get_running_loop().time, random.Random(self.seed).random  # noqa: S311 -- jitter
-        spread = Spread(clock=clock)
+        spread = BundleRollout(clock=clock)
         self.metrics = Metrics(CollectorRegistry())
         self.certificates = SelfSigned(
             service_names("injector", "injector-system"), spread, times=self.times, clock=self.now
@@ -68,7 +64,7 @@ class Replica:
             clock=clock,
             chance=chance,
         )
-        self.certificates.subscribe(self.bundles.wake)
+        self.certificates.changed = self.bundles.wake
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time() + self.ahead
@@ -98,9 +94,9 @@ class Replica:
             settled.set()
             await self.bundles.follow(self.api, self.metrics)
 
-        follow = together([self.secret.follow, patch], self.api.close)
         tasks = [
-            asyncio.create_task(_awaited(follow(self.settled))),
+            asyncio.create_task(self.secret.follow(self.settled)),
+            asyncio.create_task(patch(asyncio.Event())),
             asyncio.create_task(self.certificates.follow(self.metrics)),
         ]
         try:

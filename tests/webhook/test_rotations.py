@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from injector.webhook.authority import new_authority
+from injector.webhook.ca import CaRotation, Lifetimes, new_authority, new_ca
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.selfsigned import SelfSigned
-from injector.webhook.spread import Elsewhere
-from injector.webhook.succession import Lifetimes, Succession, founded
+from injector.webhook.selfsigned import ExternalRollout, SelfSigned
 from injector.webhook.tls import CertificateSource
 from tests.webhook.certificates import Issued, Order, authority, issue
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
-    from injector.webhook.handshakes import Certificates
+    from injector.webhook.tls import Certificates
 
 ROOT = Path(__file__).resolve().parents[2]
 RATE = 500.0
@@ -225,9 +223,9 @@ async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_
     metrics: Metrics,
 ) -> None:
     times = Lifetimes()
-    reach = Elsewhere(settled=EVERY)
+    reach = ExternalRollout(settled=EVERY)
     certificates = SelfSigned(("localhost",), reach, times=times)
-    held = founded(time.time(), times)
+    held = new_ca(time.time(), times)
     certificates.hold(held)
     certificates.look()
     trusted = [ssl.create_default_context(cadata=held.bundle.decode())]
@@ -241,7 +239,7 @@ async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_
             await asyncio.sleep(EVERY)
             trusted[0] = ssl.create_default_context(cadata=both.bundle.decode())
             # Phase two: the new one signs, and whoever trusts both is served all along.
-            held = Succession(following, time.time(), retired=(held.signing.certificate,))
+            held = CaRotation(following, time.time(), retired=(held.signing.certificate,))
             certificates.hold(held)
             await load.until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
             await asyncio.sleep(EVERY)
@@ -255,17 +253,17 @@ import asyncio, time
 from prometheus_client import CollectorRegistry
 from injector.metrics import Metrics
 from injector.webhook.selfsigned import SelfSigned
-from injector.webhook.spread import Elsewhere
-from injector.webhook.succession import Lifetimes, founded
+from injector.webhook.selfsigned import ExternalRollout
+from injector.webhook.ca import Lifetimes, new_ca
 times = Lifetimes(leaf=4.0)
-certificates = SelfSigned(("localhost",), Elsewhere(), times=times, tick=1.0)
-certificates.hold(founded(time.time(), times))
+certificates = SelfSigned(("localhost",), ExternalRollout(), times=times)
+certificates.hold(new_ca(time.time(), times))
 
-class Told(Metrics):
-    def certificate(self, not_after, outcome=""):
-        print(not_after, repr(certificates.fault()), flush=True)
+async def told(seconds):
+    print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
+    await asyncio.sleep(seconds)
 
-asyncio.run(certificates.follow(Told(CollectorRegistry())))
+asyncio.run(certificates.follow(Metrics(CollectorRegistry()), pause=told))
 """
 
 

@@ -24,7 +24,6 @@ from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.inject import Desk
 from injector.webhook.server import Services
 from injector.webhook.tls import CertificateSource
-from injector.webhook.upkeep import Upkeep
 from tests.factories import make_container, make_pod, make_review
 from tests.webhook.certificates import write_certificate
 from tests.webhook.test_server import LIMIT, LISTENERS, Running, running
@@ -112,7 +111,7 @@ def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
     loader.load(time.time())
     source = CertificateSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     desk = Desk(decisions=Decisions(LOGGED["all"]))
-    return Services(registry, loader, metrics, "1.2.3", RecentPods(), upkeep=Upkeep(source), desk=desk)
+    return Services(registry, loader, metrics, "1.2.3", RecentPods(), certificates=source, desk=desk)
 
 
 async def pages(session: aiohttp.ClientSession, server: Running) -> list[str]:
@@ -140,7 +139,7 @@ async def sent_raw(server: Running, tls: ssl.SSLContext, text: str) -> None:
 async def test_no_canary_comes_out_of_anything_that_goes_wrong(
     services: Services, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
 ) -> None:
-    source = services.upkeep.certificates
+    source = services.certificates
     assert source is not None
     key_lines = (tmp_path / "tls.key").read_text().splitlines()[1:-1]
     trusting = ssl.create_default_context(cafile=str(tmp_path / "tls.crt"))

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.handshakes import Handshakes
-from injector.webhook.selfprobe import INTERVAL, SelfProbe
-from injector.webhook.tls import CertificateSource
+from injector.webhook.health import PROBE_INTERVAL, SelfProbe
+from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue
 
 if TYPE_CHECKING:
@@ -148,7 +146,13 @@ async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
     with suppress(asyncio.CancelledError):
         await Told(own, "", pause=pause).follow(metrics, 7)
 
-    assert seen == [(INTERVAL, 1), (INTERVAL, 0), (INTERVAL, 0), (INTERVAL, 1), (INTERVAL, 1)]
+    assert seen == [
+        (PROBE_INTERVAL, 1),
+        (PROBE_INTERVAL, 0),
+        (PROBE_INTERVAL, 0),
+        (PROBE_INTERVAL, 1),
+        (PROBE_INTERVAL, 1),
+    ]
     assert [each.getMessage() for each in caplog.records] == [
         "the injector's own client is not served on port 7: broken",
         "the injector's own client is served again",

@@ -2,16 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.webhook.authority import read_certificates
-from injector.webhook.handshakes import Handshakes
-from injector.webhook.selfsigned import TICK, SelfSigned, service_names
-from injector.webhook.succession import Lifetimes, Succession, founded, succeeded
-from injector.webhook.tls import FAILURE, SUCCESS
-from tests.cluster.fakes import in_fake_time
+from injector.webhook.ca import CaRotation, Lifetimes, advance, new_ca, read_certificates
+from injector.webhook.selfsigned import SelfSigned, service_names
+from injector.webhook.tls import FAILURE, SUCCESS, Handshakes
+from tests.revisions.clock import steps_between
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -57,7 +56,7 @@ def certificates(clock: Clock, reach: Reached) -> SelfSigned:
     return SelfSigned(service_names("injector", "mesh"), reach, clock=clock)
 
 
-def issued_by(certificates: SelfSigned, held: Succession) -> bool:
+def issued_by(certificates: SelfSigned, held: CaRotation) -> bool:
     """Whether what is served is signed by the authority that signs."""
     assert certificates._loaded is not None
     (leaf,) = read_certificates(certificates._loaded.pair.chain)
@@ -80,7 +79,7 @@ def test_before_there_is_an_authority_there_is_no_certificate(certificates: Self
 
 
 def test_with_an_authority_there_is_one_for_a_week(certificates: SelfSigned) -> None:
-    held = founded(START, TIMES)
+    held = new_ca(START, TIMES)
     certificates.hold(held)
 
     outcome = certificates.look()
@@ -94,7 +93,7 @@ def test_with_an_authority_there_is_one_for_a_week(certificates: SelfSigned) -> 
 
 
 def test_it_is_renewed_at_two_thirds_of_its_life_and_not_before(certificates: SelfSigned, clock: Clock) -> None:
-    certificates.hold(founded(START, TIMES))
+    certificates.hold(new_ca(START, TIMES))
     certificates.look()
     found = []
 
@@ -107,7 +106,7 @@ def test_it_is_renewed_at_two_thirds_of_its_life_and_not_before(certificates: Se
 
 @pytest.mark.parametrize("jump", [30 * DAY, 8 * DAY, -1 * DAY, -30 * DAY])
 def test_a_clock_that_jumps_is_followed_at_the_next_look(certificates: SelfSigned, clock: Clock, jump: float) -> None:
-    certificates.hold(founded(START - 100 * DAY, TIMES))
+    certificates.hold(new_ca(START - 100 * DAY, TIMES))
     certificates.look()
 
     clock.now += jump
@@ -124,10 +123,10 @@ def test_a_clock_that_jumps_is_followed_at_the_next_look(certificates: SelfSigne
 def test_a_new_authority_signs_once_the_bundle_is_everywhere(
     certificates: SelfSigned, clock: Clock, reach: Reached
 ) -> None:
-    first = founded(START, TIMES)
+    first = new_ca(START, TIMES)
     certificates.hold(first)
     certificates.look()
-    second = founded(START + 1, TIMES, [first.signing.certificate])
+    second = new_ca(START + 1, TIMES, [first.signing.certificate])
     certificates.hold(second)
 
     waits = certificates.look()
@@ -143,10 +142,10 @@ def test_a_new_authority_signs_once_the_bundle_is_everywhere(
 
 
 def test_what_is_due_meanwhile_is_still_signed_by_the_former_authority(certificates: SelfSigned, clock: Clock) -> None:
-    first = founded(START, TIMES)
+    first = new_ca(START, TIMES)
     certificates.hold(first)
     certificates.look()
-    certificates.hold(founded(START, TIMES, [first.signing.certificate]))
+    certificates.hold(new_ca(START, TIMES, [first.signing.certificate]))
 
     clock.now += 5 * DAY
 
@@ -154,11 +153,11 @@ def test_what_is_due_meanwhile_is_still_signed_by_the_former_authority(certifica
 
 
 def test_a_former_authority_that_has_expired_signs_nothing(certificates: SelfSigned, clock: Clock) -> None:
-    first = founded(START, TIMES)
+    first = new_ca(START, TIMES)
     certificates.hold(first)
     certificates.look()
     clock.now = START + 365 * DAY
-    second = succeeded(first, TIMES, now=clock.now, spread=False)
+    second = advance(first, TIMES, now=clock.now, spread=False)
 
     certificates.hold(second)
 
@@ -166,7 +165,7 @@ def test_a_former_authority_that_has_expired_signs_nothing(certificates: SelfSig
 
 
 def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: SelfSigned, clock: Clock) -> None:
-    certificates.hold(founded(START, TIMES))
+    certificates.hold(new_ca(START, TIMES))
     certificates.look()
 
     clock.now = START + 400 * DAY
@@ -176,59 +175,41 @@ def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: Sel
     assert certificates.shown()["valid"] is False
 
 
-def test_it_is_renewed_when_it_is_due_and_counted(
-    reach: Reached, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+async def test_it_is_looked_at_each_second_and_counted(
+    certificates: SelfSigned,
+    clock: Clock,
+    metrics: Metrics,
+    collector: CollectorRegistry,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks: list[float] = []
+    def move() -> None:
+        clock.now += 5 * DAY
 
-    async def test() -> None:
-        loop = asyncio.get_running_loop()
-        certificates = SelfSigned(("injector.mesh.svc",), reach, clock=lambda: START + loop.time())
-        look = certificates.look
+    def broken() -> str | None:
+        raise RuntimeError("PRIVATE")
 
-        def counted() -> str | None:
-            looks.append(loop.time())
-            return look()
+    pause, pauses = steps_between(
+        lambda: certificates.hold(new_ca(START, TIMES)),
+        move,
+        lambda: None,
+        lambda: monkeypatch.setattr(certificates, "look", broken),
+    )
 
-        def broken() -> str | None:
-            raise RuntimeError("PRIVATE")
-
-        monkeypatch.setattr(certificates, "look", counted)
-        task = asyncio.create_task(certificates.follow(metrics))
-        await asyncio.sleep(100.0)
-        certificates.hold(founded(START, TIMES))
-        await asyncio.sleep(1.0)
-        assert certificates.fault() == ""
-        await asyncio.sleep(5 * DAY)
-        monkeypatch.setattr(certificates, "look", broken)
-        await asyncio.sleep(TICK)
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())
+    with suppress(asyncio.CancelledError):
+        await certificates.follow(metrics, pause=pause)
 
     reloads = "injector_certificate_reloads_total"
+    assert set(pauses) == {1.0}
     assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
-    assert collector.get_sample_value(EXPIRY) == pytest.approx(START + 7 * DAY * 5 / 3, abs=2 * TICK + 100)
+    assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
     assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
-    assert 100.0 in looks  # at once when the authority is known
-    assert len(looks) <= 5 * DAY / TICK + 10
-
-
-def test_what_depends_on_it_hears_of_new_authorities(certificates: SelfSigned) -> None:
-    heard: list[bytes | None] = []
-    certificates.subscribe(lambda: heard.append(certificates.bundle))
-
-    certificates.hold(held := founded(START, TIMES))
-
-    assert heard == [held.bundle]
 
 
 def test_nothing_that_is_logged_or_shown_holds_a_key(
     certificates: SelfSigned, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    held = founded(START, TIMES)
+    held = new_ca(START, TIMES)
     certificates.hold(held)
     certificates.look()
     assert certificates._loaded is not None
@@ -250,7 +231,7 @@ def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, reac
 
     handshakes = Clients()
     certificates = SelfSigned(("a",), reach, handshakes=handshakes, clock=clock)
-    certificates.hold(founded(START, TIMES))
+    certificates.hold(new_ca(START, TIMES))
     certificates.look()
     first: Any = handshakes._handed
 

@@ -18,16 +18,14 @@ from injector.errors import InjectorError
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
-from injector.webhook import drain, shadow
+from injector.webhook import shadow, supervisor, timeouts
 from injector.webhook.certificate import CertificateFiles
-from injector.webhook.clients import ClientAuthority
-from injector.webhook.explained import EXPLAINED
-from injector.webhook.handshakes import Handshakes
-from injector.webhook.healthfile import HealthFile
+from injector.webhook.decisions import EXPLAINED
+from injector.webhook.health import HealthFile
 from injector.webhook.inject import Desk
 from injector.webhook.server import Listeners, Services, serve
-from injector.webhook.tls import CertificateSource
-from injector.webhook.upkeep import Upkeep
+from injector.webhook.shadow import Shadows
+from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
@@ -161,7 +159,7 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
 async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services: Services, tmp_path: Path) -> None:
     source = CertificateSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     health_file = HealthFile(tmp_path / "health", 0.01)
-    serving = replace(services, upkeep=Upkeep(source, health_file))
+    serving = replace(services, certificates=source, health_file=health_file)
     newer = issue().write(tmp_path, "newer")
 
     async with running(replace(LISTENERS, tls=source.context), serving) as server, aiohttp.ClientSession() as session:
@@ -178,7 +176,7 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
 
     assert (shown["fingerprint"], shown["valid"]) == (source.certificate.fingerprint, True)
     assert "injector_event_loop_lag_seconds" in text
-    assert [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"] == []
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "health-file"] == []
 
 
 async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:
@@ -262,7 +260,7 @@ async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collect
 async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
     services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(drain, "FINISH", 0.0)
+    monkeypatch.setattr(timeouts, "DRAIN", 0.0)
 
     async with running(LISTENERS, services) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -271,7 +269,7 @@ async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
         await server.end()
         writer.close()
 
-    assert "drained but for 1 connections" in caplog.text
+    assert "drained except for 1 connections" in caplog.text
 
 
 async def test_a_port_that_is_taken_is_named(services: Services) -> None:
@@ -294,7 +292,7 @@ async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(ser
         await follower.follow()
 
     task = asyncio.create_task(
-        serve(LISTENERS, services, started=lambda *found: ports.set_result(found), follow=follow)
+        serve(LISTENERS, services, started=lambda *found: ports.set_result(found), follow={"it": follow})
     )
     await asyncio.sleep(0)
     assert not ports.done()
@@ -317,7 +315,7 @@ async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Servi
         await follower.follow()
 
     async with asyncio.timeout(LIMIT):
-        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow=follow)
+        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow={"it": follow})
 
     assert follower.ended
 
@@ -335,7 +333,7 @@ async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, tur
         await follower.follow()
 
     async with asyncio.timeout(LIMIT):
-        await serve(LISTENERS, services, started=lambda *_: None, follow=follow)
+        await serve(LISTENERS, services, started=lambda *_: None, follow={"it": follow})
 
     assert follower.ended
 
@@ -346,7 +344,41 @@ async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Se
         raise InjectorError("no credentials")
 
     with pytest.raises(InjectorError, match="no credentials"):
-        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow=follow)
+        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow={"it": follow})
+
+
+async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) -> None:
+    follower = FakeFollower()
+    followed = replace(services, follower=cast("Follower", follower))
+
+    async def follow(settled: asyncio.Event) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await follower.asked.wait()
+        settled.set()
+
+    task = asyncio.create_task(serve(LISTENERS, followed, started=lambda *_: None, follow={"it": follow}))
+    async with asyncio.timeout(LIMIT):
+        await follower.running.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await task
+
+
+async def test_a_background_task_that_fails_is_named_until_it_is_restarted(
+    services: Services, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
+) -> None:
+    async def fails(_: Shadows) -> None:
+        raise RuntimeError("s3cr3t")
+
+    monkeypatch.setattr(Shadows, "run", fails)
+    monkeypatch.setattr(supervisor, "RESTARTS", (LIMIT,))
+    async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
+        async with session.get(server.ops("/readyz")) as ready:
+            assert (ready.status, await ready.text()) == (503, "background task down: shadow")
+        async with session.post(server.url("/inject"), json=make_review()) as answer:
+            assert answer.status == 200
+        await server.end()
+
+    assert collector.get_sample_value("injector_background_failures_total", {"task": "shadow"}) == 1
 
 
 class Following:
@@ -383,7 +415,7 @@ class FakeFollower:
                 await self.at_the_end()
 
 
-async def test_the_configuration_is_followed_until_the_drain_and_reloaded_on_a_signal(services: Services) -> None:
+async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_signal(services: Services) -> None:
     follower = FakeFollower()
     followed = replace(services, follower=cast("Follower", follower))
 
@@ -393,9 +425,8 @@ async def test_the_configuration_is_followed_until_the_drain_and_reloaded_on_a_s
         await follower.asked.wait()
         assert not follower.cancelled.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
-        await follower.cancelled.wait()
-        assert not server.task.done()
         await server.end()
+        assert follower.cancelled.is_set()
 
 
 async def test_it_is_unready_before_what_follows_the_configuration_is_closed(services: Services) -> None:

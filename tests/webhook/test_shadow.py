@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +27,26 @@ from tests.factories import make_container, make_pod
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
     from injector.webhook.shadow import Outcome
     from tests.webhook.conftest import Core
+
+
+@asynccontextmanager
+async def working(shadows: Shadows) -> AsyncIterator[None]:
+    """Let the worker run until the block ends."""
+    worker = asyncio.create_task(shadows.run(), name="shadow")
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        worker.cancel()
+        await asyncio.wait([worker])
+
 
 SECRET = "s3cr3t-value"  # noqa: S105 -- what must not be shown
 LIMIT = 20.0
@@ -123,7 +137,7 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
 ) -> None:
     core.answer = tried
 
-    async with shadows.working():
+    async with working(shadows):
         shadows.offer(admission(served))
         await clock.worked()
 
@@ -137,7 +151,7 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
 async def test_the_candidate_gets_the_pod_and_the_facts_of_the_request(
     core: Core, shadows: Shadows, clock: Clock
 ) -> None:
-    async with shadows.working():
+    async with working(shadows):
         shadows.offer(admission())
         await clock.worked()
 
@@ -146,7 +160,7 @@ async def test_the_candidate_gets_the_pod_and_the_facts_of_the_request(
 
 async def test_it_rests_in_proportion_to_its_work(core: Core, shadows: Shadows, clock: Clock) -> None:
     del core
-    async with shadows.working():
+    async with working(shadows):
         shadows.offer(admission())
         shadows.offer(admission())
 
@@ -158,7 +172,7 @@ async def test_what_comes_while_too_many_wait_is_dropped_and_counted(
 ) -> None:
     del core
     clock.go_on.clear()
-    async with shadows.working():
+    async with working(shadows):
         shadows.offer(admission())
         await clock.worked()
         for _ in range(MAX_WAITING + 2):
@@ -174,7 +188,7 @@ async def test_what_comes_while_too_many_wait_is_dropped_and_counted(
 async def test_what_waits_may_only_hold_so_many_bytes(core: Core, shadows: Shadows, clock: Clock) -> None:
     del core
     clock.go_on.clear()
-    async with shadows.working():
+    async with working(shadows):
         shadows.offer(admission())
         await clock.worked()
         shadows.offer(admission(size=MAX_WAITING_BYTES + 1))
@@ -191,7 +205,7 @@ async def test_what_waits_may_only_hold_so_many_bytes(core: Core, shadows: Shado
 
 async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, shadows: Shadows) -> None:
     shadows.offer(admission())
-    async with shadows.working():
+    async with working(shadows):
         pass
     shadows.offer(admission())
 
@@ -199,7 +213,7 @@ async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, sh
 
 
 async def test_the_worker_ends_with_its_block(shadows: Shadows) -> None:
-    async with shadows.working():
+    async with working(shadows):
         assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "shadow"] == ["shadow"]
 
     assert [task for task in asyncio.all_tasks() if task.get_name() == "shadow"] == []
@@ -215,7 +229,7 @@ async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_a
     del core
     with monkeypatch.context() as patched:
         patched.setattr(shadow, "changes", broken())
-        async with shadows.working():
+        async with working(shadows):
             shadows.offer(admission())
             shadows.offer(admission())
             await clock.worked(2)
@@ -243,7 +257,7 @@ async def test_a_fault_while_counting_is_logged_and_the_next_admission_is_counte
         plain(*args)
 
     monkeypatch.setattr(metrics, "shadowed", shadowed)
-    async with asyncio.timeout(20), shadows.working():
+    async with asyncio.timeout(20), working(shadows):
         shadows.offer(admission())
         shadows.offer(admission())
         await clock.worked(2)
@@ -268,7 +282,7 @@ def broken() -> Any:
 
 async def test_a_candidate_that_was_loaded_anew_starts_from_nothing(core: Core, shadows: Shadows, clock: Clock) -> None:
     del core
-    async with shadows.working():
+    async with working(shadows):
         shadows.offer(admission(fingerprint="old"))
         shadows.offer(admission(fingerprint="new"))
         await clock.worked(2)

@@ -20,6 +20,7 @@ from injector.webhook.slow import (
     MAX_WAITING,
     OFFLOAD,
     SLOW,
+    WEIGHT,
     SlowPool,
 )
 from tests.revisions.fakes import fake_revision
@@ -42,6 +43,9 @@ class Clock:
         return self.now
 
 
+TOO_LONG = 1.1 * SLOW / WEIGHT
+
+
 def spend(seconds: float) -> None:
     """Use CPU time of this thread."""
     began = time.thread_time()
@@ -54,12 +58,12 @@ def quick() -> str:
 
 
 def slow() -> str:
-    spend(1.1 * SLOW)
+    spend(TOO_LONG)
     return "done"
 
 
 def bomb() -> str:
-    spend(1.1 * SLOW)
+    spend(TOO_LONG)
     raise TemplateRenderError("the budget is spent")
 
 
@@ -101,6 +105,19 @@ def test_a_namespace_is_offloaded_after_a_slow_injection_and_no_other_one_is(poo
     assert not offloaded(pool, "never-seen")
     assert not offloaded(pool, revision=OTHER)
     assert not offloaded(pool, revision=fake_revision("1-24", fingerprint="another"))
+
+
+def test_one_injection_that_took_a_little_longer_is_not_enough(pool: SlowPool) -> None:
+    def collected() -> str:
+        spend(2 * SLOW)
+        return "done"
+
+    for work in (quick, collected, quick, quick, quick, quick):
+        pool.run_inline(REVISION, "shop", work)
+        assert not offloaded(pool)
+    for _ in range(3):
+        pool.run_inline(REVISION, "shop", collected)
+    assert offloaded(pool)
 
 
 def test_a_large_review_is_offloaded_whatever_its_namespace(pool: SlowPool) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from injector.webhook.spread import Elsewhere, Spread
+from injector.webhook.selfsigned import BundleRollout, ExternalRollout
 
 
 class Clock:
@@ -12,7 +12,7 @@ class Clock:
 
 def test_a_bundle_has_got_there_some_time_after_every_webhook_had_it() -> None:
     clock = Clock()
-    spread = Spread(settled=5.0, clock=clock)
+    spread = BundleRollout(settled=5.0, clock=clock)
     spread.note(b"a")
 
     before = spread.reached(b"a")
@@ -24,7 +24,7 @@ def test_a_bundle_has_got_there_some_time_after_every_webhook_had_it() -> None:
 
 def test_a_webhook_that_loses_it_begins_the_wait_anew() -> None:
     clock = Clock()
-    spread = Spread(settled=5.0, clock=clock)
+    spread = BundleRollout(settled=5.0, clock=clock)
     spread.note(b"a")
     clock.now = 10.0
     spread.note(None)
@@ -38,12 +38,12 @@ def test_a_webhook_that_loses_it_begins_the_wait_anew() -> None:
 
 
 def test_before_anything_is_known_nothing_has_got_anywhere() -> None:
-    assert not Spread(settled=0.0).reached(b"a")
+    assert not BundleRollout(settled=0.0).reached(b"a")
 
 
 def test_what_somebody_else_distributes_gets_there_in_time() -> None:
     clock = Clock()
-    elsewhere = Elsewhere(settled=600.0, clock=clock)
+    elsewhere = ExternalRollout(settled=600.0, clock=clock)
 
     first = elsewhere.reached(b"a")
     clock.now = 600.0

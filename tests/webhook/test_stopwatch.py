@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from injector.webhook.stopwatch import Stopwatch
+from injector.metrics import Stopwatch
 
 
 def test_stages_follow_each_other_and_the_total_has_them_all() -> None:

@@ -6,23 +6,32 @@ from dataclasses import replace
 import pytest
 
 from injector.errors import ConfigError
-from injector.webhook.authority import Authority, new_authority, read_certificates
-from injector.webhook.succession import Lifetimes, Succession, data_of, founded, read_succession, succeeded
+from injector.webhook.ca import (
+    Authority,
+    CaRotation,
+    Lifetimes,
+    advance,
+    data_of,
+    new_authority,
+    new_ca,
+    read_certificates,
+    read_rotation,
+)
 
 START = 1e9
 TIMES = Lifetimes(authority=900.0, leaf=60.0, overlap=30.0)
 RENEWAL = START + 600.0
 
 
-def follow(held: Succession, at: float, *, spread: bool = True) -> Succession:
-    return succeeded(held, TIMES, now=at, spread=spread)
+def follow(held: CaRotation, at: float, *, spread: bool = True) -> CaRotation:
+    return advance(held, TIMES, now=at, spread=spread)
 
 
-def in_phase_one() -> Succession:
-    return follow(founded(START, TIMES), RENEWAL)
+def in_phase_one() -> CaRotation:
+    return follow(new_ca(START, TIMES), RENEWAL)
 
 
-def trusted(held: Succession) -> set[Authority | bytes]:
+def trusted(held: CaRotation) -> set[Authority | bytes]:
     return {*read_certificates(held.bundle)}  # type: ignore[arg-type]
 
 
@@ -31,20 +40,20 @@ def test_the_defaults_are_a_year_and_a_week() -> None:
 
 
 def test_a_new_one_signs_alone() -> None:
-    held = founded(START, TIMES)
+    held = new_ca(START, TIMES)
 
     assert (held.since, held.next, held.retired, held.bundle) == (START, None, (), held.signing.pem)
 
 
 @pytest.mark.parametrize("at", [0.0, 300.0, 599.0])
 def test_nothing_follows_before_two_thirds_of_its_life(at: float) -> None:
-    held = founded(START, TIMES)
+    held = new_ca(START, TIMES)
 
     assert follow(held, START + at) is held
 
 
 def test_at_two_thirds_the_next_one_is_published_and_signs_nothing() -> None:
-    held = founded(START, TIMES)
+    held = new_ca(START, TIMES)
 
     first = follow(held, RENEWAL)
 
@@ -91,7 +100,7 @@ def test_one_that_expired_is_followed_by_the_next_at_once_even_where_the_bundle_
 
 
 def test_one_that_expired_without_a_next_is_made_anew() -> None:
-    held = founded(START, TIMES)
+    held = new_ca(START, TIMES)
 
     anew = follow(held, START + 900.0)
 
@@ -100,7 +109,7 @@ def test_one_that_expired_without_a_next_is_made_anew() -> None:
 
 
 def test_one_from_the_future_is_made_anew_and_stays_trusted() -> None:
-    held = founded(START + 86400.0, TIMES)
+    held = new_ca(START + 86400.0, TIMES)
 
     anew = follow(held, START)
 
@@ -109,7 +118,7 @@ def test_one_from_the_future_is_made_anew_and_stays_trusted() -> None:
 
 
 def test_a_next_one_from_the_future_waits_for_its_time() -> None:
-    held = replace(founded(START, TIMES), next=new_authority(RENEWAL + 86400.0, 900.0))
+    held = replace(new_ca(START, TIMES), next=new_authority(RENEWAL + 86400.0, 900.0))
 
     assert follow(held, RENEWAL) is held
     assert follow(held, START + 900.0).signing not in (held.signing, held.next)
@@ -117,15 +126,15 @@ def test_a_next_one_from_the_future_waits_for_its_time() -> None:
 
 def test_what_has_expired_leaves_the_bundle() -> None:
     old = new_authority(START - 900.0, 910.0)
-    held = founded(START, TIMES, (old.certificate, old.certificate))
+    held = new_ca(START, TIMES, (old.certificate, old.certificate))
 
     assert held.retired == (old.certificate,)
     assert follow(held, START + 11.0).retired == ()
 
 
 def test_a_secret_is_read_as_it_was_written() -> None:
-    for held in (founded(START, TIMES), in_phase_one(), follow(in_phase_one(), RENEWAL + 30.0)):
-        read = read_succession(data_of(held), where="Secret a/b")
+    for held in (new_ca(START, TIMES), in_phase_one(), follow(in_phase_one(), RENEWAL + 30.0)):
+        read = read_rotation(data_of(held), where="Secret a/b")
 
         assert read == held
         assert read is not None
@@ -142,17 +151,17 @@ def test_a_secret_that_is_broken_holds_nothing(broken: str, value: str | None) -
     else:
         data[broken] = value
 
-    assert read_succession(data, where="Secret a/b") is None
+    assert read_rotation(data, where="Secret a/b") is None
 
 
 def test_a_bundle_that_is_broken_is_made_of_what_signs() -> None:
     held = in_phase_one()
     data = {**data_of(held), "ca.crt": ""}
 
-    assert read_succession(data, where="Secret a/b") == held
+    assert read_rotation(data, where="Secret a/b") == held
 
 
 def test_an_empty_secret_may_be_filled_and_somebody_elses_not() -> None:
-    assert read_succession({}, where="Secret a/b") is None
+    assert read_rotation({}, where="Secret a/b") is None
     with pytest.raises(ConfigError, match=r"Secret a/b: it is not the injector's own .* give another --ca-secret"):
-        read_succession({"tls.crt": "eA==", "tls.key": "eA=="}, where="Secret a/b")
+        read_rotation({"tls.crt": "eA==", "tls.key": "eA=="}, where="Secret a/b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from injector.webhook.handshakes import Handshakes
+from injector.webhook.tls import Handshakes
 
 if TYPE_CHECKING:
     from injector.webhook.certificate import Pair

@@ -1,0 +1,570 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from asyncio import sslproto
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from injector.errors import InjectorError
+from injector.webhook import timeouts
+from injector.webhook.listener import (
+    ACCEPTED_AT_ONCE,
+    HTTP,
+    LOOK,
+    PLAIN_BUFFER,
+    TLS_BUFFER,
+    Connection,
+    Listener,
+    State,
+    readable,
+)
+from tests.webhook.certificates import write_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+LIMIT = 20.0
+REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+BODY = b"{}"
+LARGE = 32 * 1024 * 1024
+# k8s.io/apimachinery/pkg/util/net, SetTransportDefaults, by Go's DefaultTransport.
+IDLE_OF_THE_API_SERVER = 90.0
+
+
+@dataclass
+class Client:
+    """One connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, sent: bytes = REQUEST + BODY) -> bool:
+        """Whether a request is answered."""
+        try:
+            self.writer.write(sent)
+            return await self.answered()
+        except ConnectionError:
+            return False
+
+    async def answered(self) -> bool:
+        try:
+            async with asyncio.timeout(LIMIT):
+                return b"200 OK" in await self.reader.readuntil(b"\r\n\r\nok")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return False
+
+    async def ended(self) -> bool:
+        """Whether the connection ends."""
+        try:
+            async with asyncio.timeout(LIMIT):
+                while await self.reader.read(2**16):
+                    pass
+        except ConnectionError:
+            pass
+        return True
+
+    def is_open(self) -> bool:
+        return not self.reader.at_eof()
+
+
+@dataclass
+class Served:
+    """A listener on a port of this machine, whose application answers when it may."""
+
+    listener: Listener
+    port: int
+    go: asyncio.Event
+    bodies: list[bytes]
+    clients: list[Client] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def connections(self) -> set[Connection]:
+        found = self.listener._connections
+        assert found is not None
+        return found._open
+
+    async def connect(self, **options: Any) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, **options))
+        self.clients.append(client)
+        return client
+
+    async def idle(self, *, asks: bool = True) -> Client:
+        """A connection that was answered once, if it asks."""
+        client = await self.connect()
+        if asks:
+            assert await client.ask()
+        else:
+            await self.until(lambda: len(self.connections) == len(self.clients))
+        return client
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(LIMIT):
+            while not condition():  # noqa: ASYNC110 -- it has no event
+                await asyncio.sleep(0.001)
+
+    async def drain(self) -> int:
+        async with asyncio.timeout(LIMIT):
+            return await self.listener.drain()
+
+
+@asynccontextmanager
+async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> AsyncIterator[Served]:
+    go, bodies = asyncio.Event(), list[bytes]()
+    go.set()
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.read())
+        if isinstance(request.protocol, Connection):
+            request.protocol.received()
+        await go.wait()
+        return web.Response(text="ok")
+
+    async def large(request: web.Request) -> web.Response:
+        del request
+        return web.Response(body=bytes(LARGE))
+
+    app = web.Application()
+    app.add_routes([web.post("/", answer), web.get("/large", large)])
+    listener = Listener(app, limit=limit)
+    theirs, ours = None, None
+    if tls is not None:
+        ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(tls[0]))
+        ours.load_cert_chain(*tls)
+        theirs.check_hostname = False
+    served = Served(listener, await listener.listen("127.0.0.1", 0, ours), go, bodies, tls=theirs)
+    try:
+        yield served
+    finally:
+        go.set()
+        for client in served.clients:
+            client.writer.transport.abort()
+        await listener.close()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    """A listener without TLS."""
+    async with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
+    """Lets time pass."""
+    return Hurry(monkeypatch)
+
+
+class Hurry:
+    """Lets time pass on an event loop that is its own clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._passed = 0.0
+
+    async def by(self, seconds: float) -> None:
+        """Let them pass, and what is due happen."""
+        loop = asyncio.get_running_loop()
+        if not self._passed:
+            clock = loop.time
+            self._monkeypatch.setattr(loop, "time", lambda: clock() + self._passed)
+        self._passed += seconds
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+# The limit.
+
+
+async def test_at_the_limit_a_new_connection_replaces_the_one_that_was_idle_for_longest() -> None:
+    async with serving(limit=3) as served:
+        never_asked = await served.idle(asks=False)
+        first, second = await served.idle(), await served.idle()
+
+        third = await served.idle()
+        assert await never_asked.ended()
+        assert [each.is_open() for each in (first, second, third)] == [True] * 3
+
+        assert await first.ask()
+        await served.idle()
+        assert await second.ended()
+        assert [await each.ask() for each in (first, third)] == [True, True]
+
+
+@pytest.mark.parametrize("burst", [10, 50, 200])
+async def test_a_burst_of_new_connections_is_answered_while_idle_ones_take_all_places(burst: int) -> None:
+    async with serving(limit=300) as served:
+        for _ in range(300):
+            await served.idle()
+
+        async def call() -> bool:
+            return await (await served.connect()).ask()
+
+        assert await asyncio.gather(*(call() for _ in range(burst))) == [True] * burst
+        assert len(served.connections) <= 300
+
+
+async def test_a_connection_with_a_request_in_work_is_never_closed_for_another_one() -> None:
+    async with serving(limit=2) as served:
+        served.go.clear()
+        working = [await served.connect() for _ in range(2)]
+        for client in working:
+            client.writer.write(REQUEST + BODY)
+        await served.until(lambda: len(served.bodies) == 2)
+
+        refused = await served.connect()
+        assert await refused.ended()
+        served.go.set()
+
+        assert [await each.answered() for each in working] == [True, True]
+
+
+async def test_idle_connections_are_closed_before_one_that_sends_its_request() -> None:
+    async with serving(limit=2) as served:
+        sending = await served.connect()
+        sending.writer.write(REQUEST)
+        await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+        idle = await served.idle()
+
+        assert await (await served.connect()).ask()
+        assert await idle.ended()
+        assert await sending.ask(BODY)
+
+
+async def test_without_an_idle_connection_the_one_that_sends_its_request_for_longest_is_closed() -> None:
+    async with serving(limit=2) as served:
+        sending = []
+        for number in (1, 2):
+            sending.append(await served.connect())
+            sending[-1].writer.write(REQUEST)
+            await served.until(
+                lambda: [each.state for each in served.connections] == [State.RECEIVING] * number  # noqa: B023 -- awaited here
+            )
+
+        assert await (await served.connect()).ask()
+        assert await sending[0].ended()
+        assert await sending[1].ask(BODY)
+
+
+async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
+    async with serving(limit=3, tls=write_certificate(tmp_path)) as served:
+        silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
+        connections = served.listener._connections
+        assert connections is not None
+        await served.until(lambda: len(connections._handshakes) == 3)
+
+        assert await (await served.connect()).ask()
+        assert await (await served.connect()).ask()
+        async with asyncio.timeout(LIMIT):
+            assert [await reader.read() for reader, _ in silent[:2]] == [b"", b""]
+        assert not silent[2][0].at_eof()
+        for _, writer in silent:
+            writer.close()
+
+
+# Timeouts.
+
+
+async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeouts, "HANDSHAKE", 0.05)
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        for hello in (b"", bytes.fromhex("1603010200010001fc0303") + bytes(64)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(hello)
+            async with asyncio.timeout(LIMIT):
+                assert await reader.read() == b""
+            writer.close()
+        connections = served.listener._connections
+        assert connections is not None
+        await served.until(lambda: not connections._handshakes)
+
+
+@pytest.mark.parametrize("sent", [REQUEST[:5], REQUEST[:-2], REQUEST, REQUEST + BODY[:1]])
+async def test_a_client_that_does_not_finish_its_request_is_disconnected(
+    served: Served, hurry: Hurry, sent: bytes
+) -> None:
+    client = await served.idle()
+    client.writer.write(sent)
+    await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+
+    await hurry.by(timeouts.REQUEST - 1)
+    assert client.is_open()
+    await hurry.by(2)
+
+    assert await client.ended()
+
+
+async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arrive(
+    served: Served, hurry: Hurry
+) -> None:
+    served.go.clear()
+    client = await served.connect()
+    client.writer.write(REQUEST + BODY)
+    await served.until(lambda: served.bodies)
+
+    await hurry.by(2 * timeouts.REQUEST)
+    served.go.set()
+
+    assert await client.answered()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_client_that_does_not_read_its_answer_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    monkeypatch.setattr(timeouts, "WRITE", 0.2)
+    async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
+        client = await served.connect(limit=1)
+        client.writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        await served.until(lambda: served.connections)
+        await served.until(lambda: not served.connections)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the platform has no such timeout")
+@pytest.mark.parametrize("tls", [False, True])
+async def test_the_kernel_disconnects_a_client_whose_answer_is_in_its_buffers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    monkeypatch.setattr(timeouts, "WRITE", 0.5)
+    async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", served.port))
+        client = Client(
+            *await asyncio.open_connection(
+                sock=sock, ssl=served.tls, limit=1, server_hostname="localhost" if tls else None
+            )
+        )
+        served.clients.append(client)
+        # A megabyte at most fits into the buffers of both kernels, and each answer has some hundred bytes.
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(20):
+            client.writer.write((REQUEST + BODY) * 50)
+        await served.until(lambda: served.connections)
+        await served.until(lambda: not served.connections)
+
+
+@pytest.mark.parametrize("idle", [89.5, IDLE_OF_THE_API_SERVER, 90.5, 110.0])
+async def test_a_connection_outlives_the_idle_time_of_the_api_server(served: Served, hurry: Hurry, idle: float) -> None:
+    client = await served.connect()
+
+    for _ in range(3):
+        assert await client.ask()
+        await hurry.by(idle)
+
+    assert await client.ask()
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_an_idle_connection_is_closed_in_the_end(served: Served, hurry: Hurry, asks: bool) -> None:
+    client = await served.idle(asks=asks)
+
+    await hurry.by(timeouts.KEEPALIVE + 1)
+
+    assert await client.ended()
+
+
+# Memory.
+
+
+async def test_nothing_is_kept_of_an_answer_that_was_sent() -> None:
+    made: list[web.Response] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        del request
+        made.append(web.Response(body=b"ok"))
+        return made[-1]
+
+    app = web.Application()
+    app.add_routes([web.post("/", handle)])
+    listener = Listener(app)
+    client = Client(*await asyncio.open_connection("127.0.0.1", await listener.listen("127.0.0.1", 0)))
+    for _ in range(2):
+        assert await client.ask()
+    while made[-1].body is not None:  # noqa: ASYNC110 -- it has no event
+        await asyncio.sleep(0.001)
+
+    assert [each.body for each in made] == [None, None]
+    client.writer.close()
+    await listener.close()
+
+
+async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
+    # asyncio has no public option for them: this test fails if the attributes that set them disappear.
+    async with serving() as served:
+        await served.idle(asks=False)
+        (connection,) = served.connections
+        transport: Any = connection.transport
+        assert type(transport).max_size > PLAIN_BUFFER
+        assert transport.max_size == PLAIN_BUFFER
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        await served.idle(asks=False)
+        (connection,) = served.connections
+        transport = connection.transport
+        assert type(transport._ssl_protocol) is sslproto.SSLProtocol
+        assert len(getattr(transport._ssl_protocol, "_ssl_buffer")) == TLS_BUFFER  # noqa: B009 -- it has no type
+
+
+# Listening.
+
+
+async def test_an_address_that_is_taken_is_named() -> None:
+    listener = Listener(web.Application())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+
+        with pytest.raises(
+            InjectorError, match=rf"127.0.0.1:{number}: cannot listen: .*; choose another --bind or port"
+        ):
+            await listener.listen("127.0.0.1", number)
+    await listener.close()
+
+
+async def test_the_kernel_queues_more_connections_than_are_accepted_at_once(served: Served) -> None:
+    # The event loop does not run meanwhile: they all wait in the kernel, none of them refused or dropped.
+    clients = [socket.create_connection(("127.0.0.1", served.port), timeout=0.9) for _ in range(20 * ACCEPTED_AT_ONCE)]
+
+    loop = asyncio.get_running_loop()
+    for client in clients:
+        client.sendall(REQUEST + BODY)
+        client.setblocking(False)
+    async with asyncio.timeout(LIMIT):
+        answers = await asyncio.gather(*(loop.sock_recv(client, 4096) for client in clients))
+    for client in clients:
+        client.close()
+
+    assert all(b"200 OK" in answer for answer in answers)
+
+
+def test_every_option_of_the_protocol_is_one_that_aiohttp_knows() -> None:
+    # web.Server drops options that RequestHandler does not know, with a warning; ``Connection`` does not.
+    assert set(HTTP) <= set(web.RequestHandler.__init__.__annotations__)
+    overridden = {"connection_made", "connection_lost", "data_received", "finish_response"}
+    assert overridden <= set(vars(web.RequestHandler))
+
+
+# Drain.
+
+
+async def test_a_listener_that_never_listened_is_drained() -> None:
+    listener = Listener(web.Application())
+
+    assert await listener.drain() == 0
+
+    await listener.close()
+
+
+async def test_a_drained_listener_refuses_connections(served: Served) -> None:
+    client = await served.idle()
+    client.writer.close()
+
+    assert await served.drain() == 0
+
+    with pytest.raises(ConnectionRefusedError):
+        await served.connect()
+
+
+async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Served, hurry: Hurry) -> None:
+    clients = [await served.idle() for _ in range(5)]
+    recent = await served.idle()
+    await hurry.by(timeouts.QUIET + 0.1)
+    assert await recent.ask()
+    draining = asyncio.create_task(served.drain())
+
+    assert [await each.ended() for each in clients] == [True] * 5
+    # It may ask again: the next answer closes its connection, or a second without a request.
+    assert not draining.done()
+    assert await recent.ask()
+    await hurry.by(timeouts.QUIET + 0.1)
+
+    assert await draining == 0
+    assert await recent.ended()
+
+
+async def test_a_drain_answers_a_request_that_was_sent_and_not_yet_read(served: Served, hurry: Hurry) -> None:
+    client = await served.idle()
+    sent: Any = client.writer.get_extra_info("socket")
+    await hurry.by(timeouts.QUIET + 0.1)
+    # Past the event loop: the request is in the kernel, and this process has not looked yet.
+    assert sent._sock.send(REQUEST + BODY) == len(REQUEST + BODY)
+    draining = asyncio.create_task(served.drain())
+
+    assert await client.answered()
+    await hurry.by(timeouts.QUIET + 0.1)
+
+    assert await draining == 0
+    assert served.bodies == [BODY, BODY]
+
+
+async def test_a_drain_answers_a_connection_that_the_kernel_has_accepted(served: Served, hurry: Hurry) -> None:
+    client = socket.create_connection(("127.0.0.1", served.port))
+    client.sendall(REQUEST + BODY)
+    client.setblocking(False)
+    draining = asyncio.create_task(served.drain())
+
+    async with asyncio.timeout(LIMIT):
+        assert b"200 OK" in await asyncio.get_running_loop().sock_recv(client, 4096)
+    await hurry.by(timeouts.QUIET + 0.1)
+    assert await draining == 0
+    client.close()
+
+
+async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hurry) -> None:
+    client = await served.connect()
+    client.writer.write(REQUEST)
+    await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    draining = asyncio.create_task(served.drain())
+    await hurry.by(timeouts.QUIET + 0.1)
+    await asyncio.sleep(2 * LOOK)
+    assert not draining.done()
+
+    assert await client.ask(BODY)
+    await hurry.by(timeouts.QUIET + 0.1)
+
+    assert await draining == 0
+
+
+async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_left(served: Served, hurry: Hurry) -> None:
+    client = await served.connect()
+    client.writer.write(REQUEST)
+    await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    draining = asyncio.create_task(served.drain())
+    await asyncio.sleep(LOOK)
+
+    await hurry.by(timeouts.DRAIN)
+
+    assert await draining == 1
+
+
+async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, hurry: Hurry) -> None:
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        connections = served.listener._connections
+        assert connections is not None
+        await served.until(lambda: connections._handshakes)
+
+        assert connections.left() == 1
+        await hurry.by(timeouts.QUIET + 0.1)
+        assert connections.left() == 0
+        writer.close()
+
+
+def test_a_file_is_readable_if_something_waits_in_it() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert readable([ours.fileno(), theirs.fileno()]) == set()
+        theirs.send(b"x")
+        assert readable([ours.fileno(), theirs.fileno()]) == {ours.fileno()}
+    assert readable([]) == set()
