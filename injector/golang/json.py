@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from json.encoder import JSONEncoder, encode_basestring
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from injector.golang.strconv import go_float
 
@@ -15,14 +17,8 @@ _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\
 # What is special to HTML or to JavaScript's lines stands in strings only, and so can be escaped in the whole text.
 _HTML = re.compile("[<>&\u2028\u2029]")
 _LINES = re.compile("[\u2028\u2029]")
+_FLOAT = re.compile(r"null|[0-9][.e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _encoder(*, sort_keys: bool) -> JSONEncoder:
-    return JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=sort_keys)
-
-
-_ENCODERS: Final = {sort_keys: _encoder(sort_keys=sort_keys) for sort_keys in (False, True)}
 
 
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) -> str:
@@ -36,8 +32,13 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) ->
     Raises:
         DataError: a float that JSON has no text for.
     """
-    # Python's own encoder is much the faster one, but writes floats in its own way.
-    text = "".join(_parts(value, sort_keys=sort_keys)) if _has_float(value) else _ENCODERS[sort_keys].encode(value)
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None).decode()
+    except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits, deep nesting
+        text = ""
+    # A float has a point or an exponent, or is printed as null.
+    if not text or (_FLOAT.search(text) and _has_float(value)):
+        text = "".join(_parts(value, sort_keys=sort_keys))
     return _escaped(text, _HTML if escape_html else _LINES)
 
 
@@ -49,6 +50,8 @@ def go_string(text: str) -> str:
 def _escaped(text: str, special: re.Pattern[str]) -> str:
     if not text.isascii():
         text = _SURROGATE.sub("\ufffd", text)
+    elif special is _LINES or not ("<" in text or ">" in text or "&" in text):
+        return text
     return special.sub(lambda match: _ESCAPES[match[0]], text)
 
 

@@ -40,11 +40,11 @@ class Actions(Pipelines):
         self.bodies = bodies
         self.shown = shown
         self.gathered: list[str] = []
-        nodes = list(_within(tree.root))
+        nodes = list(n.within(tree.root))
         ranged = {name for node in nodes if isinstance(node, n.RangeNode) for name in _names(node.pipe)}
-        self.assigned = {
+        self.assigned = frozenset(
             name for node in nodes if isinstance(node, n.PipeNode) and node.is_assign for name in _names(node)
-        }
+        )
         self.tracked = frozenset(ranged & self.assigned)
 
     def template(self) -> None:
@@ -250,34 +250,6 @@ def _steps(body: n.ListNode) -> int:
                 inner = (None if isinstance(node, n.RangeNode) else node.body, node.else_body)
                 lists += [each for each in inner if each is not None]
     return steps
-
-
-def _within(root: n.Node) -> Iterator[n.Node]:
-    """Yield a node and all nodes inside it."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += _children(node)
-
-
-def _children(node: n.Node) -> Sequence[n.Node]:
-    match node:
-        case n.ListNode(nodes=nodes):
-            return nodes
-        case n.BranchNode(pipe=pipe, body=body, else_body=otherwise):
-            return (pipe, body) if otherwise is None else (pipe, body, otherwise)
-        case n.ActionNode(pipe=pipe):
-            return (pipe,)
-        case n.TemplateNode(pipe=pipe):
-            return () if pipe is None else (pipe,)
-        case n.PipeNode(cmds=commands):
-            return commands
-        case n.CommandNode(args=args):
-            return args
-        case n.ChainNode(node=inner):
-            return (inner,)
-    return ()
 
 
 def _names(pipe: n.PipeNode) -> Iterator[str]:

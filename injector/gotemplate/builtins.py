@@ -68,6 +68,8 @@ def _index_of(index: Any, cap: int) -> int:
 
 def index(item: Any, *indexes: Any) -> Any:
     """Return an element of nested lists and maps."""
+    if len(indexes) == 1 and isinstance(item, dict):
+        return _element(item, indexes[0])
     if item is None or item is NO_VALUE:
         raise FuncError("index of untyped nil")
     for position in indexes:
@@ -80,6 +82,8 @@ def index(item: Any, *indexes: Any) -> Any:
 
 def _element(item: Any, position: Any) -> Any:
     if isinstance(item, dict):
+        if type(position) is str and key_type(item) == "string":
+            return item[position] if position in item else zero_element(item)
         key = fitted(position, key_type(item), kind_of(next(iter(item), None)))
         return item[key] if key in item else zero_element(item)
     size = length(item)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.gotemplate.actions import Actions
 from injector.gotemplate.arguments import checked, constant
 from injector.gotemplate.budget import METER, Budget, metered_by
-from injector.gotemplate.builtins import BUILTINS, call, eq, shown_callee
+from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
 from injector.gotemplate.errors import FuncError, ParseError, TemplateError
 from injector.gotemplate.failures import Failure, Spent, Unprintable
 from injector.gotemplate.fields import field_reader, method_reader
 from injector.gotemplate.iteration import elements, pairs
+from injector.gotemplate.nodes import IdentifierNode, within
 from injector.gotemplate.parser import parse
 from injector.gotemplate.printf import sprint
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
@@ -95,7 +96,16 @@ def _compiled(
     left, right = delimiters
     trees = parse(name, source, functions=functions, left=left, right=right)
     bodies = {each: f"b{index}" for index, each in enumerate(trees)}
-    python = Source({**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)})
+    called = (
+        functions[node.name]
+        for tree in trees.values()
+        for node in within(tree.root)
+        if isinstance(node, IdentifierNode)
+    )
+    is_pure = not any(func.mutates or func.name == "call" for func in called)
+    python = Source(
+        {**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)}, is_pure=is_pure
+    )
     for tree in trees.values():
         Actions(python, tree, (functions, BUILTINS), bodies, printed).template()
     filename = f"<template {name}>"
@@ -152,6 +162,7 @@ _NAMES: Final[dict[str, Any]] = {
     "EQ": eq,
     "FAIL": _fail,
     "KEYED": _keyed,
+    "NE": ne,
     "NV": NO_VALUE,
     "PAIRS": pairs,
     "PRINT": printed,

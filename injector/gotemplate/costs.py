@@ -16,7 +16,7 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Map, Pointer, Slice, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from injector.gotemplate.values import Func
 
@@ -24,6 +24,8 @@ _SHORT: Final = 64
 """Characters of a text that nothing is counted for."""
 _TEXT: Final = 64
 """Bytes of a text beside its characters, and its place in a list."""
+_AT_ONCE: Final = 500
+"""Steps after which a walk through arguments is counted."""
 _ENTRY: Final = 104
 """Bytes of an entry of a map."""
 _FAILURES: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -140,16 +142,15 @@ def metered(func: Func) -> Func:
     function, cost = func.call, cost_of(func.name)
     if cost is _NOTHING:
         return func
-    looks_inside, longest = cost.item > 0, -1 if cost.once else _SHORT
+    looks_inside, longest, makes = cost.item > 0, -1 if cost.once else _SHORT, cost.makes
 
     def call(*args: Any) -> Any:
         for value in args:
-            kind = value.__class__
-            if kind is str:
+            if isinstance(value, str):
                 if len(value) > longest:
                     _charge(args, cost)
                     break
-            elif kind not in _SCALARS and (looks_inside or isinstance(value, str)):
+            elif looks_inside and value.__class__ not in _SCALARS:
                 _charge(args, cost)
                 break
         try:
@@ -157,7 +158,7 @@ def metered(func: Func) -> Func:
         except _FAILURES as error:
             raise FuncError(f"{type(error).__name__}: {error}") from error
         kind = result.__class__
-        if cost.makes and (len(result) > _SHORT if kind is str else kind not in _SCALARS):
+        if makes and (len(result) > _SHORT if kind is str else kind not in _SCALARS):
             grown = bool(args) and result is args[0]
             reserve(_ENTRY if grown else _size_of(result, cost))
         return result
@@ -173,31 +174,48 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     meter = METER.get()
     if meter is None:
         return
-    meter.spend(cost.once)
+    steps, size = cost.once, 0
     looks_inside = cost.item > 0
     level: Sequence[Any] = values
     while level:
         found: list[Any] = []
         for value in level:
             if isinstance(value, str):
-                meter.spend(len(value) // cost.characters)
-                meter.reserve(len(value) * cost.text_bytes)
+                steps += len(value) // cost.characters
+                size += len(value) * cost.text_bytes
             elif looks_inside:
                 inner = _inside(value)
-                meter.spend(len(inner) * cost.item)
-                meter.reserve(len(inner) * cost.item_bytes)
+                steps += len(inner) * cost.item
+                size += len(inner) * cost.item_bytes
                 found += inner
+            if steps > _AT_ONCE:
+                meter.spend(steps)
+                meter.reserve(size)
+                steps = size = 0
         level, looks_inside = found, looks_inside and cost.deep
+    meter.spend(steps)
+    meter.reserve(size)
+
+
+_LOOKS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {}
+"""How to look inside the values of each class that was met; asking what a value is takes longer."""
 
 
 def _inside(value: Any) -> Sequence[Any]:
+    look = _LOOKS.get(value.__class__)
+    if look is None:
+        look = _LOOKS[value.__class__] = _look_at(value)
+    return look(value)
+
+
+def _look_at(value: Any) -> Callable[[Any], Sequence[Any]]:
     if isinstance(value, list):
-        return value
+        return lambda items: items
     if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
+        return lambda entries: [*entries.keys(), *entries.values()]
     if isinstance(value, Pointer):
-        return [] if value.target is None else [value.target]
-    return [value.parts()] if isinstance(value, Struct) else []
+        return lambda pointer: () if pointer.target is None else (pointer.target,)
+    return (lambda struct: (struct.parts(),)) if isinstance(value, Struct) else (lambda _scalar: ())
 
 
 def _size_of(value: Any, cost: Cost) -> int:

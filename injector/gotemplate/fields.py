@@ -26,26 +26,26 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
     structs: set[type] = set()
 
     def field(receiver: Any, name: str) -> Any:
-        kind = receiver.__class__
-        if kind in structs:
-            try:
-                return receiver.field(name)
-            except KeyError:
-                return _method_or_failure(receiver, receiver, name)
-        if receiver is NO_VALUE:
-            return invalid(name)
-        value = pointed(receiver)
-        if isinstance(value, dict):
-            if key_type(value) in _NAMES:
-                return value[name] if name in value else missing(value, name)
-        elif value is None:
+        value = receiver
+        if value.__class__ not in structs:
+            if value is NO_VALUE:
+                return invalid(name)
+            value = pointed(value)
+            if value.__class__ not in structs:
+                if isinstance(value, Struct):
+                    structs.add(value.__class__)
+                else:
+                    return entry(receiver, value, name)
+        try:
+            return value.field(name)
+        except KeyError:
+            return _method_or_failure(receiver, value, name)
+
+    def entry(receiver: Any, value: Any, name: str) -> Any:
+        if value is None:
             raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
-        elif isinstance(value, Struct):
-            structs.add(value.__class__)
-            try:
-                return value.field(name)
-            except KeyError:
-                return _method_or_failure(receiver, value, name)
+        if isinstance(value, dict) and key_type(value) in _NAMES:
+            return value[name] if name in value else missing(value, name)
         return _method_or_failure(receiver, value, name)
 
     return field

@@ -6,9 +6,12 @@ Every node knows its byte position and its line; ``str(node)`` is template sourc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.gotemplate.text import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 # What unicode.IsSpace holds; Python takes four control characters for space besides.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -276,3 +279,31 @@ class Tree:
     def is_empty(self) -> bool:
         """Return whether it holds nothing but space, as a template that only defines others does."""
         return all(isinstance(node, TextNode) and not node.text.strip(_SPACE) for node in self.root.nodes)
+
+
+def within(root: Node) -> Iterator[Node]:
+    """Yield a node and all nodes inside it."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _children(node)
+
+
+def _children(node: Node) -> Sequence[Node]:
+    match node:
+        case ListNode(nodes=nodes):
+            return nodes
+        case BranchNode(pipe=pipe, body=body, else_body=otherwise):
+            return (pipe, body) if otherwise is None else (pipe, body, otherwise)
+        case ActionNode(pipe=pipe):
+            return (pipe,)
+        case TemplateNode(pipe=pipe):
+            return () if pipe is None else (pipe,)
+        case PipeNode(cmds=commands):
+            return commands
+        case CommandNode(args=args):
+            return args
+        case ChainNode(node=inner):
+            return (inner,)
+    return ()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = {"string": "str", "bool": "bool", "int": "int", "float64": "float"}
 """Types whose values are of one Python class, so that generated code can check them at once."""
+_COMPARED: Final = {"eq": "==", "ne": "!="}
 
 
 class Pipelines:
@@ -41,7 +42,9 @@ class Pipelines:
         self.dot = Operand("d0")
         self.scope: list[Variable] = [Variable("$", self.dot)]
         self.tracked: frozenset[str] = frozenset()
+        self.assigned: frozenset[str] = frozenset()
         self.optional = 0
+        self.changing: set[str] = set()
 
     # --- lines
 
@@ -57,6 +60,19 @@ class Pipelines:
         """Write a line that assigns to a new name; return the name."""
         name = self.source.fresh("t")
         self.line(f"{name} = {expression}", **mark)
+        return name
+
+    def assign_once(self, expression: str, value: Operand, **mark: Any) -> str:
+        """Write a line that assigns an expression of ``value``, unless a name holds its value already; return the name.
+
+        An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again.
+        """
+        if value.code in self.changing:
+            return self.assign(expression, **mark)
+        name = self.source.computed(expression)
+        if not name:
+            name = self.assign(expression, **mark)
+            self.source.note_computed(expression, name)
         return name
 
     def fail(self, reason: str) -> Operand:
@@ -105,6 +121,8 @@ class Pipelines:
     def declare(self, name: str, value: Operand) -> Variable:
         """Write the declaration of a variable with a value."""
         local = self.source.fresh("v")
+        if name in self.assigned:
+            self.changing.add(local)
         origin = Origin(self.source.fresh("o")) if name in self.tracked else None
         variable = Variable(name, Operand(local, nilable=origin is not None, origin=origin), maybe=self.optional > 0)
         self.set(variable, value)
@@ -204,9 +222,10 @@ class Pipelines:
         """Write a field without arguments (evalField)."""
         code = receiver.code
         if receiver.is_constant:
-            return Operand(self.assign(f"FIELD({code}, {name!r})", call=node), nilable=True)
+            return Operand(self.assign_once(f"FIELD({code}, {name!r})", receiver, call=node), nilable=True)
         fast = f"{code}[{name!r}] if {code}.__class__ is dict and {name!r} in {code} else FIELD({code}, {name!r})"
-        return Operand(self.assign(fast, call=node, origin=receiver.origin), nilable=True, origin=Origin(code, name))
+        found = self.assign_once(fast, receiver, call=node, origin=receiver.origin)
+        return Operand(found, nilable=True, origin=Origin(code, name))
 
     def method(
         self, node: n.Node, receiver: Operand, name: str, args: Sequence[n.Node], final: Operand | None
@@ -273,12 +292,12 @@ class Pipelines:
         """Write the call of one of Go's own functions, in line where that is short."""
         if func.name == "not":
             return Operand(self.assign(f"not {given[0].code}"), "bool")
-        if func.name == "eq" and len(given) == 2:  # noqa: PLR2004 - the common case
+        if func.name in _COMPARED and len(given) == 2:  # noqa: PLR2004 - the common case
             for one, other in (given, given[::-1]):
                 if type(one.value) is str and not other.is_constant:
-                    fast = f"{other.code} == {one.code} if {other.code}.__class__ is str"
-                    slow = f"EQ({given[0].code}, {given[1].code})"
-                    return Operand(self.assign(f"{fast} else {slow}", call=command, name="eq"), "bool")
+                    fast = f"{other.code} {_COMPARED[func.name]} {one.code} if {other.code}.__class__ is str"
+                    slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
+                    return Operand(self.assign(f"{fast} else {slow}", call=command, name=func.name), "bool")
         if func.name == "slice":
             # Go's slice looks at its indexes as they come, not at what is inside an interface.
             given = [given[0], *map(self.as_reflected, given[1:])]
@@ -370,7 +389,7 @@ class Pipelines:
         slow = f"CHECK({value.code}, {go_type!r}, {container_of(value)})"
         python = _CLASSES.get(go_type)
         fast = f"{value.code} if {value.code}.__class__ is {python} else " if python else ""
-        return Operand(self.assign(fast + slow), go_type if python else "")
+        return Operand(self.assign_once(fast + slow, value), go_type if python else "")
 
     def where(self) -> str:
         """Return an expression for the index of the present place."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import check_size, spend
+from injector.gotemplate.budget import MAX_SIZE, check_size, spend
 from injector.gotemplate.formats import Spec
 from injector.gotemplate.printing import print_operand
 from injector.gotemplate.reflect import basic_kind, type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # What Go takes for the width, precision or argument of a mistake (tooLarge).
 _TOO_LARGE: Final = 1_000_000
+_FLOATS: Final = 1_024
+"""Floats whose text is kept: every number of a revision's values is one."""
 _DIRECTIVE_STEPS: Final = 4
 _DIGITS: Final = "0123456789"
 _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "space"}
@@ -21,6 +25,12 @@ _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "spa
 
 def sprint(*args: Any) -> str:
     """Return fmt.Sprint: operands in default format, a space between two that are no strings."""
+    if len(args) == 1:
+        kind = type(args[0])
+        if kind is str and len(args[0]) <= MAX_SIZE:
+            return str(args[0])
+        if kind in _SCALARS:
+            return _SCALARS[kind](args[0])
     parts: list[str] = []
     size = 0
     for index, arg in enumerate(args):
@@ -30,6 +40,21 @@ def sprint(*args: Any) -> str:
         size += len(parts[-1])
         check_size(size)
     return "".join(parts)
+
+
+@lru_cache(_FLOATS)
+def _float(value: float, sign: float) -> str:
+    """Return a float in default format; ``sign`` tells -0 from 0, which are equal."""
+    del sign
+    return print_operand(value, "v", Spec())
+
+
+_SCALARS: Final[dict[type, Callable[[Any], str]]] = {
+    bool: lambda value: "true" if value else "false",
+    int: int.__str__,
+    float: lambda value: _float(value, math.copysign(1, value)),
+}
+"""What the values print as that need no look for methods."""
 
 
 def sprintln(*args: Any) -> str:

@@ -82,7 +82,18 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 
 def integer_kind(value: int) -> str:
     """Return an integer's kind; defined types, such as enumerations, have the kind of the class they derive from."""
-    for base in type(value).__mro__:
+    kind = type(value)
+    found = _INTEGER_KINDS.get(kind)
+    if found is None:
+        found = _INTEGER_KINDS[kind] = _integer_kind(kind)
+    return found
+
+
+_INTEGER_KINDS: Final[dict[type, str]] = {}
+
+
+def _integer_kind(kind: type) -> str:
+    for base in kind.__mro__:
         name = base.__dict__.get("go_type")
         if isinstance(name, str) and (name in _INTEGERS or name in _UNSIGNED):
             return name

@@ -59,9 +59,15 @@ class Mark:
 
 
 class Source:
-    """Lines of Python with their marks, and what their names stand for."""
+    """Lines of Python with their marks, and what their names stand for.
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    Args:
+        namespace: the names that the lines may use.
+        is_pure: whether nothing that they call changes a value, so that what is read once need not be read again.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool) -> None:
+        self.is_pure = is_pure
         self.namespace = dict(namespace)
         self.functions: dict[str, Func] = {}
         self.lines: list[str] = []
@@ -70,6 +76,7 @@ class Source:
         self.names = 0
         self._indent = ""
         self._loops = 0
+        self._computed: list[dict[str, str]] = [{}]
 
     def line(self, text: str, mark: Mark) -> None:
         """Add a line."""
@@ -95,7 +102,9 @@ class Source:
             line = mark.place.line if isinstance(mark.place, Node) else 0
             raise ParseError(mark.tree.parse_name, line, "blocks nest too deeply")
         begin = len(self.lines)
+        self._computed.append({})
         yield
+        self._computed.pop()
         if len(self.lines) == begin:
             self.line("pass", mark)
         self._indent, self._loops = self._indent[:-1], loops
@@ -104,6 +113,15 @@ class Source:
         """Return a name that nothing else has."""
         self.names += 1
         return f"{prefix}{self.names}"
+
+    def computed(self, expression: str) -> str:
+        """Return the name that holds the value of an expression at this place, empty where none surely does."""
+        return next((names[expression] for names in self._computed if expression in names), "")
+
+    def note_computed(self, expression: str, name: str) -> None:
+        """Note that a name holds the value of an expression, for the rest of the block."""
+        if self.is_pure:
+            self._computed[-1][expression] = name
 
     def bind(self, prefix: str, value: Any) -> str:
         """Return a global name for a value."""
@@ -141,9 +159,9 @@ class Program:
     namespace: Mapping[str, Any]
     functions: Mapping[str, Func]
 
-    def run(self, replacements: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the names that the code defines, where its own names have other values by ``replacements``."""
-        namespace = {**self.namespace, **(replacements or {})}
+    def run(self) -> dict[str, Any]:
+        """Return the names that the code defines."""
+        namespace = dict(self.namespace)
         exec(self.code, namespace)  # noqa: S102 - the text is written here, word by word
         return namespace
 

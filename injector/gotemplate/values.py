@@ -243,7 +243,8 @@ class Func:
     ``signature`` is Go's own, for example ``func(string, ...interface {}) (string, error)``: the engine checks and converts
     arguments by it and words errors as Go does. ``call`` takes the arguments positionally (variadic ones flattened) and returns
     the single result; it raises ``gotemplate.errors.FuncError`` where Go's function returns an error or panics. ``hermetic`` is False
-    for functions whose result depends on more than their arguments (clock, environment, randomness). ``nil`` marks a nil function value.
+    for functions whose result depends on more than their arguments (clock, environment, randomness). ``mutates`` is True for functions
+    that change a map they are given. ``nil`` marks a nil function value.
     """
 
     name: str
@@ -251,6 +252,7 @@ class Func:
     call: Callable[..., Any]
     hermetic: bool = True
     nil: bool = False
+    mutates: bool = False
 
     def __bool__(self) -> bool:
         return not self.nil

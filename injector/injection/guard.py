@@ -316,6 +316,8 @@ def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Differe
 
     A single rendering has no place of insertion: the real one must equal it.
     """
+    if all(each is real for each in renderings):
+        return None  # equal blocks of text are read once
     first, every = renderings[0], [real, *renderings]
     if all(isinstance(each, dict) for each in every):
         return _difference_of_objects(real, renderings, path)

@@ -7,6 +7,7 @@ Go's zero value: an empty string, 0, a nil slice, a nil pointer. The shapes come
 
 from __future__ import annotations
 
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
@@ -19,16 +20,19 @@ if TYPE_CHECKING:
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _INT_DIGITS: Final = 19
+_READERS: Final = 1_024
+"""How many fields of types are read by functions that are kept; templates read some hundred."""
 _GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")
 
 
 class GoStruct(Struct):
-    """A view of one JSON object as a Go struct."""
+    """A view of one JSON object as a Go struct. The object must not change while the view is used."""
 
-    __slots__ = ("_type", "data")
+    __slots__ = ("_fields", "_type", "data")
 
     def __init__(self, type_name: str, data: dict[str, Any]) -> None:
         self._type = type_name
+        self._fields: dict[str, Any] = {}
         self.data = data
 
     @property
@@ -38,14 +42,11 @@ class GoStruct(Struct):
 
     def field(self, name: str) -> Any:
         """Return a field by its Go name, its zero value where the object has none; KeyError for no such field."""
-        path = struct_type(self._type).go_path(name)
-        if not path:
-            raise KeyError(name)
-        data = self.data
-        for embedded in path[:-1]:
-            data = data if embedded.inline else data.get(embedded.json) or {}
-        field = path[-1]
-        return view(field.type, data) if field.inline else wrap(field.type, data.get(field.json))
+        try:
+            return self._fields[name]
+        except KeyError:
+            found = self._fields[name] = _field_reader(self._type, name)(self.data)
+            return found
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in the order of Go's declaration."""
@@ -134,6 +135,25 @@ class IntOrString(Struct):
         return self._value
 
 
+@lru_cache(_READERS)
+def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
+    """Return the function that reads a field of a Go struct; KeyError for no such field."""
+    path = struct_type(type_name).go_path(name)
+    if not path:
+        raise KeyError(name)
+    field = path[-1]
+    outer = tuple(each.json for each in path[:-1] if not each.inline)
+    as_go: Callable[[Any], Any] = partial(view, field.type) if field.inline else _wrapper(field.type)
+
+    def read(data: dict[str, Any]) -> Any:
+        for key in outer:
+            data = data.get(key) or {}
+        found: Any = data if field.inline else data.get(field.json)
+        return as_go(found)
+
+    return read
+
+
 def view(type_name: str, data: dict[str, Any]) -> GoStruct:
     """Return a normalised object as the Go struct ``type_name``."""
     return GoStruct(type_name, data)
@@ -146,24 +166,33 @@ def string_struct(type_name: str, **fields: str) -> StringStruct:
 
 def wrap(go_type: str, value: Any) -> Any:
     """Return JSON data as a value of a Go type, in the template engine's model; None is the type's zero value."""
+    return _wrapper(go_type)(value)
+
+
+@cache
+def _wrapper(go_type: str) -> Callable[[Any], Any]:
+    """Return the function that makes a value of a Go type."""
     if go_type in _INTEGERS:
-        return _INTEGERS[go_type](value or 0)
-    wrapper = _WRAPPERS.get(go_type)
-    if wrapper is not None:
-        return wrapper(value)
+        integer = _INTEGERS[go_type]
+        return lambda value: integer(value or 0)
+    if go_type in _WRAPPERS:
+        return _WRAPPERS[go_type]
     if go_type.startswith("*"):
-        return Pointer(go_type, None if value is None else wrap(go_type[1:], value))
-    if go_type.startswith("[]"):
-        element = go_type[2:]
-        return Slice(element, [wrap(element, item) for item in value or ()], nil=value is None)
-    if go_type.startswith("map["):
-        key, _, element = go_type[4:].partition("]")
-        items = {name: wrap(element, item) for name, item in (value or {}).items()}
-        return Map(key, element, items, nil=value is None)
+        target = _wrapper(go_type[1:])
+        return lambda value: Pointer(go_type, None if value is None else target(value))
     if struct_type.known(go_type):
-        return GoStruct(go_type, value or {})
+        return lambda value: GoStruct(go_type, value or {})
     base = underlying(go_type)
-    return wrap(base, value) if base.startswith(("[]", "map[")) else NamedString(go_type, value or "")
+    if base.startswith("[]"):
+        element, item = base[2:], _wrapper(base[2:])
+        return lambda value: Slice(element, map(item, value or ()), nil=value is None)
+    if base.startswith("map["):
+        key, _, element = base[4:].partition("]")
+        entry = _wrapper(element)
+        return lambda value: Map(
+            key, element, {name: entry(each) for name, each in (value or {}).items()}, nil=value is None
+        )
+    return lambda value: NamedString(go_type, value or "")
 
 
 _WRAPPERS: Final[dict[str, Callable[[Any], Any]]] = {

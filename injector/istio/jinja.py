@@ -9,6 +9,7 @@ Jinja2 is imported only by revisions that use it: ``istio.template`` loads this 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -22,7 +23,6 @@ from injector.istio.jinjadata import jinja_data
 from injector.istio.jinjafilters import known_filters, known_tests
 from injector.istio.jinjasandbox import Function, Sandbox
 from injector.istio.multus import AppendNetwork
-from injector.istio.workclock import worked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ class JinjaTemplate:
     name: str
     compiled: jinja2.Template
     minor: Minor
-    clock: Callable[[], float] = worked
+    clock: Callable[[], float] = time.thread_time
     called: ClassVar[frozenset[str]] = frozenset()
     hermetic: ClassVar[bool] = True
 

@@ -15,6 +15,7 @@ from injector.istio.proto import Message, parse_message, to_json
 from injector.istio.protoschema import mesh_config_type, message_type, proxy_config_type
 from injector.istio.wellknown import format_duration
 from injector.kube.serial import load_yaml
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,23 +117,43 @@ def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, wh
     return merged
 
 
+_MESSAGES: Final = 256
+_CHARACTERS: Final = 256 << 10
+"""How many messages are kept, and how long the annotations that they come from are together. Messages are immutable, so each is known
+by its identity. Few workloads have a ProxyConfig of their own, and the others share that of the mesh."""
+_APPLIED: Final[Memo[tuple[str, Message, Minor], Message]] = Memo(_MESSAGES, _CHARACTERS, lambda key: len(key[0]) + 1)
+
+
 def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
     """Return the mesh config with a pod's annotation ``proxy.istio.io/config`` on top of its default ProxyConfig.
 
     Raises:
         AnnotationError: the annotation is no ProxyConfig.
     """
+    return _APPLIED.get((text, mesh, minor), _apply_proxy_config)
+
+
+def _apply_proxy_config(key: tuple[str, Message, Minor]) -> Message:
+    text, mesh, minor = key
     where = "metadata.annotations[proxy.istio.io/config]"
     try:
         data = load_yaml(text, where=where, most=MOST_VALUES)
         proxy = _merged_proxy_config(mesh.values["defaultConfig"], {} if data is None else data, minor, where)
     except DataError as error:
         raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error
-    return Message(mesh.kind, {**mesh.values, "defaultConfig": proxy})
+    return Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
+
+
+_JSON: Final[Memo[tuple[Message, Minor], str]] = Memo(_MESSAGES, _MESSAGES, lambda _key: 1)
 
 
 def proto_to_json(message: Message, minor: Minor) -> str:
     """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
+    return _JSON.get((message, minor), _proto_to_json)
+
+
+def _proto_to_json(key: tuple[Message, Minor]) -> str:
+    message, minor = key
     if message.kind is not message_type(proxy_config_type(minor)):
         return to_json(message)
     defaults = default_proxy_config(minor)

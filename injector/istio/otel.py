@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Pointer
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,13 +41,19 @@ def otel_resource_attributes(
 def enriches(mesh: Any) -> bool:
     """Return whether a provider of a mesh config asks for the semantic conventions; without one there are no attributes at all."""
     message = mesh.target if isinstance(mesh, Pointer) else mesh
-    if message is None:
-        return False
+    return message is not None and _ENRICHES.get(message, _enriches)
+
+
+def _enriches(message: Any) -> bool:
     for provider in message.field("ExtensionProviders"):
         otel = _call(_target(provider), "GetOpentelemetry")
         if otel is not None and str(_call(otel, "GetServiceAttributeEnrichment")) == _SEMANTIC_CONVENTIONS:
             return True
     return False
+
+
+_ENRICHES: Final[Memo[Any, bool]] = Memo(256, 256, lambda _message: 1)
+"""By the message itself, which is immutable."""
 
 
 def _call(message: Any, getter: str) -> Any:

@@ -16,6 +16,7 @@ from injector.istio.duration import go_duration
 from injector.istio.meshconfig import MOST_VALUES, read_proxy_config
 from injector.istio.meshdefaults import default_proxy_config
 from injector.kube.serial import load_yaml
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,8 +45,17 @@ _SIMPLE: Final = 1
 _MUTUAL: Final = 2
 
 
+_VALIDATED: Final[Memo[tuple[str, Minor], str]] = Memo(256, 256 << 10, lambda key: len(key[0]))
+"""Pods are few that have a ProxyConfig of their own, and the replicas of a workload have the same."""
+
+
 def validate_proxy_config(text: str, minor: Minor) -> str:
     """Return why Istio's ``minor`` refuses a ProxyConfig, empty where it takes it."""
+    return _VALIDATED.get((text, minor), _validate_proxy_config)
+
+
+def _validate_proxy_config(key: tuple[str, Minor]) -> str:
+    text, minor = key
     try:
         data = load_yaml(text, most=MOST_VALUES)
         config = read_proxy_config({} if data is None else data, minor, base=default_proxy_config(minor))

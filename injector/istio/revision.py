@@ -107,7 +107,6 @@ class Revision:
     """One control plane's injection, ready to run.
 
     ``written`` is the name that goes into pods. ``hermetic`` says that no template reads a clock, the environment or random numbers.
-    ``kept`` is what those who inject with it remember, each under a name of its own: it goes when the revision does.
     """
 
     name: str
@@ -126,7 +125,6 @@ class Revision:
     templates: Mapping[str, Template]
     fingerprint: str
     hermetic: bool
-    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def istio_version(self) -> str:

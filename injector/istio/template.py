@@ -12,7 +12,6 @@ from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
 from injector.istio.functions import istio_functions
-from injector.istio.workclock import worked
 from injector.memo import Memo
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class GoTextTemplate:
         """Return the rendered text."""
         token = _RENDERED.set((data, 0))
         try:
-            return self.compiled.execute(data, budget=Budget(clock=worked))
+            return self.compiled.execute(data, budget=Budget())
         finally:
             _RENDERED.reset(token)
 
@@ -120,7 +119,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
         return compile_template("inject", text, funcs=functions)
 
     templates: Memo[str, GoTemplate] = Memo(_COMPILED, _COMPILED_CHARACTERS, len)
-    return Func("render", "func(string) string", render, hermetic=False)
+    return Func("render", "func(string) string", render, hermetic=False, mutates=True)
 
 
 def go_functions(minor: Minor, env: Mapping[str, str], *, with_sprig: bool) -> dict[str, Func]:
@@ -144,4 +143,4 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
-    return compiled.execute(data, budget=Budget(clock=worked))
+    return compiled.execute(data, budget=Budget())

@@ -56,6 +56,9 @@ _SCALAR: Final = re.compile(
     r" *(?:\n *(?:#[^\n]*)?)*"
 )
 """A scalar on one line, with nothing but blank lines and comments after it."""
+_FLOW_ENTRY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_./-]{0,200}): +\"([ !#-\[\]-~]*)\"")
+_FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}} *(?:\n *(?:#[^\n]*)?)*")
+"""A flow mapping of texts in double quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ def read_overlay(
     Raises:
         ManifestError: as ``load_yaml``.
     """
-    if not any(mark in text for mark in _NEVER_SPLIT):
+    if not any(mark in text for mark in (_NEVER_SPLIT[:2] if text.isascii() else _NEVER_SPLIT)):
         try:
             tree, normal, size = _block(_shape(type_name, missing), text.removesuffix("\n"))
         except (_WholeError, _PartError, DataError):
@@ -284,7 +287,11 @@ def _entry(shape: _Shape, part: str) -> _Entry:
     read: _Read | None = None
     if child is not None:
         try:
-            read = _block(child, part[end:]) if part[end : end + 1] in ("", "\n", "#") else _one_line(child, part, end)
+            read = (
+                _on_the_line(child, part, end)
+                if part[end : end + 1] not in ("", "\n", "#")
+                else _block(child, part[end:])
+            )
         except _PartError:
             read = None
     if read is None:
@@ -312,26 +319,30 @@ def _items(shape: _Shape, parts: list[str], column: int) -> _Read:
     element = shape.of_element()
     indent = " " * column + "-"
     find = _READ.find
-    found: list[_Read] = []
+    value: list[Any] = []
+    normal: list[Any] = []
+    size = 1
     for part in parts:
-        if not part.startswith(indent) or part[column + 1 : column + 2] not in ("", " ", "\n"):
+        if not part.startswith(indent):
             raise _PartError
         read: _Read | None = find((element, part))
         if read is None:
             read = _item(element, part, column)
             if len(part) <= _LONGEST_BLOCK:
                 _READ.keep((element, part), read)
-        found.append(read)
-    value = [each[0] for each in found]
-    normal = [each[1] for each in found]
-    return value, value if all(map(is_, value, normal)) else normal, 1 + sum(each[2] for each in found)
+        value.append(read[0])
+        normal.append(read[1])
+        size += read[2]
+    return value, value if all(map(is_, value, normal)) else normal, size
 
 
 def _item(element: _Shape, part: str, column: int) -> _Read:
+    if part[column + 1 : column + 2] not in ("", " ", "\n"):
+        raise _PartError
     try:
         if element.kind in ("struct", "map", "list"):
             return _of_list(element, *_block(element, f"{part[:column]} {part[column + 1 :]}"))
-        return _of_list(element, *_one_line(element, part, column + 1))
+        return _of_list(element, *_on_the_line(element, part, column + 1))
     except _PartError:
         value, size = read_part(part + "\n")
         if type(value) is not list or len(value) != 1:
@@ -343,10 +354,17 @@ def _of_list(element: _Shape, value: Any, normal: Any, size: int) -> _Read:
     return value, zero_of(element.type_name) if value is None else normal, size
 
 
-def _one_line(shape: _Shape, part: str, start: int) -> _Read:
+def _on_the_line(shape: _Shape, part: str, start: int) -> _Read:
+    """Read what begins on the line of a key or dash: a scalar, or a flow mapping of quoted texts, with nothing after it."""
     match = _SCALAR.fullmatch(part, start)
     if match is None:
-        raise _PartError
+        if shape.type_name != "map[string]string" or _FLOW.fullmatch(part, start) is None:
+            raise _PartError
+        found = _FLOW_ENTRY.findall(part, start)
+        entries = dict(found)
+        if any(type(resolve_plain(key)) is not str for key in entries):
+            raise _PartError
+        return entries, entries, 1 + 2 * len(found)
     kind = match.lastgroup or ""
     text = match[kind]
     value = resolve_plain(text) if kind == "plain" else text

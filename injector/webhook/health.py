@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LAG_INTERVAL: Final = 1.0
+# An idle server shall sleep: each measurement wakes it.
+LAG_INTERVAL: Final = 5.0
 # Prometheus scrapes each minute unless told otherwise: what the gauge shows must last until then.
-LAGS: Final = 60
+LAGS: Final = 12
 # An API server waits for 10 s unless told otherwise (admissionregistration/v1, timeoutSeconds): whatever arrived
 # while a loop stood for that long is lost.
 MAX_LAG: Final = 10.0

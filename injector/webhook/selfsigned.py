@@ -1,7 +1,7 @@
 """Self-signed mode: the certificate that the injector's own authority signs, and the Secret that all replicas share.
 
 Each replica makes its certificate in memory. A new authority signs only once API servers trust it.
-The Secret is read every few seconds rather than watched: nothing waits for it, and reading one Secret by its name needs the fewest
+The Secret is read every 15 seconds rather than watched: nothing waits for it, and reading one Secret by its name needs the fewest
 permissions. A replica that finds it missing, broken or due for a change writes the next state with the version that it read. A replica
 that is late is told so by the API server, and reads again.
 """
@@ -187,12 +187,14 @@ class SelfSigned:
 
     async def _wait(self, pause: Callable[[float], Awaitable[None]]) -> None:
         """Wait until it is time to look again."""
-        tasks = {asyncio.ensure_future(pause(LOOK)), asyncio.ensure_future(self._woken.wait())}
+        pausing, woken = asyncio.ensure_future(pause(LOOK)), asyncio.ensure_future(self._woken.wait())
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([pausing, woken], return_when=asyncio.FIRST_COMPLETED)
+            if pausing.done():
+                await pausing
         finally:
-            for task in tasks:
-                task.cancel()
+            pausing.cancel()
+            woken.cancel()
         self._woken.clear()
 
     def shown(self) -> dict[str, Any]:
@@ -228,7 +230,7 @@ class SelfSigned:
         return SUCCESS
 
 
-SECRET_INTERVAL: Final = 5.0
+SECRET_INTERVAL: Final = 15.0
 """Seconds between two readings of the Secret."""
 WAITS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Between tries while the API server is away or refuses, in seconds."""

@@ -286,4 +286,4 @@ def test_it_loads_nothing_that_only_a_server_needs(files: Path) -> None:
 
     status, *loaded = run.stdout.splitlines()
     assert status == "0"
-    assert set(loaded) & {"aiohttp", "asyncio", "kubernetes_asyncio", "prometheus_client", "watchfiles"} == set()
+    assert set(loaded) & {"aiohttp", "asyncio", "kubernetes_asyncio", "prometheus_client"} == set()

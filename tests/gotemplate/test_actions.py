@@ -15,7 +15,7 @@ from injector.gotemplate.source import Source
 def written(text: str) -> list[str]:
     """The lines that a template becomes, without the function's head."""
     trees = parse("t", text, functions=BUILTINS)
-    source = Source({})
+    source = Source({}, is_pure=True)
     Actions(source, trees["t"], (BUILTINS, BUILTINS), {name: f"b{name}" for name in trees}, printed).template()
     return [line.removeprefix(" ") for line in source.lines[3:]]
 
@@ -39,7 +39,7 @@ def test_a_loop_counts_its_rounds() -> None:
 
 def test_a_template_counts_all_its_branches_and_no_loops() -> None:
     trees = parse("t", "a{{ if . }}b{{ else }}c{{ end }}{{ range . }}d{{ else }}e{{ end }}", functions=BUILTINS)
-    source = Source({})
+    source = Source({}, is_pure=True)
     Actions(source, trees["t"], (BUILTINS, BUILTINS), {"t": "b"}, printed).template()
     assert source.lines[1] == " S.tick(7)"
 

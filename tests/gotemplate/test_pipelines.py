@@ -17,7 +17,7 @@ def written(action: str, *variables: str) -> list[str]:
     """The lines that one action's pipeline becomes."""
     declared = "".join(f"{{{{{name} := 0}}}}" for name in variables)
     tree = parse("t", f"{declared}{{{{{action}}}}}", functions=BUILTINS)["t"]
-    source = Source({})
+    source = Source({}, is_pure=True)
     pipelines = Pipelines(source, tree, BUILTINS, BUILTINS)
     for node in tree.root.nodes:
         pipelines.pipeline(node.pipe)  # type: ignore[attr-defined] # actions alone are in the text

@@ -18,7 +18,7 @@ TREE = n.Tree("part", "t", ROOT, TEXT)
 
 def error_of(raised: Exception, mark: Mark, **given: Any) -> ExecError:
     """What the user sees of an exception that a line with this mark raises; ``given`` are locals of the generated code."""
-    source = Source({"raised": raised, **given})
+    source = Source({"raised": raised, **given}, is_pure=True)
     with source.block("def run():", Mark(TREE, ROOT)):
         for name in given:
             source.line(f"local_{name} = {name}", Mark(TREE, ROOT))
@@ -89,7 +89,7 @@ def test_a_failure_outside_generated_code_is_the_whole_template_s() -> None:
 
 
 def test_a_block_without_lines_does_nothing() -> None:
-    source = Source({})
+    source = Source({}, is_pure=True)
     with source.block("def run():", Mark(TREE, ROOT)):
         pass
     assert source.lines == ["def run():", " pass"]
@@ -98,7 +98,7 @@ def test_a_block_without_lines_does_nothing() -> None:
 
 @pytest.mark.parametrize(("head", "depth"), [("if x:", 95), ("for x in y:", 19)])
 def test_blocks_nest_only_as_deep_as_python_s(head: str, depth: int) -> None:
-    source = Source({})
+    source = Source({}, is_pure=True)
 
     def nest(left: int) -> None:
         with source.block(head, Mark(TREE, FIELD)):
@@ -114,17 +114,17 @@ def test_blocks_nest_only_as_deep_as_python_s(head: str, depth: int) -> None:
     ("value", "expected"), [("a'b", '"a\'b"'), (True, "True"), (None, "None"), (5, "5"), ("\udcff", "'\\udcff'")]
 )
 def test_plain_values_are_written_as_literals(value: Any, expected: str) -> None:
-    assert Source({}).literal(value) == expected
+    assert Source({}, is_pure=True).literal(value) == expected
 
 
 @pytest.mark.parametrize("value", [-5, 1.5, 1j, [1]])
 def test_other_values_get_a_name(value: Any) -> None:
-    source = Source({})
+    source = Source({}, is_pure=True)
     assert source.namespace[source.literal(value)] is value
 
 
 def test_a_line_can_be_put_before_others_of_its_block() -> None:
-    source = Source({})
+    source = Source({}, is_pure=True)
     with source.block("if x:", Mark(TREE, ROOT)):
         source.line("b", Mark(TREE, FIELD))
         source.insert(1, "a", Mark(TREE, DOT))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from injector.istio.jinjabudget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SEC
 from injector.istio.meshconfig import parse_mesh_config
 from injector.istio.meshfacts import mesh_facts
 from injector.istio.template import TemplateData
-from injector.istio.workclock import worked
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def test_the_time_of_a_rendering_is_that_of_its_own_work() -> None:
     template = compile_jinja_templates({"sidecar": ""}, NEWEST)["sidecar"]
 
     assert isinstance(template, JinjaTemplate)
-    assert template.clock is worked
+    assert template.clock is time.thread_time
 
 
 @pytest.mark.parametrize(("a_look", "refused"), [(MAX_SECONDS / 40, False), (LONGEST_LOOK, True)])

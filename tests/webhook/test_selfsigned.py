@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.webhook.ca import CaRotation, Lifetimes, advance, new_ca, read_certificates
-from injector.webhook.selfsigned import SelfSigned, service_names
+from injector.webhook.selfsigned import LOOK, SelfSigned, service_names
 from injector.webhook.tls import FAILURE, SUCCESS, Handshakes
 from tests.revisions.clock import steps_between
 
@@ -175,7 +175,7 @@ def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: Sel
     assert certificates.shown()["valid"] is False
 
 
-async def test_it_is_looked_at_each_second_and_counted(
+async def test_it_is_looked_at_again_and_again_and_counted(
     certificates: SelfSigned,
     clock: Clock,
     metrics: Metrics,
@@ -199,7 +199,7 @@ async def test_it_is_looked_at_each_second_and_counted(
         await certificates.follow(metrics, pause=pause)
 
     reloads = "injector_certificate_reloads_total"
-    assert set(pauses) == {1.0}
+    assert set(pauses) == {LOOK}
     assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
     assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
     assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
@@ -239,3 +239,24 @@ def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, reac
 
     assert outcomes == [None, True, SUCCESS, False]
     assert certificates.look() == FAILURE
+
+
+async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSigned, metrics: Metrics) -> None:
+    changes: list[bytes | None] = []
+    certificates.changed = lambda: changes.append(certificates.bundle)
+
+    async def never(_: float) -> None:
+        await asyncio.Event().wait()
+
+    following = asyncio.create_task(certificates.follow(metrics, pause=never))
+    await asyncio.sleep(0)
+    held = new_ca(START, TIMES)
+    certificates.hold(held)
+    certificates.hold(held)
+    async with asyncio.timeout(20.0):
+        while certificates.certificate is None:  # noqa: ASYNC110 -- it has no event
+            await asyncio.sleep(0.001)
+
+    assert changes == [held.bundle]
+    following.cancel()
+    await asyncio.wait([following])

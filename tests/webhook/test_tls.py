@@ -444,6 +444,32 @@ async def test_following_polls_each_interval_and_counts(
     assert expiry == source.certificate.not_after
 
 
+async def test_files_that_have_not_changed_are_not_read(
+    secret: Secret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret.put()
+    source = CertificateSource(secret.files, interval=1.0, clock=lambda: secret.now)
+    polls: list[int] = []
+    changes: list[int] = []
+    poll = source.poll
+    source.changed = lambda: changes.append(len(polls))
+
+    def counted() -> str | None:
+        polls.append(len(pauses))
+        return poll()
+
+    monkeypatch.setattr(source, "poll", counted)
+    unchanged = [lambda: None] * 5
+    pause, pauses = steps_between(*unchanged, lambda: secret.put(Order(until=48)), *unchanged, *unchanged)
+
+    with suppress(asyncio.CancelledError):
+        await source.follow(metrics, pause=pause)
+
+    # The first look reads, since nothing is known yet.
+    assert polls == [1, 6]
+    assert changes == [2]
+
+
 async def test_an_interval_of_nought_never_looks_again(secret: Secret, metrics: Metrics) -> None:
     secret.put()
 

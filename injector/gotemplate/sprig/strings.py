@@ -39,6 +39,8 @@ def strslice(value: Any) -> Slice:
 
 def quote(*values: Any) -> str:
     """Return the values in double quotes, nil left out."""
+    if len(values) == 1 and isinstance(values[0], str):
+        return go_quote(values[0])
     return " ".join(go_quote(strval(value)) for value in values if value is not None)
 
 

@@ -234,6 +234,10 @@ OTHERS: Final[tuple[_Row, ...]] = (
 )
 
 
+_MUTATING: Final = frozenset({"set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"})
+"""Functions that change the dictionary that they are given."""
+
+
 def txt_func_map(
     *,
     clock: Callable[[], datetime] = crypto.system_clock,
@@ -250,7 +254,7 @@ def txt_func_map(
         lookup: what ``getHostByName`` asks; by default it answers nothing and touches no network.
     """
     hermetic = (*STRINGS, *NUMBERS, *DEFAULTS, *DICTS, *LISTS, *REGEX, *OTHERS)
-    functions = {name: Func(name, signature, call) for name, signature, call in hermetic}
+    functions = {name: Func(name, signature, call, mutates=name in _MUTATING) for name, signature, call in hermetic}
     for name, signature, call in _non_hermetic(clock, environ or {}, source or SystemRandom(), lookup or _no_answer):
         functions[name] = Func(name, signature, call, hermetic=False)
     return functions

@@ -1,0 +1,96 @@
+"""What memos hold changes no answer and is changed by no injection, and a result shares nothing with them or with the pod given."""
+
+from __future__ import annotations
+
+import copy
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import DataError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.istio import meshconfig, otel, proxyconfig
+from injector.kube import overlay
+from injector.memo import Memo
+from tests.property.mutations import mutated
+from tests.property.subjects import subjects
+
+if TYPE_CHECKING:
+    from injector.istio.revision import Revision
+
+MINORS = ("1.5", "1.12", "1.20", "1.28", "1.30")
+PODS = 40
+FACTS = RequestFacts("shop")
+HOLDERS: tuple[tuple[Any, str], ...] = (
+    (overlay, "_READ"),
+    (meshconfig, "_APPLIED"),
+    (meshconfig, "_JSON"),
+    (otel, "_ENRICHES"),
+    (proxyconfig, "_VALIDATED"),
+)
+
+
+def answer(revision: Revision, pod: dict[str, Any]) -> Any:
+    """What an injection comes to; an error's text where it fails."""
+    try:
+        return inject_pod(revision, pod, FACTS)
+    except DataError as error:
+        return str(error)
+
+
+def spoil(value: Any) -> None:
+    """Change every part of JSON data."""
+    if isinstance(value, dict):
+        for item in value.values():
+            spoil(item)
+        value["spoilt"] = "yes"
+    elif isinstance(value, list):
+        for item in value:
+            spoil(item)
+        value.append("spoilt")
+
+
+def held() -> dict[Any, str]:
+    """What the memo of blocks holds, as texts."""
+    memo = overlay._READ
+    return {key: repr(value) for generation in (memo._old, memo._young) for key, value in generation.items()}
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_pod_gets_what_it_gets_without_memos_whatever_came_before(
+    minor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = Random(minor)  # noqa: S311 -- nothing secret
+    given = [(revision, mutated(dice.choice(pods), dice)) for revision, pods in subjects(minor) for _ in range(PODS)]
+    dice.shuffle(given)
+    hits = overlay._READ.hits
+    warm = [answer(revision, pod) for revision, pod in given]
+    if minor != "1.5":  # whose lists are appended, not merged
+        assert overlay._READ.hits > hits + len(given)
+    for (revision, pod), expected in zip(given, warm, strict=True):
+        for module, name in HOLDERS:
+            monkeypatch.setattr(module, name, Memo(100, 1 << 20, lambda _key: 1))
+        assert answer(revision, pod) == expected
+
+
+def test_no_injection_changes_what_a_memo_holds_and_no_result_shares_with_it() -> None:
+    dice = Random(1)  # noqa: S311 -- nothing secret
+    for revision, pods in subjects("1.30"):
+        before = held()
+        for _ in range(PODS):
+            pod = mutated(dice.choice(pods), dice)
+            kept = copy.deepcopy(pod)
+            first = answer(revision, pod)
+            assert pod == kept, "the pod that was given is not changed"
+            if isinstance(first, Injected):
+                spoil(first.pod)
+                spoil(first.patch)
+            spoil(pod)
+            assert answer(revision, kept) == first
+        after = held()
+        assert {key: after[key] for key in before if key in after} == {
+            key: before[key] for key in before if key in after
+        }
+    assert len(held()) > 100
