@@ -6,7 +6,7 @@ A request, ``webhook/inject.py``: a connection of ``webhook/listener.py`` -> byt
 -> ``webhook/cache.py``, which may have the answer -> ``webhook/path.py`` parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag,
 weights, revision) -> its turn in ``webhook/queue.py``, or the thread of ``webhook/slow.py`` if it is predicted to be slow ->
 ``injection/pipeline.py`` inject_pod -> ``kube/admission.py`` patched -> bytes, and the counters of ``metrics.py``. Inside inject_pod:
-``injection/policy.py`` -> ``injection/parameters.py`` -> ``injection/data.py`` -> ``injection/render.py`` (guarded by
+``injection/policy.py`` -> ``injection/data.py`` -> ``injection/data.py`` -> ``injection/render.py`` (guarded by
 ``injection/guard.py``) -> ``injection/overrides.py`` -> ``injection/postprocess.py`` -> ``kube/jsonpatch.py``; templates of Istio up to
 1.8 take ``injection/append.py`` instead. Afterwards ``webhook/shadow.py`` may try a candidate. Timeouts are in ``webhook/timeouts.py``.
 

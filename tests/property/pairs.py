@@ -27,10 +27,9 @@ from injector.kube import admission
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from injector.revisions.registry import snapshot_of
-from injector.revisions.tags import parse_tags
-from injector.revisions.weights import workload_key
+from injector.revisions.tags import parse_tags, workload_key
 from injector.webhook.path import parse_path
 from tests.conformance import core, corpus, workloads
 from tests.handlers import answer_of, handler_with
