@@ -1,4 +1,8 @@
-"""Flags that several commands have, in every spelling that their users know."""
+"""Flags that several commands have, in every spelling that their users know.
+
+Istio 1.0 and 1.1 could write a template from flags (istioctl/cmd/istioctl/kubeinject.go, 1.0.9); given a config they ignored them and
+said so. ``--hub`` and ``--tag`` meant that template alone, and were an error without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a pod's labels, a webhook's path or a name to the revision that gets the pod, by files or by the webhooks of a cluster."""
+"""From a pod's labels, a webhook's path or a name to the revision that gets the pod, by files or by the webhooks of a cluster.
+
+Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhookselectors``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The parse tree into Python: what text/template/exec.go's walk and eval functions do, written out for one template."""
+"""The parse tree into Python: what text/template/exec.go's walk and eval functions do, written out for one template.
+
+Each method follows the function of exec.go that its docstring names, and visits nodes in the same order: ``place`` is what
+``state.node`` would be after the lines written so far.
+"""
 
 from __future__ import annotations
 

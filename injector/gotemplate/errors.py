@@ -1,4 +1,16 @@
-"""Errors of templates, worded as Go words them, and what a running template raises before its node is known."""
+"""Errors of templates, worded as Go words them, and what a running template raises before its node is known.
+
+::
+
+    TemplateError          str() is Go's text to the letter
+    ├── ParseError         the text is no template: template, line, reason
+    └── ExecError          a step failed: template, line, column, node, reason
+        └── BudgetError    a step, output, depth or time budget is spent
+    FuncError              what a function returns or panics with; the engine wraps it into an ExecError
+
+Generated code and the functions it calls do not carry the current node with them, as text/template's ``state.node`` does. They raise
+one of these; the line of the generated code that raised it is looked up in the line map of ``source`` and names the node.
+"""
 
 from __future__ import annotations
 

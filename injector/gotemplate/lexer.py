@@ -1,4 +1,8 @@
-"""Template text into tokens: Go's text/template/parse lexer (lex.go, Go 1.26)."""
+"""Template text into tokens: Go's text/template/parse lexer (lex.go, Go 1.26).
+
+Positions are byte offsets into the UTF-8 text, as Go reports them; lines count from 1. The lexer never fails: what it cannot read
+becomes a token of kind ``ERROR`` that carries the reason, and it stops there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Tokens into a tree: Go's text/template/parse parser (parse.go, Go 1.26), one method per production."""
+"""Tokens into a tree: Go's text/template/parse parser (parse.go, Go 1.26), one method per production.
+
+::
+
+    pipeline = [ variable [ "," variable ] ( ":=" | "=" ) ] command { "|" command }
+    command  = operand { space operand }
+    operand  = term { field }
+    term     = literal | function | "." | field | variable | "(" pipeline ")"
+
+::
+
+    template   = { text | action }
+    action     = "{{" ( control | pipeline ) "}}"
+    control    = ("if" | "range" | "with") pipeline "}}" list [ "{{else" ... ] "{{end}}" | "define" ... | "block" ... | ...
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a running template does: function signatures and arguments, fields and methods, and what ``range`` ranges over."""
+"""What a running template does: function signatures and arguments, fields and methods, and what ``range`` ranges over.
+
+Follows ``evalArg``, ``validateType`` and what they call in text/template/exec.go (Go 1.26).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Injection by templates of Istio 1.0 to 1.8: the rendered lists are appended to the pod."""
+"""Injection by templates of Istio 1.0 to 1.8: the rendered lists are appended to the pod.
+
+Follows ``SidecarInjectionSpec`` and ``InjectionData`` in pkg/kube/inject/inject.go (1.8.6) and concurrency.go (1.8.6). Istio decodes
+it as JSON, which finds keys in any case; what the struct has not is ignored.
+
+Follows ``createPatch`` and what it calls in pkg/kube/inject/webhook.go (1.8.6) and, for kube-inject up to 1.7, ``IntoObject`` in
+inject.go (1.7.8). Only what comes out counts: the operations of Istio's patch are applied here as functions of the pod.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The guard against values of a pod that break out of a template: that change more of the overlay than the text they are inserted into."""
+"""The guard against values of a pod that break out of a template: that change more of the overlay than the text they are inserted into.
+
+The dangerous characters are those of YAML 1.2: chapters 5.2 to 5.4 (character set, indicators, line breaks) and 7.3.3 (plain style). A
+filler replaces them, and nothing else, by a letter. So a template that looks at the value (``contains "/"``, ``trunc 63``) mostly does
+with the filler what it does with the value. ``guard`` tells what the fillers are for.
+
+A template inserts annotations, labels and names into YAML. If one of them is dangerous (``fillers``), the templates are rendered twice
+more, with two different fillers in place of all dangerous values. Where these two renderings differ, a value is inserted. Everywhere else
+the real rendering must equal them: keys, list lengths, types and texts. At a place of insertion it may be any scalar that has the text of
+the template around the value. If it is not so, the pod is refused, and the value is found by putting fillers back step by step.
+
+A pod without a dangerous value costs one look at its texts, and one whose dangerous values no template reads costs one rendering.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""What differs between two injections of one pod, sorted into kinds that an operator reviews one by one."""
+"""What differs between two injections of one pod, sorted into kinds that an operator reviews one by one.
+
+A list of objects is compared by what names its entries, another list by its runs; where the same entries stand in another order,
+that is a difference of its own. Texts that hold a JSON object, as many annotations do, are compared as that object.
+
+A container that an injection adds is Istio's; one that the user gave settings to, such as ``istio-proxy``, is the user's in the
+variables that the user wrote.
+
+Lists are compared by what names their entries (a container's name, a mount's path), so that one added entry is one change. The
+values of env variables of the user's own containers may be secrets: no change holds them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The inject config: the key ``config`` of ConfigMap ``istio-sidecar-injector``, and which Istio it is of."""
+"""The inject config: the key ``config`` of ConfigMap ``istio-sidecar-injector``, and which Istio it is of.
+
+Follows Istio's pkg/kube/inject/inject.go ``Config`` and ``UnmarshalConfig`` (1.30.3) and, for a single ``template``, the same at
+1.8.6 and before.
+
+The image tag of the values names the release in all but test builds; else the shape of the config, and what its templates use that
+later minors have not, give a range, of which the newest minor counts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Templates in Jinja2: what they see, compiled by revision, rendered within a budget."""
+"""Templates in Jinja2: what they see, compiled by revision, rendered within a budget.
+
+A revision with ``engine: jinja2`` is rendered here. Templates and annotations are hostile: ``istio.jinjasandbox`` bounds what they
+reach, ``istio.jinjafilters`` what they do with it, ``istio.jinjabudget`` how much of it. docs/jinja-revisions.md says what templates
+see.
+
+Jinja2 is imported only by revisions that use it: ``istio.template`` loads this module when it meets one.
+"""
 
 from __future__ import annotations
 

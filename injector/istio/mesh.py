@@ -1,4 +1,11 @@
-"""The mesh config: the key ``mesh`` of ConfigMap ``istio``, each minor's defaults, and the ProxyConfig of single pods on top."""
+"""The mesh config: the key ``mesh`` of ConfigMap ``istio``, each minor's defaults, and the ProxyConfig of single pods on top.
+
+Read in ``DefaultProxyConfig`` and ``DefaultMeshConfig`` at the last tag of each minor (pkg/config/mesh/mesh.go; pilot/pkg/model/context.go
+before 1.4). Values are in the plain form of ``proto.Message``: durations in nanoseconds, enums as numbers.
+
+Follows ``ApplyMeshConfig``, ``MergeProxyConfig`` and ``ApplyProxyConfig`` in pkg/config/mesh/mesh.go (1.30.3) and ``cleanProxyConfig`` in
+pkg/kube/inject/template.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Messages of istio.io/api: read from JSON, written as JSON, and seen by templates as Go's generated structs."""
+"""Messages of istio.io/api: read from JSON, written as JSON, and seen by templates as Go's generated structs.
+
+They are what Go's generated structs hold: an enumeration that prints by its name, google.protobuf.Duration and the wrapped scalars.
+
+Follows golang/protobuf's jsonpb (v1.5.4), by which Istio reads and writes its mesh config (pkg/util/protomarshal, 1.30.3): fields go by
+their JSON or their protobuf name, the JSON name first; enums by name or number, durations as Go's; of a oneof's members the last declared
+one counts; null leaves a field alone, and is the zero value in a list or a map.
+
+Plain forms: fields by JSON name, enums as numbers, durations as nanoseconds, wrapped scalars as the scalar, messages as nested mappings.
+
+``protojson`` reads and writes them, ``wellknown`` has the values that are no messages of istio.io/api.
+"""
 
 from __future__ import annotations
 

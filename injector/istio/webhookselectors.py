@@ -1,4 +1,15 @@
-"""Which of a cluster's webhooks calls an injector for a pod, judged by labels; and whether two would inject the same pod."""
+"""Which of a cluster's webhooks calls an injector for a pod, judged by labels; and whether two would inject the same pod.
+
+The selectors are read from the configurations that ``istio.webhooks`` writes: each revision and each tag has the two webhooks
+``rev.*``; the one called ``default`` has ``namespace.`` and ``object.`` too.
+
+An injector's webhook is told by its path, ``/inject``, and by its rules, which ask about pods that are created; whose name it has
+does not matter. The API server takes configurations by name and the webhooks of one as they stand
+(k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35).
+
+Follows Istio 1.30.3, pkg/config/analysis/analyzers/webhook/webhook.go: every combination of the labels that Istio's selectors
+look at, with each revision that any selector names, may be taken by one webhook at most.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Strategic merge patch: how Kubernetes merges a partial object into an object, list by list, and in which order."""
+"""Strategic merge patch: how Kubernetes merges a partial object into an object, list by list, and in which order.
+
+Follows k8s.io/apimachinery pkg/util/strategicpatch (v0.35, patch.go): the items of the patch keep the patch's order,
+those of the original keep the original's, and where one of each is next, the original's order decides if it knows both,
+else the patch's item comes first.
+
+Follows k8s.io/apimachinery pkg/util/strategicpatch (v0.35, patch.go), ``StrategicMergeMapPatchUsingLookupPatchMeta``,
+step by step: lists with a merge key are merged item by item, other lists replaced, nulls delete, and the directives
+``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/`` and ``$setElementOrder/`` are obeyed. Go changes both of its
+arguments; here nothing given is changed, and what stays the same is shared with it. (Where ``$setElementOrder`` comes
+with a deletion, Go reads the order from a list that it has overwritten; here the order is the original's.)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""YAML read as Go reads it: go-yaml's types of scalars on libyaml's parser."""
+r"""YAML read as Go reads it: go-yaml's types of scalars on libyaml's parser.
+
+Follows go.yaml.in/yaml/v2 resolve.go (v2.4.3) and, for keys, sigs.k8s.io/yaml (v1.6.0) ``convertToJSONableObject``.
+go-yaml tells plain scalars apart by their first character, then tries Go's own number syntax (strconv) in turn.
+
+sigs.k8s.io/yaml lets go-yaml v2 build maps and lists (go.yaml.in/yaml/v2 decode.go) and makes JSON of them: keys
+become strings, what JSON cannot hold is an error. The types of plain scalars are those of ``yamlscalar``. As in Go,
+only the first document of a text counts, a repeated key has its last value, and a merge (``<<``) overwrites what
+stands before it. One thing more than go-yaml takes is read: ``\/`` in double quotes, which is JSON's.
+"""
 
 from __future__ import annotations
 

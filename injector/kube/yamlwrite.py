@@ -1,4 +1,12 @@
-"""YAML written as Go's sigs.k8s.io/yaml (v1.6.0) writes it."""
+"""YAML written as Go's sigs.k8s.io/yaml (v1.6.0) writes it.
+
+For texts that are printable ASCII, as nearly all of a Kubernetes object is: everything else is left to libyaml (``yamlwrite``). Follows
+emitter.c of libyaml 0.2.5: ``yaml_emitter_analyze_scalar``, ``select_scalar_style``, ``write_plain_scalar`` and their like.
+
+go-yaml's emitter is a port of libyaml's, so libyaml writes here; what differs is chosen before: the style of each
+string (go.yaml.in/yaml/v2 encode.go), the text of numbers and the order of keys (sorter.go). Text that Go itself cannot
+write, or writes so that it reads back as another (control characters, line ends of Unicode), is written to read back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Revisions from files: a folder each, single files, the embedded ones, and two sources as one."""
+"""Revisions from files: a folder each, single files, the embedded ones, and two sources as one.
+
+A folder may be a mounted ConfigMap, whose files are links into ``..data``; names that start with a dot are the
+kubelet's or an editor's own and never a revision's.
+
+What both name is the first's, and that is noted; so an operator who puts a revision of the cluster into a folder, to
+try a change on it, sees which of the two is served.
+"""
 
 from __future__ import annotations
 

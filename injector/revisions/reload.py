@@ -1,4 +1,15 @@
-"""The config flow, whole: read a source, build and verify what changed, swap once, and tell what changed."""
+"""The config flow, whole: read a source, build and verify what changed, swap once, and tell what changed.
+
+If a step fails, the last good revision stays in use. The reports say for each revision what is served and what is wrong;
+the caller shows them (log, metrics, status page).
+
+A load has two halves. ``prepare`` reads, builds and verifies: it takes long, changes nothing, and may run on a thread
+of its own. ``adopt`` swaps what that came to, in one assignment.
+
+A source that held what is served and holds nothing any more is taken for one that cannot be read: an unmounted folder
+looks like that, and so does a cluster all of whose ConfigMaps are deleted. What is served stays, and every revision
+shows why.
+"""
 
 from __future__ import annotations
 

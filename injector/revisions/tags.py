@@ -1,4 +1,21 @@
-"""Tags: names for revisions, as ``revisions/tags.yaml`` holds them, and which revision of a weighted tag a workload gets."""
+"""Tags: names for revisions, as ``revisions/tags.yaml`` holds them, and which revision of a weighted tag a workload gets.
+
+Weighted rendezvous hashing: every revision draws a number for the workload, the same one for ever, and divides it by
+its weight; the smallest wins. A revision therefore wins a share of ``weight / sum of weights``. Raising its weight
+makes its own quotients smaller and no other, so workloads move towards it and nowhere else; lowering it sends away
+some of its own and no others. Nothing is stored, so that replicas and restarts agree.
+
+::
+
+    prod: 1-24
+    canary: {1-24: 90, 1-30: 10}
+    next:
+      weights: {1-24: 90, 1-30: 10}            # or `revision: 1-24`
+      salt: spring                             # what the choice depends on beside the workload; the tag's name
+      shadow: {revision: 1-30, sample: 25}     # in percent; all requests without it
+
+A mapping of numbers is weights; one that holds anything else is the long form.
+"""
 
 from __future__ import annotations
 

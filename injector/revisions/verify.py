@@ -1,4 +1,13 @@
-"""Renders pods with a revision before it is served: built-in ones, and the last that it injected."""
+"""Renders pods with a revision before it is served: built-in ones, and the last that it injected.
+
+A pod is kept as the bytes of its review, so that memory is bounded and a request pays for no copy. It is forgotten after ``KEEP``
+seconds, so that a pod of the past does not keep a new configuration out for good.
+
+Istio accepts a template once it parses. Here it must also run.
+
+A recent pod must not keep a new configuration out for good. An error of the pod's own is a note, not a refusal; a pod that the
+revision in use fails on too does not count; and ``recent`` forgets a pod after a while, when a refused revision is tried again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls)."""
+"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls).
+
+A text is cut into words: connectors, punctuation, capitals with the small letters after them, small letters, digits, others. Digits
+belong to the letters around them in ways that only the library's results tell; ``_joined`` keeps to those.
+"""
 
 from __future__ import annotations
 
