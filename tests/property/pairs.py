@@ -51,6 +51,8 @@ FIRST_NATIVE: Final = 20
 CLUSTERS: Final = ("", "", "", "/cluster/east/net/net-1", "/cluster/kube-api-access-00000")
 """What follows the revision in a path."""
 NAMESPACES: Final = ("shop", "shop", "default", "kube-api-access-00000")
+MEMOS: Final = {"_derived"}
+"""Attributes with what pure functions returned for an immutable object: they grow, and are not part of its data."""
 TAG: Final = "prod"
 TAGGED: Final = ("stable", "canary")
 TAGS: Final = "prod: {stable: 50, canary: 50}"
@@ -213,7 +215,7 @@ def _texts(value: Any, seen: set[int]) -> Iterator[str]:
             yield from _texts(item, seen)
     elif type(value).__module__.startswith("injector."):
         slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
-        for name in (*slots, *getattr(value, "__dict__", ())):
+        for name in sorted({*slots, *getattr(value, "__dict__", ())} - MEMOS):
             yield name
             yield from _texts(getattr(value, name, None), seen)
 
