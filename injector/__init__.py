@@ -3,8 +3,8 @@
 Two flows meet in one immutable object, ``istio/revision.py`` Revision.
 
 A request, ``webhook/inject.py``: a connection of ``webhook/listener.py`` -> bytes by ``webhook/reading.py`` ->
-``kube/admission.py`` decode, which brings the pod into its canonical form -> ``webhook/cache.py``, which has the answers to equal requests -> ``webhook/path.py``
-parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag, weights, revision) -> a turn of ``webhook/queue.py``, or the worker thread of
+``kube/admission.py`` decode, which brings the pod into its canonical form -> ``webhook/cache.py``, which has the answers to equal
+requests -> ``webhook/path.py`` parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag, weights, revision) -> a turn of ``webhook/queue.py``, or the worker thread of
 ``webhook/slow.py`` -> ``injection/pipeline.py`` inject_pod -> ``kube/admission.py`` Response.encode -> bytes, and the counters of
 ``metrics.py``. Inside inject_pod: ``injection/policy.py`` -> ``injection/data.py`` -> ``injection/render.py`` (guarded by
 ``injection/guard.py``; the text is read by ``kube/overlay.py``) -> ``injection/overrides.py`` -> ``injection/postprocess.py`` ->
