@@ -1,38 +1,43 @@
-"""What an injection costs, stage by stage, on every pod of the corpus of one Istio minor: microseconds, on one core.
+"""What an injection costs, stage by stage: microseconds of processor time, on one core.
 
-``lex``, ``parse`` and ``compile`` are of a revision's sidecar template, once when it is built. The others are of each
-request and in its order; ``request`` is all of a request but HTTP: bytes in, bytes out.
+``lex``, ``parse`` and ``compile`` are of a revision's sidecar template, once when it is built. The others are of each request and in its
+order. ``pipeline`` is all of an injection and ``request`` all of a request but HTTP, with the answer cache: bytes in, bytes out.
+
+The pods are those of the load ``unique`` (``../shared/bench``), of which no two are equal, or with ``--corpus`` those of the corpus of one
+Istio minor, each asked for several times.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from prometheus_client import CollectorRegistry
 
-from bench.recording import record, show
+from bench.recording import SHARED, record, show
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse
 from injector.injection.data import template_data
-from injector.injection.overrides import reapplied
-from injector.injection.pipeline import admitted_pod, inject_pod, webhook_parameters
+from injector.injection.pipeline import admitted_pod, finished, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
-from injector.injection.postprocess import post_processed
+from injector.injection.render import apply_overlays, overlays_of
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
+from injector.istio.podfields import missing_fields
 from injector.istio.template import compile_go_template, go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
-from injector.kube.serial import load_yaml
-from injector.kube.strategicpatch import strategic_merge
-from injector.kube.typed import normalise
+from injector.kube.overlay import read_overlay
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.inject import InjectHandler
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 ROUNDS = 5
+PODS = 3_000
 NAMESPACE = "shop"
 
 
@@ -56,16 +62,17 @@ class Stages:
     revision: Revision
 
     def one(self, body: bytes) -> dict[str, float]:
-        """The time of each stage for one review, in microseconds; empty where the pod is left alone or refused."""
+        """Return the time of each stage for one review, in microseconds."""
         times: dict[str, float] = {}
 
         def timed(stage: str, run: Callable[[], Any]) -> Any:
-            started = time.perf_counter()
+            started = time.process_time()
             result = run()
-            times[stage] = (time.perf_counter() - started) * 1e6
+            times[stage] = (time.process_time() - started) * 1e6
             return result
 
-        revision = self.revision
+        revision, names = self.revision, (SIDECAR_TEMPLATE_NAME,)
+        missing = missing_fields(revision.minor)
         review = timed("decode", lambda: decode(body))
         pod = timed("read", lambda: admitted_pod(review.object, NAMESPACE))
         policy = revision.config.policy
@@ -73,11 +80,11 @@ class Stages:
         params = timed("parameters", lambda: webhook_parameters(revision, pod, RequestFacts(NAMESPACE)))
         data = timed("data", lambda: template_data(params, pod))
         text = timed("render", lambda: revision.templates[SIDECAR_TEMPLATE_NAME].render(data))
-        overlay = timed("yaml", lambda: load_yaml(text))
-        merged = timed("merge", lambda: normalise(strategic_merge(pod, overlay, "v1.Pod"), "v1.Pod"))
-        template = normalise(overlay, "v1.Pod")
-        final = timed("overrides", lambda: reapplied(merged, pod, template, revision.behaviours))
-        final = timed("postprocess", lambda: post_processed(final, template, params))
+        timed("yaml", lambda: read_overlay(text, "v1.Pod", missing))
+        overlays = overlays_of(revision, pod, data, names)
+        native = params.native_sidecar
+        rendered = timed("merge", lambda: apply_overlays(revision, pod, names, overlays, native=native))
+        final = timed("postprocess", lambda: finished(params, rendered))
         timed("patch", lambda: create_patch(review.object, final))
         return times
 
@@ -86,6 +93,7 @@ def main() -> int:
     """Measure one minor."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
+    parser.add_argument("--corpus", action="store_true", help="take the pods of the corpus")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
     if not corpus.present():
@@ -93,12 +101,20 @@ def main() -> int:
         return 0
     settings = corpus.default_settings(options.minor)
     revision = core.revision_of(settings)
-    bodies = [body for body in reviews(options.minor, settings) if is_injected(revision, body)]
+    given = ROUNDS * reviews(options.minor, settings) if options.corpus else unique()
+    bodies = [body for body in given if is_injected(core.revision_of(settings), body)] if options.corpus else given
     rows = {**template_stages(revision, settings), **request_stages(revision, bodies)}
     show(f"Istio {options.minor}, {len(bodies)} pods", rows)
     if options.record:
         record("stages", {"minor": options.minor, "pods": len(bodies), **rows})
     return 0
+
+
+def unique() -> list[bytes]:
+    """Return reviews of which each is of another workload."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, SHARED / "bench" / "gen_reviews.py", str(PODS)], cwd=folder, check=True)
+        return (Path(folder) / "unique.jsonl").read_bytes().splitlines()
 
 
 def reviews(minor: str, settings: corpus.Settings) -> list[bytes]:
@@ -127,33 +143,40 @@ def template_stages(revision: Revision, settings: corpus.Settings) -> dict[str, 
     }
     found = {}
     for name, run in runs.items():
-        times = []
-        for _ in range(ROUNDS):
-            started = time.perf_counter()
-            run()
-            times.append((time.perf_counter() - started) * 1e6)
-        found[name] = summary(times)
+        found[name] = summary([processor_time(run) for _ in range(ROUNDS)])
     return found
 
 
 def request_stages(revision: Revision, bodies: list[bytes]) -> dict[str, dict[str, float]]:
-    """What the stages of a request cost, and a whole one."""
-    stages = Stages(revision)
+    """Return what the stages of a request cost, what all of the pipeline does, and a whole request; each of other reviews."""
     handler = InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
+    stages = Stages(revision)
     times: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
-        for body in bodies:
-            for name, taken in stages.one(body).items():
-                times.setdefault(name, []).append(taken)
-            started = time.perf_counter()
-            handler.answer("/inject", body, Stopwatch(time.perf_counter))
-            times.setdefault("request", []).append((time.perf_counter() - started) * 1e6)
+    for number, body in enumerate(bodies):
+        if number % 3 == 0:
+            found = stages.one(body)
+        elif number % 3 == 1:
+            pod = decode(body).object
+            found = {"pipeline": processor_time(partial(inject_pod, revision, pod, RequestFacts(NAMESPACE)))}
+        else:
+            watch = Stopwatch(time.perf_counter)
+            found = {"request": processor_time(partial(handler.answer, "/inject", body, watch))}
+        for name, taken in found.items():
+            times.setdefault(name, []).append(taken)
     return {name: summary(taken) for name, taken in times.items()}
 
 
+def processor_time(run: Callable[[], Any]) -> float:
+    """Return the microseconds of processor time of one call."""
+    started = time.process_time()
+    run()
+    return (time.process_time() - started) * 1e6
+
+
 def summary(times: list[float]) -> dict[str, float]:
-    """The median and the worst of some times."""
-    return {"median_us": round(statistics.median(times), 1), "max_us": round(max(times), 1)}
+    """Return the mean, the median and the largest of some times."""
+    found = {"mean_us": statistics.fmean(times), "median_us": statistics.median(times), "max_us": max(times)}
+    return {name: round(value, 1) for name, value in found.items()}
 
 
 if __name__ == "__main__":

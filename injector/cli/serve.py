@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.duration import Duration
+from injector.cli.flags import Duration
 from injector.cli.hangups import hangups
 from injector.errors import ConfigError, InjectorError
 from injector.flagvalues import key_values
-from injector.revisions.changes import changes
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
-from injector.revisions.merged import MergedSource
-from injector.revisions.reload import Loader, LoadReport
-from injector.revisions.single import DEFAULT_NAME, SingleSource
+from injector.revisions.directory import DEFAULT_NAME, DirectorySource, MergedSource, SingleSource, embedded_source
+from injector.revisions.reload import Loader, LoadReport, changes
 from injector.settings import FIELDS, Settings
 
 if TYPE_CHECKING:
@@ -271,7 +267,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     """Return what answers requests with what is loaded, and follows its source."""
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
-    from injector.revisions.recent import RecentPods
+    from injector.revisions.verify import RecentPods
     from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
     from injector.webhook.inject import Desk
     from injector.webhook.queue import AdmissionQueue

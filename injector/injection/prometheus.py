@@ -75,14 +75,16 @@ def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> boo
 
 def _scraped(annotations: Mapping[str, str]) -> bool:
     for key, value in annotations.items():
-        scrape = parse_bool(value) if _INVALID.sub("_", key) == "prometheus_io_scrape" else None
+        scrape = parse_bool(value) if _field_of(key, sanitised=True) == "scrape" else None
         if scrape is not None:
             return scrape
     return True
 
 
 def _field_of(annotation: str, *, sanitised: bool) -> str | None:
-    return _SANITISED.get(_INVALID.sub("_", annotation)) if sanitised else _EXACT.get(annotation)
+    if not sanitised:
+        return _EXACT.get(annotation)
+    return _SANITISED.get(_INVALID.sub("_", annotation)) if annotation.startswith("prometheus") else None
 
 
 def _scrape_config(annotations: Mapping[str, str], *, sanitised: bool) -> dict[str, str]:

@@ -43,26 +43,31 @@ class BudgetSpentError(Exception):
 class Budget:
     """Counts the steps and the memory of one rendering, and looks at the clock once in a while; and so does the injection it is for."""
 
-    __slots__ = ("_look_in", "_memory", "_steps", "_told", "_watch")
+    __slots__ = ("_left", "_memory", "_steps", "_stretch", "_watch")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._watch = Watch(clock, MAX_SECONDS)
-        self._look_in = 0
         self._memory = 0
-        self._steps = self._told = 0
+        self._steps = 0
+        # The steps until the next look, and how many they were after the last one.
+        self._left = self._stretch = 0
 
     def tick(self, steps: int = 1) -> None:
         """Count steps."""
-        self._steps += steps
+        self._left -= steps
+        if self._left < 0:
+            self._look()
+
+    def _look(self) -> None:
+        """Look at the steps so far and at the clock."""
+        taken = self._stretch - self._left
+        self._steps += taken
         if self._steps > MAX_STEPS:
             raise BudgetSpentError(f"more than {MAX_STEPS} steps")
-        self._look_in -= steps
-        if self._look_in < 0:
-            self._look_in = CLOCK_EVERY
-            if self._watch.out():
-                raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
-            told, self._told = self._steps - self._told, self._steps
-            spend(told)
+        self._left = self._stretch = min(CLOCK_EVERY, MAX_STEPS - self._steps)
+        if self._watch.out():
+            raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
+        spend(taken)
 
     def keep(self, size: int) -> None:
         """Count bytes."""
@@ -135,6 +140,10 @@ def measure(value: Any, cost: int = 1) -> int:
         BudgetSpentError: there is more in it than a rendering may walk.
         TemplateRuntimeError: there is something in it that is no data.
     """
+    if value.__class__ is str:
+        check_size(len(value))
+        tick(cost + len(value) // _TEXT_PER_STEP)
+        return len(value)
     size = 0
     waiting = [value]
     while waiting:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Pointer
-from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +40,7 @@ def otel_resource_attributes(
 def enriches(mesh: Any) -> bool:
     """Return whether a provider of a mesh config asks for the semantic conventions; without one there are no attributes at all."""
     message = mesh.target if isinstance(mesh, Pointer) else mesh
-    return message is not None and _ENRICHES.get(message, _enriches)
+    return message is not None and bool(message.derived(_enriches))
 
 
 def _enriches(message: Any) -> bool:
@@ -50,10 +49,6 @@ def _enriches(message: Any) -> bool:
         if otel is not None and str(_call(otel, "GetServiceAttributeEnrichment")) == _SEMANTIC_CONVENTIONS:
             return True
     return False
-
-
-_ENRICHES: Final[Memo[Any, bool]] = Memo(256, 256, lambda _message: 1)
-"""By the message itself, which is immutable."""
 
 
 def _call(message: Any, getter: str) -> Any:
