@@ -37,7 +37,7 @@ def main() -> int:
     if not corpus.present():
         print(f"the pairs need Istio's configurations: {corpus.ABSENT}")
         return 1
-    found = shared(tried, parts(options.seed, options.pairs), minutes=options.minutes)
+    found = shared(tried, parts(options.seed, options.pairs), options.pairs, options.minutes)
     rows = [row_of(found, options.pairs)]
     show(rows)
     if options.record:

@@ -91,7 +91,7 @@ def _revisions() -> dict[str, Revision]:
 
 
 def _cost() -> Row:
-    """The time of injections by the pipeline with the guard and without, in turn."""
+    """Return what the guard costs: the time of injections with the guard and without, in turn. A cached answer pays no guard."""
     settings = corpus.default_settings("1.30")
     revision = core.revision_of(settings)
     pods = [pod for body in reviews("1.30", settings) if _clean(revision, pod := decode(body).object)]
@@ -124,7 +124,7 @@ def _time(revision: Revision, pods: Sequence[dict[str, Any]], mode: str) -> floa
 
 
 def kept_fields() -> Sequence[Row]:
-    """T26: unknown fields, numbers and keys at the edges, through the handler: by the pipeline, by plans, by repeats."""
+    """T26: unknown fields and edge values through the handler, which injects each pod once and answers it twice from the cache."""
     revisions = _revisions()
     faults = [fault for name, each in revisions.items() for fault in kept.found(each, name, PODS)]
     for fault in faults[:9]:

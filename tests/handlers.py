@@ -16,11 +16,17 @@ from injector.webhook.reading import Refusal
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
+    from injector.revisions.registry import Snapshot
 
 
 def handler_of(*revisions: Revision) -> InjectHandler:
     """Return a handler that serves these revisions and has not been asked anything."""
-    return InjectHandler(Registry(snapshot_of(list(revisions), {})), Metrics(CollectorRegistry()), Lifecycle())
+    return handler_with(snapshot_of(list(revisions), {}))
+
+
+def handler_with(snapshot: Snapshot) -> InjectHandler:
+    """Return a handler that serves the revisions and tags of a snapshot and has not been asked anything."""
+    return InjectHandler(Registry(snapshot), Metrics(CollectorRegistry()), Lifecycle())
 
 
 def answer_of(handler: InjectHandler, path: str, body: bytes) -> bytes:

@@ -25,6 +25,7 @@ from bench.chaos.slow import slow_peers
 from bench.chaos.soak import mutated_reviews
 from bench.chaos.stage import Stage
 from bench.chaos.steady import steady_load
+from bench.chaos.tenant import long_lists
 from bench.chaos.tested import tested
 from bench.reliability import keep, show
 from tests.webhook.certificates import write_certificate
@@ -48,6 +49,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "crowd": crowded_cluster,
     "tested": tested,
     "hostile": hostile_revision,
+    "tenant": long_lists,
     "slow": slow_peers,
     "steady": steady_load,
     "bodies": hostile_bodies,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REVIEWS = 300_000
 FILL = 1_500
-"""Pods of each revision that come first: after them there are 512 plans of it, and as many answers, texts and kinds as may be."""
+"""Pods of each revision that come first: after them the answer cache and the memoised stages have reached their bounds."""
 WARM = REVIEWS // 2
 SLOPE = 1.0
 SEED = 3

@@ -7,6 +7,7 @@ an exit code of ``failures.EXIT_CODES``. It decides nothing about injection. Imp
 
 from __future__ import annotations
 
+import injector.cli.hangups  # noqa: F401 -- first, since it handles SIGHUP from then on
 from injector.cli.commands import root as main
 
 __all__ = ["main"]

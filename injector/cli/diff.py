@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.changes import WorkloadChanges, as_data, as_text
 from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags
+from injector.cli.clusterview import Sources, read_surroundings, read_targets, reading
 from injector.cli.commands import verbose
+from injector.cli.explain import labels_of
 from injector.cli.failures import EX_FAILED, one_line
 from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
-from injector.cli.fleet import as_summary, groups_data
-from injector.cli.liveexplain import labels_of
-from injector.cli.liveroute import called_last
-from injector.cli.objects import reading
-from injector.cli.output import data_text
-from injector.cli.progress import shown
+from injector.cli.inputs import read_workloads
+from injector.cli.output import data_text, printable, shown, table
+from injector.cli.route import called_last
 from injector.cli.selection import offline_source, picked
-from injector.cli.surroundings import Sources, read_surroundings
-from injector.cli.targets import read_targets
 from injector.cli.terminal import echo
-from injector.cli.workloads import read_workloads
 from injector.errors import DataError, ManifestError, UsageError
-from injector.injection.hiding import hiding_of
 from injector.injection.pipeline import inject_pod
-from injector.injection.podchanges import KINDS, changes
+from injector.injection.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.injection.result import Injected, RequestFacts
+from injector.kube.escaping import escape_line
 from injector.kube.serial import dump_yaml
 from injector.revisions.build import Overrides, build, overridden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
@@ -42,6 +38,166 @@ if TYPE_CHECKING:
     from injector.injection.result import Skipped
     from injector.istio.revision import Revision
     from injector.kube.created import Created
+
+COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
+NOTHING: Final = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadChanges:
+    """What differs for one workload."""
+
+    workload: Created
+    changes: tuple[Change, ...]
+
+
+def tally(compared: Iterable[WorkloadChanges]) -> dict[str, tuple[int, int]]:
+    """Return for each kind that occurs, in the order of ``KINDS``, how many workloads have it and how many changes."""
+    kinds = [[change.kind for change in each.changes] for each in compared]
+    return {
+        kind: (sum(kind in each for each in kinds), sum(each.count(kind) for each in kinds))
+        for kind in KINDS
+        if any(kind in each for each in kinds)
+    }
+
+
+def as_text(compared: Sequence[WorkloadChanges], old: str, new: str) -> str:
+    """Return the workloads that differ, each with its changes by kind, and a table of the kinds after them."""
+    differing = [each for each in compared if each.changes]
+    total = f"{len(compared)} workload{'' if len(compared) == 1 else 's'}"
+    if not differing:
+        return f"no difference in {total} between {old} and {new}\n"
+    counts = [(kind, str(workloads), str(changes)) for kind, (workloads, changes) in tally(differing).items()]
+    summary = f"{len(differing)} of {total} differ{'s' if len(differing) == 1 else ''} between {old} and {new}\n"
+    return "".join(f"{_workload(each)}\n" for each in differing) + table(COLUMNS, counts) + f"\n{summary}"
+
+
+def as_data(compared: Iterable[WorkloadChanges]) -> dict[str, Any]:
+    """Return the workloads with their changes, and the summary, as JSON data; ``old`` or ``new`` is left out where there is nothing."""
+    compared = list(compared)
+    return {
+        "workloads": [
+            {
+                "kind": each.workload.kind,
+                "namespace": each.workload.namespace,
+                "name": each.workload.name,
+                "changes": [_change_data(change) for change in each.changes],
+            }
+            for each in compared
+        ],
+        "summary": {
+            kind: {"workloads": workloads, "changes": changes} for kind, (workloads, changes) in tally(compared).items()
+        },
+    }
+
+
+def _change_data(change: Change) -> dict[str, Any]:
+    sides = {"old": change.old, "new": change.new}
+    path = {"path": change.path} if change.path else {}
+    return {"kind": change.kind, **path, **{side: value for side, value in sides.items() if value is not ABSENT}}
+
+
+def _workload(each: WorkloadChanges) -> str:
+    lines = [str(each.workload)]
+    kind = ""
+    for change in each.changes:
+        if change.kind != kind:
+            kind = change.kind
+            lines.append(f"  {kind}")
+        path = f"{escape_line(change.path)}: " if change.path else ""
+        lines.append(f"    {path}{_shown(change, change.old)} -> {_shown(change, change.new)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _shown(change: Change, value: Any) -> str:
+    if value is ABSENT:
+        return NOTHING
+    if change.kind == "order":
+        return ", ".join(printable(name) for name in value)
+    if change.kind == "containers" and isinstance(value, dict):
+        return f"a container of image {printable(str(value.get('image', '')))}"
+    return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
+
+
+EXAMPLES: Final = 3
+_CAPABILITIES: Final = "securityContext.capabilities.add"
+_PRIVILEGED: Final = "securityContext.privileged"
+_REFUSED: Final = "refused: "
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Workloads that change alike: in the same kinds, and in the same of what a reviewer wants to know by itself."""
+
+    changes: tuple[str, ...]
+    workloads: tuple[Created, ...]
+
+    def __str__(self) -> str:
+        """Say how many they are and what changes."""
+        only = " only" if len(self.changes) == 1 and " " not in self.changes[0] else ""
+        return f"{len(self.workloads)} {', '.join(self.changes)}{only}"
+
+
+def groups(compared: Iterable[WorkloadChanges]) -> list[Group]:
+    """Return the workloads that change in groups, the largest first."""
+    found: dict[tuple[str, ...], list[Created]] = {}
+    for each in compared:
+        if each.changes:
+            words = tuple(dict.fromkeys(word for change in each.changes for word in _words(change)))
+            found.setdefault(words, []).append(each.workload)
+    made = [Group(words, tuple(workloads)) for words, workloads in found.items()]
+    return sorted(made, key=lambda group: (-len(group.workloads), group.changes))
+
+
+def as_summary(compared: Sequence[WorkloadChanges], old: str, new: str) -> str:
+    """Return a line for each group of workloads, with a few of them, and a line that counts them all."""
+    lines = [f"{escape_line(str(group))}: {_examples(group.workloads)}\n" for group in groups(compared)]
+    differing = sum(bool(each.changes) for each in compared)
+    total = f"{len(compared)} workload{'' if len(compared) == 1 else 's'}"
+    if not differing:
+        return f"no difference in {total} between {old} and {new}\n"
+    return "".join(lines) + f"\n{differing} of {total} differ{'s' if differing == 1 else ''} between {old} and {new}\n"
+
+
+def groups_data(compared: Iterable[WorkloadChanges]) -> list[dict[str, Any]]:
+    """Return the groups as JSON data."""
+    return [
+        {
+            "changes": list(group.changes),
+            "count": len(group.workloads),
+            "workloads": [
+                {"kind": each.kind, "namespace": each.namespace, "name": each.name} for each in group.workloads
+            ],
+        }
+        for group in groups(compared)
+    ]
+
+
+def _words(change: Change) -> list[str]:
+    """Return what a change is called: its kind, but for what more or fewer privileges, containers or injections come of."""
+    if change.kind == "decision":
+        refused = str(change.new).startswith(_REFUSED)
+        return [printable(str(change.new) if refused else f"{change.old} -> {change.new}")]
+    if change.path.endswith(_CAPABILITIES):
+        return _capabilities(change)
+    if change.path.endswith(_PRIVILEGED):
+        return ["privileged gained" if change.new is True else "privileged lost"]
+    if change.kind == "containers" and ABSENT in (change.old, change.new):
+        name = change.path.partition("[")[2].removesuffix("]")
+        return [f"container {name} {'gained' if change.old is ABSENT else 'lost'}"]
+    return [change.kind]
+
+
+def _capabilities(change: Change) -> list[str]:
+    old, new = (frozenset(side) if isinstance(side, list) else frozenset() for side in (change.old, change.new))
+    return [f"{each} gained" for each in sorted(new - old)] + [f"{each} lost" for each in sorted(old - new)]
+
+
+def _examples(workloads: Sequence[Created]) -> str:
+    more = len(workloads) - EXAMPLES
+    named = ", ".join(map(str, workloads[:EXAMPLES]))
+    return f"{named} and {more} more" if more > 0 else named
+
 
 FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
 _KIND = click.Choice(KINDS)

@@ -2,38 +2,171 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags
+from injector.cli.clusterview import (
+    NAME_LABEL,
+    Sources,
+    Target,
+    parse_target,
+    read_surroundings,
+    read_target,
+    read_targets,
+    reading,
+)
 from injector.cli.commands import verbose
-from injector.cli.explained import TEXT, Explained, explained_by, rendered
 from injector.cli.failures import EX_DATAERR
 from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
-from injector.cli.liveexplain import explain_live
-from injector.cli.objects import reading
-from injector.cli.route import NO_WEBHOOK, Asked, Labels, route
+from injector.cli.inputs import read_workloads
+from injector.cli.output import data_text
+from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, called_last, delivery_steps, live_route, route
 from injector.cli.selection import REVISION_FLAG, offline_source
-from injector.cli.surroundings import NAME_LABEL, Sources
-from injector.cli.targets import parse_target
 from injector.cli.terminal import echo
-from injector.cli.workloads import read_workloads
 from injector.errors import UsageError
-from injector.injection.trace import REFUSED
+from injector.injection.podchanges import hiding_of
+from injector.injection.result import ENFORCE, RequestFacts
+from injector.injection.trace import PASSED, REFUSED, Step, Trace, trace_pod
+from injector.kube.escaping import escape_line
 from injector.revisions.build import Overrides, build, overridden
-from injector.revisions.weights import workload_key
+from injector.revisions.tags import workload_key
 from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from injector.cli.clusterview import Surroundings
+    from injector.cli.route import Routed
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.reader import Reader
     from injector.istio.revision import Revision
     from injector.kube.created import Created
     from injector.revisions.source import RawRevision, SourceState
+
+TEXT: Final = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One workload with its trace, and the revision and tag that it came to."""
+
+    workload: Created
+    trace: Trace
+    revision: str | None
+    tag: str | None
+
+
+def explained_by(
+    workload: Created, routed: Routed | Trace, build: Callable[[RawRevision], Revision], guard: str = ENFORCE
+) -> Explained:
+    """Return the trace of one workload from where its webhook led.
+
+    ``build`` makes the revision that it led to, and ``guard`` is one of ``result.GUARDS``.
+
+    Raises:
+        DataError: the revision cannot be built.
+    """
+    if isinstance(routed, Trace):
+        return Explained(workload, routed, None, None)
+    revision = build(routed.raw)
+    facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
+    trace = trace_pod(revision, workload.pod, facts).after(*routed.steps, _revision_step(revision))
+    return Explained(workload, trace, revision.name, routed.tag)
+
+
+def _revision_step(revision: Revision) -> Step:
+    detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
+    return Step(REVISION, PASSED, detail, revision.origin)
+
+
+def rendered(explained: list[Explained], output: str) -> str:
+    """Return the traces as text, or as ``json`` or ``yaml``; no detail has a value of the users' variables."""
+    if output == TEXT:
+        return "\n".join(_text(each) for each in explained)
+    return data_text({"workloads": [_data(each) for each in explained]}, output)
+
+
+def _text(each: Explained) -> str:
+    by = f" by {each.revision}" if each.revision else ""
+    lines = [f"{each.workload}: {each.trace.outcome}{by} ({each.trace.reason})"]
+    names = max(len(step.step) for step in each.trace.steps)
+    verdicts = max(len(step.verdict) for step in each.trace.steps)
+    lines += [
+        f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(_detail(each, step))}  [{escape_line(step.source)}]"
+        for step in each.trace.steps
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _data(each: Explained) -> dict[str, Any]:
+    return {
+        "kind": each.workload.kind,
+        "namespace": each.workload.namespace,
+        "name": each.workload.name,
+        "outcome": each.trace.outcome,
+        "reason": each.trace.reason,
+        "revision": each.revision,
+        "tag": each.tag,
+        "steps": [
+            {"step": step.step, "verdict": step.verdict, "detail": _detail(each, step), "source": step.source}
+            for step in each.trace.steps
+        ],
+    }
+
+
+def _detail(each: Explained, step: Step) -> str:
+    return hiding_of(each.workload.pod).without_values(step.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveExplanation:
+    """The traces of workloads, and what the user should know of how they were told."""
+
+    explained: list[Explained]
+    notes: tuple[str, ...]
+
+
+async def explain_live(reader: Reader, sources: Sources, wanted: Target | str | None) -> LiveExplanation:
+    """Return the traces of one workload, or of all of a namespace.
+
+    Raises:
+        InjectorError: the workload, its namespace, a webhook or the revisions cannot be read.
+    """
+    if isinstance(wanted, Target):
+        namespace: str | None = wanted.namespace
+        workloads = [await read_target(reader, wanted)]
+    else:
+        namespace = wanted
+        workloads = await read_targets(reader, namespace)
+    around = await read_surroundings(reader, sources, namespace)
+    explained = [await _explained(reader, each, around, sources.guard) for each in workloads]
+    notes = around.built.notes if workloads else (*around.built.notes, f"there is no workload in namespace {namespace}")
+    return LiveExplanation(explained, notes)
+
+
+async def _explained(reader: Reader, workload: Created, around: Surroundings, guard: str) -> Explained:
+    labels = labels_of(workload, around)
+    routed = live_route(around, labels)
+    webhook = called_last(around.webhooks, labels)
+    delivery = () if webhook is None else await delivery_steps(reader, webhook)
+    first, *rest = routed.steps
+    return explained_by(workload, replace(routed, steps=(first, *delivery, *rest)), around.built.revision, guard)
+
+
+def labels_of(workload: Created, around: Surroundings) -> Labels:
+    """Return what tells where the pod of a workload goes."""
+    meta = workload.pod["metadata"]
+    return Labels(
+        around.namespaces[workload.namespace],
+        meta.get("labels") or {},
+        meta.get("annotations") or {},
+        workload_key(workload.pod, workload.namespace),
+    )
+
 
 FORMATS: Final = (TEXT, "json", "yaml")
 PATH_FLAG: Final = "--path"

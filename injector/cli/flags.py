@@ -1,4 +1,8 @@
-"""Flags that several commands have, in every spelling that their users know."""
+"""Flags that several commands have, in every spelling that their users know.
+
+Istio 1.0 and 1.1 could write a template from flags (istioctl/cmd/istioctl/kubeinject.go, 1.0.9); given a config they ignored them and
+said so. ``--hub`` and ``--tag`` meant that template alone, and were an error without it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,31 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from injector.cli.output import FORMATS
+from injector.cli.terminal import echo
 from injector.errors import UsageError
-from injector.flagvalues import key_values
+from injector.flagvalues import key_values, parse_duration
 from injector.injection.result import GUARDS
 from injector.revisions.build import Overrides
-from injector.revisions.single import required_text
+from injector.revisions.directory import required_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class Duration(click.ParamType[float]):
+    """A Go duration."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return its seconds."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -148,3 +169,52 @@ def _manifest(names: tuple[str, ...], recursive: bool, output: str | None, file:
             hint=f"give one of {', '.join(FORMATS)}",
         )
     return ManifestFlags(names, recursive, FORMATS[0], Path(output))
+
+
+IGNORED: Final = (
+    "verbosity",
+    "sidecarProxyUID",
+    "setVersionString",
+    "imagePullPolicy",
+    "statusPort",
+    "readinessInitialDelaySeconds",
+    "readinessPeriodSeconds",
+    "readinessFailureThreshold",
+    "includeIPRanges",
+    "excludeIPRanges",
+    "includeInboundPorts",
+    "excludeInboundPorts",
+)
+IGNORED_SWITCHES: Final = ("coreDump", "rewriteAppProbe", "debug")
+"""A switch takes no value, or one after ``=``."""
+
+REFUSED: Final = ("hub", "tag")
+
+
+def old_flags(command: F) -> F:
+    """Add the flags; those that say nothing any more are named on stderr and dropped, the others are refused."""
+    for name in IGNORED:
+        command = click.option(f"--{name}", callback=_ignored, **_HIDDEN)(command)
+    for name in IGNORED_SWITCHES:
+        command = click.option(f"--{name}", is_flag=False, flag_value="true", callback=_ignored, **_HIDDEN)(command)
+    for name in REFUSED:
+        command = click.option(f"--{name}", callback=_refused, **_HIDDEN)(command)
+    return command
+
+
+def _ignored(_context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        echo(f"Flag {option.opts[0]} has been deprecated, Use --injectConfigFile instead", err=True)
+
+
+def _refused(_context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(
+            "there is no template to write from flags",
+            where=option.opts[0],
+            hint="give --injectConfigFile FILE: kubectl -n istio-system get configmap istio-sidecar-injector"
+            " -o=jsonpath='{.data.config}' > FILE",
+        )
+
+
+_HIDDEN: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "metavar": "VALUE"}

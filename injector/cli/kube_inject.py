@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.documents import changed_documents
-from injector.cli.flags import FILE, GUARD, Behaviour, behaviour_flags, both_spellings, manifest_flags
-from injector.cli.inputs import read_manifests
-from injector.cli.oldflags import old_flags
+from injector.cli.flags import FILE, GUARD, Behaviour, behaviour_flags, both_spellings, manifest_flags, old_flags
+from injector.cli.inputs import changed_documents, read_manifests
 from injector.cli.output import rendered, write
 from injector.cli.selection import Selection, selected_revision
 from injector.cli.terminal import echo, stdout_is_terminal

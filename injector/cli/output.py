@@ -1,20 +1,21 @@
-"""Documents out: YAML as Istio prints it, JSON, or JSON patches; to stdout, or to a file that is never half written."""
+"""Documents out, to stdout or to a file that is never half written; tables, and progress on a terminal."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.cli.terminal import stdout_is_terminal
 from injector.errors import InjectorError
-from injector.kube.escaping import escape_controls
+from injector.kube.escaping import escape_controls, escape_line
 from injector.kube.jsonpatch import create_patch
 from injector.kube.serial import dump_yaml
 from injector.revisions.files import replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 FORMATS: Final = ("yaml", "json", "patch")
@@ -115,3 +116,34 @@ def _replace(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
         return
     replace_file(path, text)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows below their headings, each column as wide as its widest cell."""
+    lines = [columns, *([escape_line(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    return "".join(
+        f"{'   '.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()}\n"
+        for line in lines
+    )
+
+
+def printable(text: str) -> str:
+    """Return the text as it is where a terminal shows it so, else quoted."""
+    return text if text.isprintable() and text.strip() == text and text else json.dumps(text)
+
+
+T = TypeVar("T")
+
+
+def shown(items: Sequence[T], what: str) -> Iterator[T]:
+    """Yield the items, with a bar that says how many are done."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    # Imported here, since it takes as long as all else that --help needs.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.progress import track  # noqa: PLC0415
+
+    yield from track(items, description=escape(escape_line(what)), console=Console(stderr=True), transient=True)

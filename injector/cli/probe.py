@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.duration import Duration
+from injector.cli.flags import Duration
 from injector.cli.terminal import echo
 from injector.errors import InjectorError, UsageError
 

@@ -10,14 +10,12 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_DATAERR, EX_FAILED
 from injector.cli.flags import FILE, both_spellings
-from injector.cli.output import json_text, yaml_text
+from injector.cli.output import json_text, table, yaml_text
 from injector.cli.status import status
-from injector.cli.table import table
 from injector.cli.tagflags import place_flags
 from injector.cli.terminal import confirm, echo
 from injector.cli.webhookflags import revision_name, skip_confirmation
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tagstore import check_removable

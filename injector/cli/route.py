@@ -1,4 +1,4 @@
-"""From a pod's labels, a webhook's path or a name to the revision that gets the pod: the first steps of `explain`.
+"""From a pod's labels, a webhook's path or a name to the revision that gets the pod, by files or by the webhooks of a cluster.
 
 Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhookselectors``.
 """
@@ -6,21 +6,24 @@ Nothing is built here: a revision's raw texts come out. Which webhook is called 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.cli.selection import REVISION_FLAG, picked
-from injector.errors import UsageError
-from injector.injection.trace import PASSED, SKIP, SKIPPED, Step, Trace, ended, refused
-from injector.istio.webhookselectors import INJECT, called, passed_over, webhooks_of, why_none
+from injector.cluster.reader import ENDPOINT_SLICES, Scope
+from injector.errors import ClusterError, DataError, UsageError
+from injector.injection.trace import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
+from injector.istio.webhookselectors import INJECT, called, passed_over, unserved, webhooks_of, why_none
 from injector.revisions.directory import TAGS_FILE
 from injector.revisions.registry import DEFAULT_REVISION, default_name
-from injector.revisions.tags import usable_tags
-from injector.revisions.weights import chosen
+from injector.revisions.tags import chosen, usable_tags
+from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from injector.istio.webhookselectors import Webhook
+    from injector.cli.clusterview import Surroundings
+    from injector.cluster.reader import Reader
+    from injector.istio.webhookselectors import LiveWebhook, Service, Webhook
     from injector.revisions.source import RawRevision, SourceState
     from injector.revisions.tags import Tag
 
@@ -177,3 +180,138 @@ def _target(tag: Tag | None, name: str, workload: Sequence[str]) -> tuple[str, s
     target = chosen(tag.weights, tag.salt or tag.name, workload)
     weights = ", ".join(f"{revision}: {weight}" for revision, weight in tag.weights)
     return target, f"{name} is a tag of {weights}; {'/'.join(workload)} gets {target}"
+
+
+SOURCE: Final = "the cluster's webhooks"
+
+
+def live_route(around: Surroundings, labels: Labels) -> Routed | Trace:
+    """Return which revision a pod with these labels gets; the whole trace where none does.
+
+    Raises:
+        DataError: the revision is there and cannot be read.
+    """
+    found = called_last(around.webhooks, labels)
+    if found is None:
+        return uncalled(_none_called(around.webhooks, labels), SOURCE)
+    others = [each for each in around.webhooks if each is not found and each.calls(labels.namespace, labels.pod)]
+    step = Step(WEBHOOK, PASSED, _described(found, others, labels), _object(found))
+    try:
+        parsed = parse_path(found.path)
+    except DataError as error:
+        return refused(WEBHOOK, str(error), _object(found)).after(step)
+    call = Call(step, parsed.name or found.revision, parsed.envs)
+    revisions = around.revisions
+    return resolved(revisions.state, call, labels.workload, where=revisions.where, tags_where=revisions.tags_where)
+
+
+def called_last(webhooks: Iterable[LiveWebhook], labels: Labels) -> LiveWebhook | None:
+    """Return the webhook that decides: of several that are called, the last one injects anew what the others did."""
+    called = [each for each in webhooks if each.calls(labels.namespace, labels.pod)]
+    return called[-1] if called else None
+
+
+def served_names(webhooks: Iterable[LiveWebhook]) -> frozenset[str]:
+    """Return the revisions and tags that a cluster has webhooks for."""
+    return frozenset(_name(each) for each in webhooks)
+
+
+def asked_name(webhooks: Iterable[LiveWebhook], labels: Labels) -> str | None:
+    """Return the revision or tag that is asked for: by the webhook that is called, or by labels that no webhook is for."""
+    webhooks = tuple(webhooks)
+    found = called_last(webhooks, labels)
+    return _name(found) if found is not None else unserved(labels.namespace, labels.pod, served_names(webhooks))
+
+
+def _name(webhook: LiveWebhook) -> str:
+    try:
+        named = parse_path(webhook.path).name
+    except DataError:
+        named = ""
+    return named or webhook.tag or webhook.revision
+
+
+def _none_called(webhooks: tuple[LiveWebhook, ...], labels: Labels) -> Step:
+    if not webhooks:
+        return Step(WEBHOOK, SKIP, "none is called: no webhook of the cluster calls an injector", SOURCE)
+    unmet = [(each, each.webhook.unmet(labels.namespace, labels.pod)) for each in webhooks]
+    nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
+    why = why_none(labels.namespace, labels.pod, served_names(webhooks))
+    detail = f"none is called: {why}; nearest is {_titled(nearest)}, which wants {', '.join(missing)}"
+    return Step(WEBHOOK, SKIP, detail, SOURCE)
+
+
+def _described(found: LiveWebhook, others: list[LiveWebhook], labels: Labels) -> str:
+    asked = " and ".join(found.webhook.asked_by(labels.namespace, labels.pod)) or "every pod of its selectors"
+    said = [f"{_titled(found)} is called for {asked}, with path {found.path}"]
+    if others:
+        said.append(f"before it {', '.join(map(_titled, others))}, whose injection it takes the place of")
+    if found.conditional:
+        said.append("its matchConditions are not judged here")
+    return "; ".join(said)
+
+
+def _titled(webhook: LiveWebhook) -> str:
+    return f"{webhook.webhook.name} of {webhook.configuration}"
+
+
+def _object(webhook: LiveWebhook) -> str:
+    return f"MutatingWebhookConfiguration {webhook.configuration}"
+
+
+FAILURE_POLICY: Final = "failure_policy"
+CA_BUNDLE: Final = "ca_bundle"
+ENDPOINTS: Final = "endpoints"
+# Which Service an EndpointSlice is of (k8s.io/api/discovery/v1, LabelServiceName).
+_SERVICE_LABEL: Final = "kubernetes.io/service-name"
+
+
+async def delivery_steps(reader: Reader, webhook: LiveWebhook) -> tuple[Step, ...]:
+    """Return what the API server does when the injector does not answer, whether it can trust it, and whether anything is there.
+
+    Raises:
+        ClusterError: the API server cannot be reached.
+    """
+    source = f"MutatingWebhookConfiguration {webhook.configuration}"
+    return (_failure_policy(webhook, source), _ca_bundle(webhook, source), await _endpoints(reader, webhook, source))
+
+
+def _failure_policy(webhook: LiveWebhook, source: str) -> Step:
+    if webhook.fails:
+        return Step(FAILURE_POLICY, PASSED, "Fail: without an answer the pod is not created", source)
+    return Step(FAILURE_POLICY, WARNING, "Ignore: without an answer the pod is created without a sidecar", source)
+
+
+def _ca_bundle(webhook: LiveWebhook, source: str) -> Step:
+    if webhook.trusted:
+        return Step(CA_BUNDLE, PASSED, "there is one", source)
+    detail = "it is empty: the API server trusts none but the authorities of its own host"
+    return Step(CA_BUNDLE, WARNING, detail, source)
+
+
+async def _endpoints(reader: Reader, webhook: LiveWebhook, source: str) -> Step:
+    service = webhook.service
+    if service is None:
+        return Step(ENDPOINTS, UNKNOWN, "the webhook is called by URL, which is not tried here", source)
+    scope = Scope(ENDPOINT_SLICES, service.namespace, f"{_SERVICE_LABEL}={service.name}")
+    try:
+        ready = sum(await reader.all(scope, _ready))
+    except ClusterError as error:
+        if error.reason != "forbidden":
+            raise
+        return Step(ENDPOINTS, UNKNOWN, f"they cannot be asked: {error}", source)
+    return _counted(service, ready, webhook)
+
+
+def _counted(service: Service, ready: int, webhook: LiveWebhook) -> Step:
+    source = f"Service {service}"
+    if ready:
+        return Step(ENDPOINTS, PASSED, f"{ready} ready", source)
+    outcome = "refused" if webhook.fails else "created without a sidecar"
+    return Step(ENDPOINTS, WARNING, f"none is ready: pods are {outcome}", source)
+
+
+def _ready(item: Mapping[str, Any]) -> int:
+    """Return how many endpoints of a slice are ready; one whose condition is not said counts, as for the API server."""
+    endpoints = item.get("endpoints") or ()
+    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from injector.errors import UsageError
 from injector.revisions.build import build, overridden
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import DEFAULT_NAME, DirectorySource, SingleSource, embedded_source
 from injector.revisions.registry import default_name
-from injector.revisions.single import DEFAULT_NAME, SingleSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 import sys
 import time
 from dataclasses import replace
@@ -16,19 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.duration import Duration
+from injector.cli.flags import Duration
+from injector.cli.hangups import hangups
 from injector.errors import ConfigError, InjectorError
 from injector.flagvalues import key_values
-from injector.revisions.changes import changes
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
-from injector.revisions.merged import MergedSource
-from injector.revisions.reload import Loader, LoadReport
-from injector.revisions.single import DEFAULT_NAME, SingleSource
+from injector.revisions.directory import DEFAULT_NAME, DirectorySource, MergedSource, SingleSource, embedded_source
+from injector.revisions.reload import Loader, LoadReport, changes
 from injector.settings import FIELDS, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from injector.cluster.client import KubeClient, Pace
     from injector.istio.revision import Revision
@@ -74,30 +70,6 @@ def option_of(setting: Setting) -> click.Option:
     )
 
 
-class Hangups:
-    """The handler of SIGHUP until the event loop takes it over. By default the signal would end the process.
-
-    A reload that is asked for before the configuration can be reloaded is done as soon as it can be.
-    """
-
-    def __init__(self) -> None:
-        self._reload: Callable[[], None] | None = None
-        self._asked = False
-
-    def __call__(self, number: int, frame: object) -> None:
-        """Handle the signal."""
-        del number, frame
-        self._asked = True
-        if self._reload is not None:
-            self._reload()
-
-    def reload_by(self, reload: Callable[[], None]) -> None:
-        """Call ``reload`` from now on, and at once if it was asked for."""
-        self._reload = reload
-        if self._asked:
-            reload()
-
-
 def run(**given: Any) -> None:
     """Serve the admission webhook on AdmissionReviews of pods.
 
@@ -110,13 +82,12 @@ def run(**given: Any) -> None:
     # Imported here for start-up time, as below.
     from injector.cli.logs import log_to
 
-    hangups = Hangups()
-    signal.signal(signal.SIGHUP, hangups)
+    hangups.install()
     settings = Settings(**given).checked()
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
-    _serve(settings, hangups)
+    _serve(settings)
 
 
 serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in FIELDS]))
@@ -173,7 +144,7 @@ def _watch(settings: Settings) -> Watch | None:
     return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
 
 
-def _serve(settings: Settings, hangups: Hangups) -> None:
+def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
@@ -296,7 +267,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     """Return what answers requests with what is loaded, and follows its source."""
     from injector.cli.version import own_version
     from injector.revisions.following import Follower, Tempo
-    from injector.revisions.recent import RecentPods
+    from injector.revisions.verify import RecentPods
     from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
     from injector.webhook.inject import Desk
     from injector.webhook.queue import AdmissionQueue

@@ -9,8 +9,7 @@ import click
 from injector.cli import webhookflags as flags
 from injector.cli.commands import verbose
 from injector.cli.failures import EX_FAILED
-from injector.cli.output import json_text, yaml_text
-from injector.cli.table import table
+from injector.cli.output import json_text, table, yaml_text
 from injector.cli.tagflags import place_flags, placement_flags, target_flags
 from injector.cli.terminal import confirm, echo
 from injector.istio.webhooks import tag_webhook

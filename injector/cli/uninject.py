@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.documents import changed_documents
 from injector.cli.flags import manifest_flags
-from injector.cli.inputs import read_manifests
+from injector.cli.inputs import changed_documents, read_manifests
 from injector.cli.output import rendered, write
 from injector.cli.terminal import stdout_is_terminal
 from injector.injection.uninject import uninject_object

@@ -6,10 +6,9 @@ import html as _html
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
-from injector.gotemplate.arguments import can_be_nil, sized, zero_argument
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.printf import sprint, sprintf, sprintln
+from injector.gotemplate.fmt import sprint, sprintf, sprintln
 from injector.gotemplate.reflect import (
     ANY,
     NO_VALUE,
@@ -24,7 +23,7 @@ from injector.gotemplate.reflect import (
     type_of,
     zero_element,
 )
-from injector.gotemplate.signatures import parse_signature
+from injector.gotemplate.runtime import can_be_nil, parse_signature, sized, zero_argument
 from injector.gotemplate.text import is_printable
 from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 

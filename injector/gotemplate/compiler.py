@@ -9,21 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.actions import Actions
-from injector.gotemplate.arguments import checked, constant
 from injector.gotemplate.budget import METER, Budget, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
-from injector.gotemplate.errors import FuncError, ParseError, TemplateError
-from injector.gotemplate.failures import Failure, Spent, Unprintable
-from injector.gotemplate.fields import field_reader, method_reader
-from injector.gotemplate.iteration import elements, pairs
+from injector.gotemplate.codegen import Actions, LineMap, Program, Source
+from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
+from injector.gotemplate.fmt import sprint
 from injector.gotemplate.nodes import IdentifierNode, within
 from injector.gotemplate.parser import parse
-from injector.gotemplate.printf import sprint
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.rendering import Rendering
-from injector.gotemplate.signatures import parse_signature
-from injector.gotemplate.source import LineMap, Program, Source
+from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
 from injector.gotemplate.values import Func
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from injector.gotemplate.budget import CLOCK_EVERY, Watch
-from injector.gotemplate.failures import Spent
+from injector.gotemplate.errors import Spent
 
 if TYPE_CHECKING:
     from injector.gotemplate.budget import Budget, Meter

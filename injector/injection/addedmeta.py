@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
+from injector.injection.data import NETWORK, NETWORK_LABEL
 from injector.injection.overrides import OVERRIDES
-from injector.injection.parameters import NETWORK, NETWORK_LABEL
 from injector.injection.probes import REWRITE, STATUS_PORT
 from injector.injection.render import TEMPLATES
 from injector.injection.status import STATUS

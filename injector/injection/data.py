@@ -1,24 +1,130 @@
-"""The data that templates get.
+"""What one injection works with, gathered before the first template runs, and the data that templates get.
+
+Follows ``InjectionParameters`` and ``extractClusterAndNetwork`` in pkg/kube/inject (1.30.3).
+
+Follows ``estimateConcurrency`` in pkg/kube/inject/inject.go (1.17.8). Istio 1.10 declares the field and leaves it 0.
 
 Follows ``SidecarTemplateData``, ``ProxyImage`` and ``imageURL`` in pkg/kube/inject/inject.go (1.30.3).
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.errors import DataError
 from injector.gotemplate.values import Int64
 from injector.injection import containers as c
-from injector.injection.concurrency import estimated_concurrency
 from injector.injection.openshift import proxy_ids
+from injector.injection.result import ENFORCE
 from injector.istio.goview import string_struct, view
 from injector.istio.template import TemplateData
+from injector.kube.quantity import parse_quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from injector.gotemplate.values import Struct
-    from injector.injection.parameters import Parameters
+    from injector.istio.mesh import MeshFacts
     from injector.istio.minor import Minor
     from injector.istio.revision import Revision
+    from injector.kube.pods import WorkloadMeta
+
+CLUSTER: Final = "ISTIO_META_CLUSTER_ID"
+NETWORK: Final = "ISTIO_META_NETWORK"
+NETWORK_LABEL: Final = "topology.istio.io/network"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """One injection's inputs.
+
+    ``workload`` owns the pod, ``owner_meta`` is its metadata as templates see it. ``mesh`` is what the mesh config says and
+    ``proxy_config`` the facts of the pod's own ProxyConfig: the two differ where a pod has the annotation
+    ``proxy.istio.io/config`` and comes by the webhook; ``mesh_in_data`` is the one that templates see. ``default_templates``
+    are those of a pod that names none; ``injected_annotations`` is empty for kube-inject, as in Istio. Templates do not see the pod's
+    label ``hidden_label``. ``guard`` is one of ``result.GUARDS``.
+    """
+
+    revision: Revision
+    pod: c.Pod
+    workload: WorkloadMeta
+    owner_meta: Mapping[str, Any]
+    mesh: MeshFacts
+    mesh_in_data: MeshFacts
+    proxy_config: MeshFacts
+    default_templates: tuple[str, ...]
+    injected_annotations: Mapping[str, str]
+    written_revision: str
+    native_sidecar: bool
+    proxy_envs: Mapping[str, str]
+    namespace_meta: Mapping[str, Any] | None = None
+    hidden_label: str = ""
+    guard: str = ENFORCE
+
+    @property
+    def hold_application(self) -> bool:
+        """Whether the proxy starts before the application: by mesh config, annotation or values."""
+        source = self.revision.behaviours.hold_application
+        by_values = bool(source) and self.revision.values.hold_application
+        return by_values or (source == "mesh" and self.proxy_config.hold_application)
+
+
+def cluster_envs(revision: Revision, pod: c.Pod, proxy_envs: Mapping[str, str]) -> dict[str, str]:
+    """Return the env variables of the URL completed with cluster and network: label over URL over values."""
+    values = revision.values
+    found = {
+        CLUSTER: proxy_envs.get(CLUSTER) or values.cluster_name,
+        NETWORK: c.labels_of(pod).get(NETWORK_LABEL, proxy_envs.get(NETWORK) or values.network),
+    }
+    return {**proxy_envs, **{name: value for name, value in found.items() if value}}
+
+
+_DEFAULT: Final = 2
+_FIRST_FILLED: Final[Minor] = (1, 11)
+_ANNOTATIONS: Final = ("sidecar.istio.io/proxyCPULimit", "sidecar.istio.io/proxyCPU")
+
+
+def estimated_concurrency(params: Parameters) -> int:
+    """Return the ProxyConfig's concurrency; where that is 0, the CPUs that annotations or values give the proxy, rounded up."""
+    if params.revision.minor < _FIRST_FILLED:
+        return 0
+    concurrency = params.proxy_config.concurrency
+    if concurrency is None:
+        return _DEFAULT
+    if concurrency > 0:
+        return concurrency
+    cpus = (_rounded_up(quantity) for quantity in _cpus(params))
+    return next((each for each in cpus if each is not None), _DEFAULT)
+
+
+def _cpus(params: Parameters) -> Iterator[str]:
+    """Yield what says how many CPUs the proxy gets: an annotation alone, or the values' limit and then their request."""
+    annotations = c.annotations_of(params.pod)
+    annotated = [annotations[name] for name in _ANNOTATIONS if name in annotations]
+    if annotated:
+        yield annotated[0]
+        return
+    resources = _at(params.revision.values.tree, "global", "proxy", "resources")
+    for kind in ("limits", "requests"):
+        cpu = _at(resources, kind, "cpu")
+        if cpu is not None:
+            yield cpu if isinstance(cpu, str) else f"{cpu:g}"
+
+
+def _rounded_up(quantity: str) -> int | None:
+    try:
+        return math.ceil(parse_quantity(quantity))
+    except DataError:
+        return None
+
+
+def _at(tree: Any, *path: str) -> Any:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
 
 PROXY_IMAGE_TYPE: Final = "sidecar.istio.io/proxyImageType"
 _DEFAULT_PROXY_IMAGE: Final = "proxyv2"

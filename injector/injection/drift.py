@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection import prometheus
-from injector.injection.podchanges import KINDS, pod_changes
+from injector.injection.podchanges import ABSENT, KINDS, pod_changes
 from injector.injection.probes import APP_PROBERS
 from injector.injection.result import Injected
 from injector.injection.status import STATUS, read_status
-from injector.injection.treediff import ABSENT
 from injector.injection.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
 from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.kube.created import defaulted_container, defaulted_volume
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:

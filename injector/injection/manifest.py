@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
 from injector.injection import containers as c
+from injector.injection.data import Parameters, cluster_envs
 from injector.injection.native import native_sidecar
-from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE

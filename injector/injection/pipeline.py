@@ -15,18 +15,17 @@ from injector.gotemplate.rendering import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
+from injector.injection.data import Parameters, cluster_envs
 from injector.injection.guard import guarded
 from injector.injection.native import native_sidecar
 from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
-from injector.injection.parameters import Parameters, cluster_envs
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
 from injector.injection.render import Rendered, apply_overlays, overlays_of, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.injection.status import read_status, stripped
 from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
-from injector.istio.meshconfig import apply_proxy_config
-from injector.istio.meshfacts import MeshFacts, mesh_facts
+from injector.istio.mesh import MeshFacts, apply_proxy_config, mesh_facts
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
 from injector.kube.serial import dump_json, load_json

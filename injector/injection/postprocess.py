@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from injector.injection import containers as c
 from injector.injection import probes, prometheus
-from injector.injection.parameters import NETWORK, NETWORK_LABEL
+from injector.injection.data import NETWORK, NETWORK_LABEL
 from injector.injection.status import STATUS, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from injector.injection.parameters import Parameters
+    from injector.injection.data import Parameters
 
 
 def cluster_info(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:

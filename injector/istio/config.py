@@ -1,22 +1,29 @@
-"""The inject config: the key ``config`` of ConfigMap ``istio-sidecar-injector``, every generation normalised to one shape.
+"""The inject config: the key ``config`` of ConfigMap ``istio-sidecar-injector``, and which Istio it is of.
 
 Follows Istio's pkg/kube/inject/inject.go ``Config`` and ``UnmarshalConfig`` (1.30.3) and, for a single ``template``, the same at
 1.8.6 and before.
+
+The image tag of the values names the release in all but test builds; else the shape of the config, and what its templates use that
+later minors have not, give a range, of which the newest minor counts.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, ManifestError
+from injector.istio.minor import NEWEST, OLDEST, Minor, format_minor
 from injector.kube.selectors import Selector
 from injector.kube.serial import load_yaml
 from injector.kube.typedscalar import TypeMismatchError, coerced_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from injector.istio.values import Values
 
 _string: Final = coerced_string("string")
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
@@ -174,3 +181,39 @@ def _selector(raw: dict[str, Any]) -> Selector | None:
 def _kind(value: Any) -> str:
     kinds = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return kinds.get(type(value), "empty")
+
+
+_RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)
+_LAST_SQUARE: Final[Minor] = (1, 1)
+_LAST_SINGLE_TEMPLATE: Final[Minor] = (1, 8)
+_GONE: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
+    (re.compile(r"(?:gt|lt|ge|le) \.ProxyConfig\.Concurrency\b(?!\.)"), (1, 6), "compare .ProxyConfig.Concurrency"),
+    (re.compile(r"\{\{-?\s*render\s"), (1, 13), "call render"),
+    (re.compile(r"(?<![\w)])\.EstimatedConcurrency\b"), (1, 17), "read .EstimatedConcurrency"),
+)
+"""What templates did, the last minor that let them, and how to say it: the first that fits counts."""
+
+
+def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
+    """Return the minor and why: the image tag if it names a known release of this shape, else the newest of the shape."""
+    newest, shape = _newest_of_shape(config)
+    match = _RELEASE_TAG.fullmatch(values.tag)
+    if match is not None:
+        tagged = (int(match[1]), int(match[2]))
+        if OLDEST <= tagged <= newest:
+            return tagged, f"values.global.tag is {values.tag}"
+    return newest, f"newest Istio with {shape} (up to {format_minor(newest)})"
+
+
+def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:
+    texts = "\n".join(config.templates.values())
+    ends = [(last, f"templates that {told}") for pattern, last, told in _GONE if pattern.search(texts)]
+    return min([_shape(config), *ends])
+
+
+def _shape(config: InjectConfig) -> tuple[Minor, str]:
+    if not config.appends:
+        return NEWEST, "a map of templates"
+    if config.delimiters[0] == "[[":
+        return _LAST_SQUARE, "a template in [[ ]]"
+    return _LAST_SINGLE_TEMPLATE, "a single template in {{ }}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from injector.gotemplate.sprig.durations import go_duration, parse_duration
+from injector.gotemplate.sprig.gotime import go_duration, parse_duration
 
 __all__ = ["go_duration", "json_duration", "parse_duration"]
 

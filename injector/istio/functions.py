@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.printf import sprint
+from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer
-from injector.istio import meshconfig, multus
+from injector.istio import mesh, multus
 from injector.istio.goview import plain
 from injector.istio.minor import NEWEST, OLDEST
 from injector.istio.otel import otel_resource_attributes
@@ -76,7 +76,7 @@ class _ProtoToJson:
     def __call__(self, message: Any) -> str:
         if isinstance(message, Pointer):
             message = message.target
-        return "{}" if message is None else meshconfig.proto_to_json(message, self.minor)
+        return "{}" if message is None else mesh.proto_to_json(message, self.minor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _FormatDuration:
 
     def __call__(self, duration: Any) -> str:
         target = duration.target if isinstance(duration, Pointer) else duration
-        return self.unset if target is None else meshconfig.format_duration(target)
+        return self.unset if target is None else mesh.format_duration(target)
 
 
 def isset(entries: Mapping[str, str], key: str) -> bool:

@@ -13,8 +13,7 @@ from injector.errors import DataError
 from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.duration import go_duration
-from injector.istio.meshconfig import MOST_VALUES, read_proxy_config
-from injector.istio.meshdefaults import default_proxy_config
+from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
 from injector.kube.serial import load_yaml
 from injector.memo import Memo
 

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
 from injector.istio.behaviours import Behaviours, behaviours_of
-from injector.istio.config import InjectConfig, parse_inject_config
+from injector.istio.config import InjectConfig, infer_minor, parse_inject_config
 from injector.istio.frozen import frozen
-from injector.istio.infer import infer_minor
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import MeshFacts, mesh_facts
+from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
 from injector.istio.minor import Minor, format_minor, parse_minor
-from injector.istio.shared import Templates, shared_template, shared_templates
-from injector.istio.template import Template, compile_go_template, go_functions
+from injector.istio.template import (
+    Template,
+    Templates,
+    compile_go_template,
+    go_functions,
+    shared_template,
+    shared_templates,
+)
 from injector.istio.values import Values, parse_values
 
 if TYPE_CHECKING:

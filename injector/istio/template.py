@@ -1,21 +1,27 @@
-"""Templates of both engines behind one protocol."""
+"""Templates of both engines behind one protocol, shared by revisions with equal texts.
+
+Control planes of one minor mostly have the same templates, and of the templates of a revision that is changed most stay.
+Compiling those of Istio 1.30 takes a fifth of a second, and what comes of it two megabytes.
+"""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, compile_template
 from injector.gotemplate import Template as GoTemplate
 from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
+from injector.istio.frozen import FrozenDict
 from injector.istio.functions import istio_functions
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from injector.istio.minor import Minor
 
@@ -144,3 +150,32 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
     return compiled.execute(data, budget=Budget())
+
+
+Key: TypeAlias = "Hashable"
+
+
+class Templates(FrozenDict):
+    """Compiled templates by name. They keep nothing between renderings, so threads and revisions may share them."""
+
+    __slots__ = ("__weakref__",)
+
+
+_SHARED: Final[WeakValueDictionary[Key, Templates]] = WeakValueDictionary()
+_SINGLE: Final[WeakValueDictionary[Key, Template]] = WeakValueDictionary()
+
+
+def shared_templates(key: Key, compiled: Callable[[], Templates]) -> Templates:
+    """Return the templates that a revision with an equal ``key`` has, else what ``compiled`` makes; its errors are not remembered."""
+    found = _SHARED.get(key)
+    if found is None:
+        found = _SHARED[key] = compiled()
+    return found
+
+
+def shared_template(key: Key, compiled: Callable[[], Template]) -> Template:
+    """Return the template that a revision with an equal ``key`` has among others, else what ``compiled`` makes."""
+    found = _SINGLE.get(key)
+    if found is None:
+        found = _SINGLE[key] = compiled()
+    return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
-from injector.gotemplate.printf import sprint
+from injector.gotemplate.fmt import sprint
 from injector.kube.serial import dump_json, load_json, load_yaml
 
 if TYPE_CHECKING:

@@ -21,14 +21,20 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import DataError
-from injector.kube.elementorder import merge_key_of, ordered, partitioned
 from injector.kube.goencode import zero_of
 from injector.kube.pruning import pruned
 from injector.kube.schema import struct_type, underlying
-from injector.kube.strategicpatch import FieldMeta, field_meta, list_meta, strategic_merge
+from injector.kube.strategicpatch import (
+    FieldMeta,
+    field_meta,
+    list_meta,
+    merge_key_of,
+    ordered,
+    partitioned,
+    strategic_merge,
+)
 from injector.kube.typed import ALWAYS_WRITTEN, drops_empty, normalise
-from injector.kube.yamlread import load_yaml, read_part
-from injector.kube.yamlscalar import resolve_plain
+from injector.kube.yamlread import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import InternalError, RecentPodError, whereabouts
-from injector.revisions.changes import changes
+from injector.revisions.reload import changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from injector.metrics import Metrics
-    from injector.revisions.recent import RecentPods
     from injector.revisions.reload import Loader, LoadReport, Prepared
+    from injector.revisions.verify import RecentPods
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import UnknownRevisionError
-from injector.revisions.tags import DEFAULT_TAG
-from injector.revisions.weights import chosen
+from injector.revisions.tags import DEFAULT_TAG, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.webhooks import ANNOTATIONS, REVISION_MANAGER, TAG_MANAGER, emptied, over
 from injector.errors import ConfigError, TagError
-from injector.istio.webhookoverlaps import overlaps
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     REVISION_LABEL,
@@ -22,6 +21,7 @@ from injector.istio.webhooks import (
     options_of,
     tag_webhook,
 )
+from injector.istio.webhookselectors import overlaps
 from injector.revisions.tagannotations import tag_annotations
 
 if TYPE_CHECKING:

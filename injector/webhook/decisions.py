@@ -14,7 +14,7 @@ from injector.errors import ManifestError
 from injector.injection.policy import INJECT
 from injector.kube.admission import Request
 from injector.metrics import UNKNOWN, Outcome
-from injector.revisions.weights import workload_key
+from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -32,7 +32,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome, Stopwatch
-from injector.revisions.weights import sampled, workload_key
+from injector.revisions.tags import sampled, workload_key
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
 from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.path import parse_path
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from injector.metrics import Metrics
-    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry, Resolved, Snapshot
+    from injector.revisions.verify import RecentPods
     from injector.webhook.decisions import Explained
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.shadow import Shadows

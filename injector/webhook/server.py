@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
-    from injector.revisions.recent import RecentPods
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
     from injector.revisions.unserved import UnservedNames
+    from injector.revisions.verify import RecentPods
     from injector.webhook.health import HealthFile, SelfProbe
     from injector.webhook.supervisor import Follow
     from injector.webhook.tls import Certificates, ClientAuthority

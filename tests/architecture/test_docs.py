@@ -17,8 +17,7 @@ from injector.cli import main
 from injector.cluster.client import REASONS as WATCH_REASONS
 from injector.metrics import RELOAD_FAILURES, Metrics
 from injector.revisions.build import build
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tags import parse_tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from injector.cli.objects import FileReader
+from injector.cli.clusterview import FileReader
 from injector.cluster.client import Page
 from injector.errors import ClusterError, ManifestError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
@@ -117,4 +117,4 @@ def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
     def in_cluster(_: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, Any]]) -> Any:
         return asyncio.run(work(client))  # type: ignore[arg-type]  # a stand-in of what is used of it
 
-    monkeypatch.setattr("injector.cli.objects.in_cluster", in_cluster)
+    monkeypatch.setattr("injector.cli.clusterview.in_cluster", in_cluster)

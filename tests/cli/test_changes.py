@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from injector.cli.changes import WorkloadChanges, as_data, as_text, tally
-from injector.injection.podchanges import Change
-from injector.injection.treediff import ABSENT
+from injector.cli.diff import WorkloadChanges, as_data, as_text, tally
+from injector.injection.podchanges import ABSENT, Change
 from injector.kube.created import Created
 from tests.factories import make_container, make_pod
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.cli.documents import changed_documents
-from injector.cli.inputs import Manifest
+from injector.cli.inputs import Manifest, changed_documents
 from injector.errors import AnnotationError, ManifestError
 
 

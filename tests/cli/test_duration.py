@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from injector.cli.duration import Duration
+from injector.cli.flags import Duration
 
 
 @pytest.mark.parametrize(("value", "expected"), [("0", 0.0), ("1.5h", 5400.0), (7.0, 7.0)])

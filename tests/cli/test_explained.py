@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from injector.cli.explained import Explained, explained_by, rendered
+from injector.cli.explain import Explained, explained_by, rendered
 from injector.cli.route import Routed
 from injector.injection.result import GUARDS
 from injector.injection.trace import Step, Trace

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cli.changes import WorkloadChanges
-from injector.cli.fleet import EXAMPLES, as_summary, groups, groups_data
-from injector.injection.podchanges import Change
-from injector.injection.treediff import ABSENT
+from injector.cli.diff import EXAMPLES, WorkloadChanges, as_summary, groups, groups_data
+from injector.injection.podchanges import ABSENT, Change
 from injector.kube.created import Created
 from tests.factories import make_pod
 

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cli.liveexplain import explain_live, labels_of
-from injector.cli.surroundings import Sources, read_surroundings
-from injector.cli.targets import Target, read_target
+from injector.cli.clusterview import Sources, Target, read_surroundings, read_target
+from injector.cli.explain import explain_live, labels_of
 from injector.cluster.reader import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from tests.cli.clusters import HOME, cluster, deployment, labelled, owned, revision, tag
 
 if TYPE_CHECKING:
-    from injector.cli.liveexplain import LiveExplanation
+    from injector.cli.explain import LiveExplanation
 
 OBJECTS = (
     *revision("1-24", "1.24.6"),

@@ -5,20 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cli.liveroute import asked_name, called_last, live_route, served_names
-from injector.cli.route import Labels, Routed
-from injector.cli.surroundings import Sources, read_surroundings
+from injector.cli.clusterview import Sources, read_surroundings
+from injector.cli.route import Labels, Routed, asked_name, called_last, live_route, served_names
 from injector.injection.trace import Trace
-from injector.istio.livewebhooks import live_webhooks
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
-from injector.revisions.weights import chosen
+from injector.istio.webhookselectors import live_webhooks
+from injector.revisions.tags import chosen
 from tests.cli.clusters import HOME, REV, cluster, labelled, revision, tag
 from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from injector.cli.surroundings import Surroundings
+    from injector.cli.clusterview import Surroundings
 
 OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from injector.cli.objects import read_objects, reading
+from injector.cli.clusterview import read_objects, reading
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, Resource, Scope
 from injector.errors import ManifestError, UsageError

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.oldflags import IGNORED, IGNORED_SWITCHES, REFUSED
+from injector.cli.flags import IGNORED, IGNORED_SWITCHES, REFUSED
 
 HELLO = str(Path(__file__).resolve().parents[2] / "docs" / "samples" / "hello.yaml")
 EX_USAGE = 64

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from injector.cli.progress import shown
+from injector.cli.output import shown
 
 if TYPE_CHECKING:
     import pytest
@@ -29,7 +29,7 @@ def test_on_a_terminal_a_bar_is_on_standard_error(
 
 
 def test_rich_is_not_loaded_before_it_is_needed() -> None:
-    code = "import sys, injector.cli.progress; print('rich' in sys.modules)"
+    code = "import sys, injector.cli.output; print('rich' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -6,8 +6,7 @@ from injector.cli.route import Asked, Labels, Routed, route
 from injector.errors import ConfigError, UsageError
 from injector.injection.trace import Trace
 from injector.revisions.source import SourceState
-from injector.revisions.tags import parse_tags
-from injector.revisions.weights import chosen
+from injector.revisions.tags import chosen, parse_tags
 from tests.revisions.fakes import make_raw
 
 STATE = SourceState(

@@ -12,11 +12,8 @@ from injector.cli import main
 from injector.cli.serve import _health_file, _unserved, option_of, serve, source_of, watched_folders
 from injector.cluster.client import Pace
 from injector.errors import UsageError
-from injector.revisions.directory import DirectorySource
-from injector.revisions.embedded import embedded_source
-from injector.revisions.merged import MergedSource
+from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.registry import Registry
-from injector.revisions.single import SingleSource
 from injector.settings import FIELDS, Setting, Settings
 from injector.webhook.health import HealthFile
 from tests.revisions.fakes import CONFIG, VALUES

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cli.standing import Row, Standing, rows, standing_of
-from injector.cli.surroundings import Sources, read_surroundings
+from injector.cli.clusterview import Sources, read_surroundings
+from injector.cli.status import Row, Standing, rows, standing_of
 from injector.errors import ManifestError
 from injector.injection.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.injection.pipeline import inject_pod
@@ -17,7 +17,7 @@ from tests.cli.clusters import HOME, cluster, labelled, namespace, owned, revisi
 from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
-    from injector.cli.surroundings import Surroundings
+    from injector.cli.clusterview import Surroundings
 
 INJECT = "sidecar.istio.io/inject"
 OFF = CONFIG.replace("enabled", "disabled")

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.targets import RUNNING
+from injector.cli.clusterview import RUNNING
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.revisions.build import build

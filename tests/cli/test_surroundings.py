@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.cli.surroundings import NAME_LABEL, Sources, read_revisions, read_surroundings
+from injector.cli.clusterview import NAME_LABEL, Sources, read_revisions, read_surroundings
 from injector.cluster.reader import ClusterReader
 from injector.errors import ClusterError, DataError, UsageError
 from tests.cli.clusters import HOME, FakeKube, cluster, labelled, revision, tag

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cli.table import printable, table
+from injector.cli.output import printable, table
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

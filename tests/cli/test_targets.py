@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cli.targets import RUNNING, Target, is_over, parse_target, read_target, read_targets
+from injector.cli.clusterview import RUNNING, Target, is_over, parse_target, read_target, read_targets
 from injector.cluster.reader import CRON_JOBS, DEPLOYMENTS, PODS, STATEFUL_SETS, ClusterReader
 from injector.errors import ClusterError, UsageError
 from tests.cli.clusters import FakeKube, cluster, deployment, owned

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.cli.workloads import Workloads, read_workloads
+from injector.cli.inputs import Workloads, read_workloads
 from injector.errors import ManifestError, UsageError
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from injector.cli.documents import changed_documents
-from injector.cli.inputs import read_manifests
+from injector.cli.inputs import changed_documents, read_manifests
 from injector.cli.output import rendered
 from injector.errors import InjectorError
 from injector.injection.manifest import inject_object

@@ -13,7 +13,7 @@ from injector.golang.json import go_json
 from injector.gotemplate import TemplateError, compile_template
 from injector.gotemplate.sprig import txt_func_map
 from injector.istio.functions import istio_functions
-from injector.istio.meshconfig import read_proxy_config
+from injector.istio.mesh import read_proxy_config
 from injector.istio.minor import NEWEST
 from injector.istio.proto import Message, to_json
 from injector.istio.protoschema import PROXY_CONFIG, message_type

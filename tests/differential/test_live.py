@@ -50,4 +50,4 @@ def test_every_patch_applies_and_gives_a_pod(program: Path, minor: str) -> None:
     soundness.put_to_the_test(subjects(minor), random.Random(minor), PODS)  # noqa: S311 -- inputs of tests
 
     assert soundness.faults == []
-    assert soundness.came["injected"] + soundness.came["by plan"] > PODS / 2
+    assert soundness.came["injected"] > PODS / 2

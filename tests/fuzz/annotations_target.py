@@ -15,7 +15,7 @@ from injector.injection.policy import DISABLED, ENABLED, INJECT, injection_requi
 from injector.istio.annotations import ANNOTATIONS, checked_annotations, known_annotations, validate_annotations
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
-from injector.istio.meshconfig import apply_proxy_config, parse_mesh_config, proto_to_json
+from injector.istio.mesh import apply_proxy_config, parse_mesh_config, proto_to_json
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 from injector.kube.selectors import Selector

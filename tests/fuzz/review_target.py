@@ -23,10 +23,10 @@ from prometheus_client import CollectorRegistry
 from injector.injection.result import WARN
 from injector.metrics import Metrics
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
-from injector.revisions.recent import RecentPods
+from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
+from injector.revisions.verify import RecentPods
 from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import Explained
 from injector.webhook.inject import Desk, InjectHandler

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
-from injector.gotemplate.signatures import Signature, parse_signature
+from injector.gotemplate.runtime import Signature, parse_signature
 from injector.gotemplate.sprig import txt_func_map
 from tests.differential.comparisons import COMPARISONS
 from tests.fuzz.draws import DIGITS, LONG, Draws

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import ExecError, compile_template
-from injector.gotemplate.actions import Actions
 from injector.gotemplate.builtins import BUILTINS
+from injector.gotemplate.codegen import Actions, Source
 from injector.gotemplate.compiler import printed
 from injector.gotemplate.parser import parse
-from injector.gotemplate.source import Source
 
 
 def written(text: str) -> list[str]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.gotemplate import Func, TemplateError, compile_template
-from injector.gotemplate.arguments import can_be_nil
+from injector.gotemplate.runtime import can_be_nil
 from injector.gotemplate.values import Int64, Pointer, Slice
 
 

@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from injector.gotemplate.budget import LONGEST_LOOK, MAX_SIZE, METER, Budget, Watch, check_size, reserve, spend
-from injector.gotemplate.errors import FuncError
-from injector.gotemplate.failures import Spent
+from injector.gotemplate.errors import FuncError, Spent
 from injector.gotemplate.rendering import Rendering
 
 

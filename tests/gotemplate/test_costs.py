@@ -12,7 +12,7 @@ from injector.gotemplate import Budget, BudgetError, ExecError, FuncError, compi
 from injector.gotemplate.budget import METER
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.costs import cost_of, metered
-from injector.gotemplate.failures import Spent
+from injector.gotemplate.errors import Spent
 from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Pointer, Slice

@@ -4,9 +4,8 @@ import pytest
 
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
-from injector.gotemplate.expressions import Expressions
-from injector.gotemplate.lexer import tokens
-from injector.gotemplate.tokens import Kind
+from injector.gotemplate.lexer import Kind, tokens
+from injector.gotemplate.parser import Expressions
 
 
 def pipeline(text: str, context: str = "command") -> n.PipeNode:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.failures import Failure, FieldFailure, MethodFailure, Spent, Unprintable
+from injector.gotemplate.errors import Failure, FieldFailure, MethodFailure, Spent, Unprintable
 
 
 @pytest.mark.parametrize("failure", [Failure("no"), FieldFailure("no", 1), MethodFailure("no"), Unprintable("no")])

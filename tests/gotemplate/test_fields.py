@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate.failures import Failure, FieldFailure, MethodFailure
-from injector.gotemplate.fields import field_reader, method_of, method_reader, pointed
+from injector.gotemplate.errors import Failure, FieldFailure, MethodFailure
 from injector.gotemplate.reflect import NO_VALUE
+from injector.gotemplate.runtime import field_reader, method_of, method_reader, pointed
 from injector.gotemplate.values import Map, NamedString, Pointer
 from tests.gotemplate.world import Nil, Structs, record
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.formats import (
+from injector.gotemplate.fmt import (
     Spec,
     format_bool,
     format_bytes,

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate.errors import FuncError
-from injector.gotemplate.failures import Failure
-from injector.gotemplate.iteration import MAX_PUSHED, elements, pairs
+from injector.gotemplate.errors import Failure, FuncError
 from injector.gotemplate.reflect import NO_VALUE
+from injector.gotemplate.runtime import MAX_PUSHED, elements, pairs
 from injector.gotemplate.values import Func, Map, Pointer, Slice, Uint8
 from tests.gotemplate.world import CALLABLES
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.lexer import tokens
-from injector.gotemplate.tokens import Kind
+from injector.gotemplate.lexer import Kind, tokens
 
 
 def kinds(text: str, left: str = "{{", right: str = "}}") -> list[Kind]:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from injector.gotemplate.codegen import NOTHING, Operand, Origin, container_of, folded
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.operands import NOTHING, Operand, container_of, folded
-from injector.gotemplate.source import Origin
 from injector.gotemplate.values import Func
 
 

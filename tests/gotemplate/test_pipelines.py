@@ -6,9 +6,8 @@ import pytest
 
 from injector.gotemplate import ExecError, Func, FuncError, compile_template
 from injector.gotemplate.builtins import BUILTINS
+from injector.gotemplate.codegen import Pipelines, Source
 from injector.gotemplate.parser import parse
-from injector.gotemplate.pipelines import Pipelines
-from injector.gotemplate.source import Source
 from injector.gotemplate.values import Pointer, Slice
 from tests.gotemplate.world import functions, record
 

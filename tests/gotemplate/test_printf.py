@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.printf import sprint, sprintf, sprintln
+from injector.gotemplate.fmt import sprint, sprintf, sprintln
 from tests.gotemplate.recorded import typed_differences
 
 

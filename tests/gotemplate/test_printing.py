@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.formats import Spec
-from injector.gotemplate.printing import print_operand
+from injector.gotemplate.fmt import Spec, print_operand
 from injector.gotemplate.values import Func, Int64, Map, NamedString, Pointer, Slice
 from tests.gotemplate.world import record
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from injector.gotemplate.budget import CLOCK_EVERY, Budget
-from injector.gotemplate.failures import Spent
+from injector.gotemplate.errors import Spent
 from injector.gotemplate.rendering import Rendering
 
 

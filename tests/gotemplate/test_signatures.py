@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.signatures import Signature, parse_signature
+from injector.gotemplate.runtime import Signature, parse_signature
 
 
 @pytest.mark.parametrize(

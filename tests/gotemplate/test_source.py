@@ -5,9 +5,18 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import nodes as n
-from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError
-from injector.gotemplate.failures import Failure, FieldFailure, MethodFailure, Spent, Unprintable
-from injector.gotemplate.source import LineMap, Mark, Origin, Source
+from injector.gotemplate.codegen import LineMap, Mark, Origin, Source
+from injector.gotemplate.errors import (
+    BudgetError,
+    ExecError,
+    Failure,
+    FieldFailure,
+    FuncError,
+    MethodFailure,
+    ParseError,
+    Spent,
+    Unprintable,
+)
 
 TEXT = "one\n{{.a.b}}"
 FIELD = n.FieldNode(8, 2, ("a", "b"))

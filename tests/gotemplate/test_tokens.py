@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.tokens import KEYWORDS, Kind, Token
+from injector.gotemplate.lexer import KEYWORDS, Kind, Token
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from injector.gotemplate.errors import ParseError
-from injector.gotemplate.lexer import tokens
-from injector.gotemplate.tokens import Kind
-from injector.gotemplate.tokenstream import TokenStream
+from injector.gotemplate.lexer import Kind, tokens
+from injector.gotemplate.parser import TokenStream
 
 
 def stream(text: str) -> TokenStream:

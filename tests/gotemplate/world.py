@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from injector.gotemplate import Func, FuncError
-from injector.gotemplate.printf import sprint, sprintf
+from injector.gotemplate.fmt import sprint, sprintf
 from injector.gotemplate.reflect import zero_of
 from injector.gotemplate.values import Float32, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import OverlayError
-from injector.injection.appendspec import (
+from injector.injection.append import (
     TOKEN_PATH,
     AppendSpec,
     parse_lists,

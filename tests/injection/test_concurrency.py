@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.injection.concurrency import estimated_concurrency
+from injector.injection.data import estimated_concurrency
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.istio.revision import RevisionSettings, build_revision
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
-    from injector.injection.parameters import Parameters
+    from injector.injection.data import Parameters
 
 CONFIG = "{policy: enabled, templates: {sidecar: ''}}"
 LIMIT = "sidecar.istio.io/proxyCPULimit"

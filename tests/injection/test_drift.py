@@ -24,9 +24,9 @@ from injector.injection.drift import (
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.kube.created import defaulted_container, defaulted_volume
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.factories import make_container, make_pod
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.injection.fillers import (
+from injector.injection.guard import (
     DOCUMENT_FILLERS,
     FILLERS,
     MORE_FILLERS,

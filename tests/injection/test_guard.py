@@ -20,7 +20,7 @@ from tests.property.breakouts import EVIL
 from tests.revisions.fakes import make_raw
 
 if TYPE_CHECKING:
-    from injector.injection.parameters import Parameters
+    from injector.injection.data import Parameters
     from injector.istio.revision import Revision
     from injector.istio.template import TemplateData
 

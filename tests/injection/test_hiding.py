@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.hiding import HIDDEN_ANNOTATIONS, hiding_of
-from injector.injection.treediff import ABSENT, HIDDEN
+from injector.injection.podchanges import ABSENT, HIDDEN, HIDDEN_ANNOTATIONS, hiding_of
 from tests.factories import make_container, make_pod
 
 PRIVATE = "hunter2-hunter2"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.injection.parameters import cluster_envs
+from injector.injection.data import cluster_envs
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision

@@ -10,7 +10,7 @@ from injector.errors import AnnotationError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject, inject_pod, webhook_parameters
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 

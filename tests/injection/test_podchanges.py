@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError, DataError
-from injector.injection.podchanges import KINDS, Change, changes, decision_of, pod_changes
+from injector.injection.podchanges import ABSENT, HIDDEN, KINDS, Change, changes, decision_of, pod_changes
 from injector.injection.result import Injected, Skipped
-from injector.injection.treediff import ABSENT, HIDDEN
 from tests.factories import make_container, make_pod
 
 GIVEN = make_pod()

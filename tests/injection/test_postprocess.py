@@ -20,7 +20,7 @@ from injector.istio.revision import RevisionSettings, build_revision
 from tests.factories import make_container, make_pod
 
 if TYPE_CHECKING:
-    from injector.injection.parameters import Parameters
+    from injector.injection.data import Parameters
 
 STATUS = "sidecar.istio.io/status"
 NETWORK_LABEL = "topology.istio.io/network"

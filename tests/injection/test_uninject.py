@@ -12,7 +12,7 @@ from injector.injection.prometheus import ENV as SCRAPE
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.uninject import uninject_object, uninject_pod
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.factories import make_container, make_pod
 
 STATUS = "sidecar.istio.io/status"

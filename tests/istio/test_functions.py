@@ -27,8 +27,7 @@ from injector.istio.functions import (
     value_or_default,
 )
 from injector.istio.goview import view, wrap
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import mesh_facts
+from injector.istio.mesh import mesh_facts, parse_mesh_config
 
 if TYPE_CHECKING:
     from injector.istio.minor import Minor

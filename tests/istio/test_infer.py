@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.istio.behaviours import behaviours_of
-from injector.istio.config import parse_inject_config
-from injector.istio.infer import infer_minor
+from injector.istio.config import infer_minor, parse_inject_config
 from injector.istio.template import go_functions
 from injector.istio.values import parse_values
 

@@ -13,8 +13,7 @@ from injector.gotemplate.budget import LONGEST_LOOK
 from injector.istio.goview import string_struct, view
 from injector.istio.jinja import JinjaTemplate, compile_jinja_templates
 from injector.istio.jinjabudget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import mesh_facts
+from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
 from tests.factories import make_pod
 

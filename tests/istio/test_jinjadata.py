@@ -6,9 +6,8 @@ import pytest
 
 from injector.errors import AnnotationError
 from injector.istio.goview import string_struct, view
-from injector.istio.jinjadata import jinja_data, named_entries, pod_ports, resources
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import mesh_facts
+from injector.istio.jinja import jinja_data, named_entries, pod_ports, resources
+from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
 from tests.factories import make_container, make_pod
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import AnnotationError, ConfigError
-from injector.istio.meshconfig import apply_proxy_config, parse_mesh_config, proto_to_json
-from injector.istio.meshdefaults import default_mesh_config
+from injector.istio.mesh import apply_proxy_config, default_mesh_config, parse_mesh_config, proto_to_json
 
 if TYPE_CHECKING:
     from injector.istio.minor import Minor

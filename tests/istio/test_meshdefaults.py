@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.istio.meshdefaults import MESH_DEFAULTS, PROXY_DEFAULTS, default_mesh_config, default_proxy_config
+from injector.istio.mesh import MESH_DEFAULTS, PROXY_DEFAULTS, default_mesh_config, default_proxy_config
 from injector.istio.protoschema import MESH_CONFIG, PROXY_CONFIG, message_type
 
 if TYPE_CHECKING:

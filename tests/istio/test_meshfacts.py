@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import mesh_facts
+from injector.istio.mesh import mesh_facts, parse_mesh_config
 
 if TYPE_CHECKING:
     from injector.istio.minor import Minor

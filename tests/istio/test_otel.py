@@ -8,7 +8,7 @@ import pytest
 
 from injector.gotemplate.values import Pointer
 from injector.istio.goview import view
-from injector.istio.meshconfig import parse_mesh_config
+from injector.istio.mesh import parse_mesh_config
 from injector.istio.otel import otel_resource_attributes
 from tests.factories import make_container
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.istio.shared import Templates, shared_templates
+from injector.istio.template import Templates, shared_templates
 from injector.revisions.build import build
 from tests.revisions.fakes import CONFIG, make_raw
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from injector.istio.webhookoverlaps import overlaps
 from injector.istio.webhooks import WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhookselectors import overlaps
 from tests.istio.goldens import golden
 
 PLAIN = WebhookOptions()

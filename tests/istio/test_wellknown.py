@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.istio.wellknown import DurationValue, EnumValue, WrapperValue, format_duration
+from injector.istio.proto import DurationValue, EnumValue, WrapperValue, format_duration
 
 MODE = "istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode"
 SECOND = 1_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import ManifestError
-from injector.kube.elementorder import merge_key_of, ordered, partitioned, same_element_kind, validated_order
+from injector.kube.strategicpatch import merge_key_of, ordered, partitioned, same_element_kind, validated_order
 
 
 def test_the_patchs_items_come_first_where_the_original_does_not_know_them() -> None:

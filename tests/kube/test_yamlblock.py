@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.kube.yamlblock import BLOCKS, BlockWriter, NotPlainError
-from injector.kube.yamlwrite import emitted
+from injector.kube.yamlwrite import BLOCKS, BlockWriter, NotPlainError, emitted
 
 WIDE = 2**31 - 1
 

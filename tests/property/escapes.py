@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import DataError
 from injector.istio.goview import string_struct, view
 from injector.istio.jinja import compile_jinja_templates
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import mesh_facts
+from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.minor import NEWEST
 from injector.istio.template import TemplateData, compile_go_template, go_functions
 from tests.factories import make_pod

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate import Budget, TemplateError, compile_template
 from injector.gotemplate.builtins import BUILTINS
-from injector.gotemplate.signatures import parse_signature
+from injector.gotemplate.runtime import parse_signature
 from injector.gotemplate.sprig.crypto import Certificate
 from injector.gotemplate.sprig.dates import to_date
 from injector.gotemplate.values import Func, Map, NamedString, Slice
 from injector.istio.goview import view
-from injector.istio.meshconfig import parse_mesh_config
-from injector.istio.meshfacts import mesh_facts
+from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.minor import NEWEST
 from injector.istio.template import go_functions
 

@@ -16,7 +16,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import InjectorError
@@ -27,10 +27,12 @@ from injector.kube import admission
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
+from injector.revisions.registry import snapshot_of
+from injector.revisions.tags import parse_tags, workload_key
 from injector.webhook.path import parse_path
 from tests.conformance import core, corpus, workloads
-from tests.handlers import answer_of, handler_of
+from tests.handlers import answer_of, handler_with
 from tests.property import reviews, subjects
 from tests.property.forked import Companion, in_a_copy
 from tests.webhook.recorded import NAMES, recorded
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from injector.istio.revision import Revision
+    from injector.revisions.registry import Snapshot
 
 Json = dict[str, Any]
 
@@ -48,6 +51,12 @@ FIRST_NATIVE: Final = 20
 CLUSTERS: Final = ("", "", "", "/cluster/east/net/net-1", "/cluster/kube-api-access-00000")
 """What follows the revision in a path."""
 NAMESPACES: Final = ("shop", "shop", "default", "kube-api-access-00000")
+MEMOS: Final = {"_derived"}
+"""Attributes with what pure functions returned for an immutable object: they grow, and are not part of its data."""
+TAG: Final = "prod"
+TAGGED: Final = ("stable", "canary")
+TAGS: Final = "prod: {stable: 50, canary: 50}"
+"""A tag that leads each workload to one of the shipped revisions."""
 WITHOUT_TOKEN: Final = 0.1
 SPECIAL: Final = 0.4
 """How many of the pods are special ones."""
@@ -153,15 +162,17 @@ def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
     return [each._replace(revision=replace(each.revision, name=name)) for each, name in zip(found, names, strict=True)]
 
 
-def plain_answer(revision: Revision, path: str, body: bytes) -> bytes:
-    """Return the answer that the pipeline gives to a review as it was sent.
+def plain_answer(snapshot: Snapshot, raw_path: str, body: bytes) -> bytes:
+    """Return the answer that the pipeline of a snapshot gives to a review as it was sent.
 
     Raises:
         Exception: an internal error, which no pod may cause.
     """
     request = load_json(body)["request"]
-    facts = RequestFacts(request["namespace"], parse_path(path).envs, revision.namespaces.get(request["namespace"]))
+    path, namespace = parse_path(raw_path), request["namespace"]
     try:
+        revision = snapshot.resolve(path.name, partial(workload_key, request["object"], namespace)).revision
+        facts = RequestFacts(namespace, path.envs, revision.namespaces.get(namespace))
         result = inject_pod(revision, request["object"], facts)
     except InjectorError as error:
         response = admission.errored(str(error))
@@ -169,6 +180,11 @@ def plain_answer(revision: Revision, path: str, body: bytes) -> bytes:
         patch = result.patch_json if isinstance(result, Injected) else b""
         response = admission.patched(patch, warnings=result.warnings)
     return admission.encode_review(admission.Broken(request["uid"]), response.content())
+
+
+def digests(snapshot: Snapshot) -> dict[str, str]:
+    """Return the hash of each revision's data."""
+    return {name: digest(revision) for name, revision in snapshot.revisions.items()}
 
 
 def digest(revision: Revision) -> str:
@@ -199,7 +215,7 @@ def _texts(value: Any, seen: set[int]) -> Iterator[str]:
             yield from _texts(item, seen)
     elif type(value).__module__.startswith("injector."):
         slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
-        for name in (*slots, *getattr(value, "__dict__", ())):
+        for name in sorted({*slots, *getattr(value, "__dict__", ())} - MEMOS):
             yield name
             yield from _texts(getattr(value, name, None), seen)
 
@@ -214,10 +230,10 @@ class Pairs:
 
 
 class Server:
-    """A handler of all revisions, in a process of its own."""
+    """A handler of all revisions and tags, in a process of its own."""
 
-    def __init__(self, found: list[Subject]) -> None:
-        self._companion = Companion(lambda: _asked(found))
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._companion = Companion(lambda: _asked(snapshot))
 
     def answer(self, path: str, body: bytes) -> tuple[bytes, int]:
         """Return the answer to a review, and how many cache hits it made: 1 or 0."""
@@ -234,12 +250,12 @@ class Server:
         self._companion.close()
 
 
-def _asked(found: list[Subject]) -> Callable[[Any], Any]:
-    handler = handler_of(*(subject.revision for subject in found))
+def _asked(snapshot: Snapshot) -> Callable[[Any], Any]:
+    handler = handler_with(snapshot)
 
     def asked(request: tuple[str, bytes] | None) -> Any:
         if request is None:
-            return {subject.name: digest(subject.revision) for subject in found}
+            return digests(snapshot)
         before = handler.cache.hits
         return answer_of(handler, *request), handler.cache.hits - before
 
@@ -251,10 +267,11 @@ class Trials:
 
     def __init__(self, minors: tuple[str, ...]) -> None:
         self.subjects = all_subjects(minors)
-        self._digests = {subject.name: digest(subject.revision) for subject in self.subjects}
+        self._snapshot = snapshot_of([subject.revision for subject in self.subjects], parse_tags(TAGS))
+        self._digests = digests(self._snapshot)
         gc.collect()
         gc.freeze()  # what the copies share stays shared
-        self._server = Server(self.subjects)
+        self._server = Server(self._snapshot)
 
     def close(self) -> None:
         """End the server."""
@@ -273,14 +290,15 @@ class Trials:
         return pairs
 
     def _try(self, pairs: Pairs, subject: Subject, kind: str, dice: Random, where: str) -> None:
-        path = f"/inject/{subject.revision.name}{dice.choice(CLUSTERS)}"
+        name = TAG if subject.revision.name in TAGGED and dice.random() < 0.5 else subject.revision.name
+        path = f"/inject/{name}{dice.choice(CLUSTERS)}"
         first, token = _first(subject, dice)
         second = reviews.CHANGES[kind][1](first, token, dice)
         bodies = [json.dumps(review, separators=(",", ":")).encode() for review in (first, second)]
         self._server.answer(path, bodies[0])
         answer, hits = self._server.answer(path, bodies[1])
         try:
-            expected = in_a_copy(lambda: plain_answer(subject.revision, path, bodies[1]))
+            expected = in_a_copy(lambda: plain_answer(self._snapshot, path, bodies[1]))
         except RuntimeError as error:
             expected = str(error).encode()
         pairs.compared += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from injector.kube.serial import dump_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_container, make_pod
 

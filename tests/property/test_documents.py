@@ -54,9 +54,10 @@ def test_the_command_prints_each_document_as_if_it_was_the_only_one(
 def test_the_command_with_an_installation_prints_each_document_as_if_it_was_the_only_one(
     apart: Callable[..., documents.Together], minor: str
 ) -> None:
-    workloads = [*documents.corpus_documents(minor)[:MOST], *documents.generated(random.Random(minor), MOST)]  # noqa: S311
+    dice = random.Random(minor)  # noqa: S311 -- nothing secret
+    workloads = [*dice.sample(documents.corpus_documents(minor), MOST // 2), *documents.generated(dice, MOST // 2)]
 
     result = apart(documents.commands_together, documents.flags_of(minor), minor, workloads)
 
     assert result.faults == []
-    assert result.injected > MOST
+    assert result.injected > MOST / 2

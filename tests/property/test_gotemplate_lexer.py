@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from injector.gotemplate.lexer import tokens
-from injector.gotemplate.tokens import Kind, Token
+from injector.gotemplate.lexer import Kind, Token, tokens
 
 PIECES = [
     "{{",

@@ -23,7 +23,7 @@ from injector.injection.pipeline import admitted_pod, inject_pod, webhook_parame
 from injector.injection.render import overlays_of
 from injector.injection.result import OFF, WARN, Injected, RequestFacts, Skipped
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.conformance import core, corpus
 from tests.factories import make_pod
 from tests.property import breakouts, realistic
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from injector.injection.parameters import Parameters
+    from injector.injection.data import Parameters
     from injector.istio.revision import Revision
     from injector.istio.template import TemplateData
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.conformance import compare, core, corpus, workloads
 from tests.property.pods import pods
 

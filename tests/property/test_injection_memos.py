@@ -11,7 +11,7 @@ import pytest
 from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.istio import meshconfig, proxyconfig
+from injector.istio import mesh, proxyconfig
 from injector.kube import overlay
 from injector.memo import Memo
 from tests.property.mutations import mutated
@@ -25,7 +25,7 @@ PODS = 40
 FACTS = RequestFacts("shop")
 HOLDERS: tuple[tuple[Any, str], ...] = (
     (overlay, "_READ"),
-    (meshconfig, "_APPLIED"),
+    (mesh, "_APPLIED"),
     (proxyconfig, "_VALIDATED"),
 )
 

@@ -1,4 +1,4 @@
-"""What an injection is not about stays to the letter: the second time, and when a plan or a repeat answers, too (T26)."""
+"""Fields that an injection does not change stay exactly as they were, also when the cache answers (T26)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from injector.metrics import Metrics
-from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.inject import InjectHandler
-from injector.webhook.lifecycle import Lifecycle
 from tests.conformance import core, corpus
+from tests.handlers import handler_of
 from tests.property import kept
 from tests.property.subjects import replica
 from tests.property.test_guard import embedded
@@ -25,13 +21,8 @@ PODS = int(os.environ.get("KEPT_PODS", "12"))
 MINORS = ("1.5", "1.8", "1.14", "1.24", "1.30")
 
 
-def handler_of(revision: Revision) -> InjectHandler:
-    """A handler that serves one revision as any request finds it."""
-    return InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
-
-
 def found(revision: Revision, seed: str, pods: int) -> list[str]:
-    """The faults of so many pods, each asked for three times, so that plans and repeats answer too."""
+    """The faults of so many pods, each asked for three times, so that the cache answers too."""
     dice, handler = random.Random(seed), handler_of(revision)  # noqa: S311 -- nothing secret
     faults = []
     for number in range(pods):
@@ -39,6 +30,7 @@ def found(revision: Revision, seed: str, pods: int) -> list[str]:
         assert len(places) > 1
         for _ in range(3):
             faults += kept.faults(handler, f"/inject/{revision.name}", pod, places)
+    assert handler.cache.hits == (2 * pods if revision.hermetic else 0)
     return faults
 
 

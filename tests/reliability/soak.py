@@ -30,9 +30,9 @@ SAMPLE: Final = 500
 """Memory is looked at each so many reviews."""
 FILLED: Final = ("/inject/stable", "/inject/canary", "/inject/plain")
 INJECTED: Final = (*PODS[:2], *PODS[3:5])
-"""Those that get a sidecar, and so a plan."""
-AGAIN: Final = 3
-"""Times that a pod is asked for until a plan, and then a repeat, answers it."""
+"""Those that get a sidecar, and so an answer that is cached."""
+AGAIN: Final = 2
+"""Times that a pod is asked for: the second time the cache answers."""
 ASKED: Final = tuple(path for path in PATHS if "?" not in path and path.startswith("/inject"))
 
 
@@ -74,9 +74,8 @@ async def soaked(
 ) -> Soak:
     """Ask a replica about mutated reviews, some at once, and see what is left when all are answered.
 
-    Before that it is asked about ``fill`` pods of each revision, so that what it remembers of pods has come to its bounds. Mutated
-    reviews alone bring a plan in a thousand: until there are as many as there may be, half a million are answered, and a leak could
-    not be told from what is remembered on purpose.
+    Before that it is asked about ``fill`` pods of each revision, so that its caches have reached their bounds. With mutated reviews alone,
+    most of which are refused, that would take long, and a leak could not be told from what is cached on purpose.
     """
     soak, asked = Soak(), questions(reviews, seed)
     client = ApiServer(lambda: [replica.port], tls)

@@ -6,15 +6,15 @@ import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from injector.revisions.recent import RecentPods
 from injector.revisions.source import RawRevision
+from injector.revisions.verify import RecentPods
 from tests.factories import make_pod, make_review
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.istio.revision import Revision
-    from injector.revisions.recent import RecentPod
+    from injector.revisions.verify import RecentPod
 
 CONFIG = """\
 policy: enabled

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from injector.errors import ConfigError, InternalError
-from injector.revisions.changes import changes
-from injector.revisions.reload import LoadReport, RevisionState
+from injector.revisions.reload import LoadReport, RevisionState, changes
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import fake_revision
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from injector.revisions.embedded import EMBEDDED_DEFAULT, embedded_source
+from injector.revisions.directory import EMBEDDED_DEFAULT, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 

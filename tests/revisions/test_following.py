@@ -15,12 +15,11 @@ from prometheus_client import CollectorRegistry
 from injector.errors import ConfigError, InternalError, RecentPodError
 from injector.metrics import Metrics
 from injector.revisions import following as following_module
-from injector.revisions.directory import DirectorySource
+from injector.revisions.directory import DirectorySource, SingleSource
 from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Tempo, failure_of
-from injector.revisions.recent import KEEP, RecentPods
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.revisions.single import SingleSource
+from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock, until
 from tests.revisions.fakes import CONFIG, VALUES

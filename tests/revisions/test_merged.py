@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from injector.errors import ConfigError
-from injector.revisions.merged import MergedSource, merged
+from injector.revisions.directory import MergedSource, merged
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import Tag
 from tests.revisions.fakes import make_raw

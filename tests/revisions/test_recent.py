@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.revisions.recent import KEEP, MAX_REVIEW, PODS, RecentPods
+from injector.revisions.verify import KEEP, MAX_REVIEW, PODS, RecentPods
 
 
 def meta_of(name: str, kind: str = "StatefulSet") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from injector.errors import ConfigError
-from injector.revisions.single import SingleSource
+from injector.revisions.directory import SingleSource
 from tests.revisions.fakes import CONFIG, VALUES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from injector.errors import ManifestError
-from injector.revisions.weights import chosen, draw, sampled, workload_key
+from injector.revisions.tags import chosen, draw, sampled, workload_key
 from tests.factories import make_pod
 
 WORKLOADS = [("shop", "Deployment", f"web-{number}") for number in range(20_000)]
@@ -123,7 +123,7 @@ def test_another_salt_is_another_choice() -> None:
 
 def test_another_process_chooses_the_same() -> None:
     program = (
-        "from injector.revisions.weights import chosen\n"
+        "from injector.revisions.tags import chosen\n"
         "print(*(chosen((('a', 2), ('b', 1)), 'prod', ('shop', 'Deployment', f'web-{n}')) for n in range(40)), sep='')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

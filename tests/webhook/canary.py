@@ -15,8 +15,7 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
-from injector.revisions.tags import parse_tags
-from injector.revisions.weights import chosen
+from injector.revisions.tags import chosen, parse_tags
 from injector.webhook.health import Operations
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission, Shadows

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
+from injector.revisions.verify import RecentPods
 from injector.webhook.app import webhook_app
 from injector.webhook.inject import InjectHandler
 from injector.webhook.shadow import Shadows

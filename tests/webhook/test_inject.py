@@ -27,10 +27,9 @@ from injector.errors import (
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.metrics import Metrics
 from injector.revisions.build import build
-from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry, snapshot_of
-from injector.revisions.tags import parse_tags
-from injector.revisions.weights import sampled
+from injector.revisions.tags import parse_tags, sampled
+from injector.revisions.verify import RecentPods
 from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import FIELDS
 from injector.webhook.inject import Desk, InjectHandler, reason_of

@@ -14,7 +14,7 @@ import pytest
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.revisions.build import build
-from injector.revisions.embedded import embedded_source
+from injector.revisions.directory import embedded_source
 from tests.conformance import core, corpus
 from tests.handlers import handler_of, response_of
 from tests.webhook.recorded import NAMES, recorded

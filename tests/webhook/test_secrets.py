@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from injector.cli.logs import JsonFormatter, TextFormatter
-from injector.revisions.embedded import embedded_source
-from injector.revisions.recent import RecentPods
+from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
+from injector.revisions.verify import RecentPods
 from injector.webhook import inject
 from injector.webhook.certificate import CertificateFiles
 from injector.webhook.decisions import LOGGED, Decisions

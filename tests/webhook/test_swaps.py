@@ -12,9 +12,9 @@ import pytest
 
 from injector.revisions.directory import DirectorySource
 from injector.revisions.following import SETTLE, Follower, Tempo
-from injector.revisions.recent import RecentPods
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
+from injector.revisions.verify import RecentPods
 from injector.webhook.app import webhook_app
 from injector.webhook.inject import InjectHandler
 from tests.factories import make_pod, make_review

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.printf import sprint
+from injector.gotemplate.fmt import sprint
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:

@@ -7,11 +7,19 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.sprig.durations import go_duration, parse_duration
-from injector.gotemplate.sprig.instants import DAY, SECOND, UTC_ZONE, Instant, location, seconds_of
-from injector.gotemplate.sprig.layouts import format_time
+from injector.gotemplate.sprig.gotime import (
+    DAY,
+    SECOND,
+    UTC_ZONE,
+    Instant,
+    format_time,
+    go_duration,
+    location,
+    parse_duration,
+    parse_time,
+    seconds_of,
+)
 from injector.gotemplate.sprig.numeric import atoi
-from injector.gotemplate.sprig.timeparse import parse_time
 from injector.gotemplate.values import Func, Int64, Struct
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.fmt import sprint
 from injector.gotemplate.numbers import parse_float, parse_int
-from injector.gotemplate.printf import sprint
 from injector.gotemplate.values import Int64
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""Random values (sprig's strings.go, numeric.go and crypto.go), by a source that the caller gives."""
+"""Random values and environment variables (sprig's strings.go, numeric.go and crypto.go; os.Expand), by sources that the caller gives."""
 
 from __future__ import annotations
 
 import base64
+import re
 import string
 import uuid
 from dataclasses import dataclass
@@ -12,8 +13,28 @@ from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 
 if TYPE_CHECKING:
-    from collections.abc import MutableSequence
+    from collections.abc import Mapping, MutableSequence
     from typing import Any
+
+_PER_STEP: Final = 256
+"""Characters among which the end of a name is looked for in a step; each name may be looked for as far as the end of the text."""
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[^}]*)\}|(?P<special>[*#$@!?\-0-9])|(?P<name>[A-Za-z0-9_]+))", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Expander:
+    """``expandenv``: replaces ``$NAME`` and ``${NAME}``."""
+
+    environ: Mapping[str, str]
+
+    def expand(self, text: str) -> str:
+        """Return a text with its variables replaced, unknown ones by nothing."""
+        spend(text.count("${") * len(text) // _PER_STEP)
+        return _VARIABLE.sub(self._value, text)
+
+    def _value(self, match: re.Match[str]) -> str:
+        return self.environ.get(match["braced"] or match["special"] or match["name"] or "", "")
+
 
 _CHOICE: Final = 4
 """Steps of a random choice."""

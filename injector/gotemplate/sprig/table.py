@@ -6,15 +6,13 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.reflect import kind_of, type_of
-from injector.gotemplate.sprig import cases, crypto, dates, paths, semver, url
+from injector.gotemplate.sprig import collections as c
+from injector.gotemplate.sprig import crypto, dates, semver, url
 from injector.gotemplate.sprig import defaults as d
-from injector.gotemplate.sprig import dicts as m
-from injector.gotemplate.sprig import lists as s
 from injector.gotemplate.sprig import numeric as n
 from injector.gotemplate.sprig import regex as r
 from injector.gotemplate.sprig import strings as t
-from injector.gotemplate.sprig.environ import Expander
-from injector.gotemplate.sprig.randoms import Randoms
+from injector.gotemplate.sprig.randoms import Expander, Randoms
 from injector.gotemplate.values import Func
 
 if TYPE_CHECKING:
@@ -83,10 +81,10 @@ NUMBERS: Final[tuple[_Row, ...]] = (
     ("int64", f"func({_A}) int64", n.to_int64),
     ("int", f"func({_A}) int", n.to_int),
     ("float64", f"func({_A}) float64", n.to_float64),
-    ("seq", "func(...int) string", s.seq),
+    ("seq", "func(...int) string", c.seq),
     ("toDecimal", f"func({_A}) int64", n.to_decimal),
-    ("until", "func(int) []int", s.until),
-    ("untilStep", "func(int, int, int) []int", s.until_step),
+    ("until", "func(int) []int", c.until),
+    ("untilStep", "func(int, int, int) []int", c.until_step),
     ("add1", f"func({_A}) int64", n.add1),
     ("add", f"func(...{_A}) int64", n.add),
     ("sub", f"func({_A}, {_A}) int64", n.sub),
@@ -123,33 +121,33 @@ DEFAULTS: Final[tuple[_Row, ...]] = (
     ("mustToPrettyJson", f"func({_A}) (string, error)", d.must_to_pretty_json),
     ("mustToRawJson", f"func({_A}) (string, error)", d.must_to_raw_json),
     ("ternary", f"func({_A}, {_A}, bool) {_A}", d.ternary),
-    ("deepCopy", f"func({_A}) {_A}", m.deep_copy),
-    ("mustDeepCopy", f"func({_A}) ({_A}, error)", m.deep_copy),
+    ("deepCopy", f"func({_A}) {_A}", c.deep_copy),
+    ("mustDeepCopy", f"func({_A}) ({_A}, error)", c.deep_copy),
     ("typeOf", f"func({_A}) string", type_of),
     ("typeIs", f"func(string, {_A}) bool", d.type_is),
     ("typeIsLike", f"func(string, {_A}) bool", d.type_is_like),
     ("kindOf", f"func({_A}) string", kind_of),
     ("kindIs", f"func(string, {_A}) bool", d.kind_is),
-    ("deepEqual", f"func({_A}, {_A}) bool", s.same),
+    ("deepEqual", f"func({_A}, {_A}) bool", c.same),
     ("fail", "func(string) (string, error)", d.fail),
 )
 
 DICTS: Final[tuple[_Row, ...]] = (
-    ("dict", f"func(...{_A}) {_D}", m.make_dict),
-    ("get", f"func({_D}, string) {_A}", m.get),
-    ("set", f"func({_D}, string, {_A}) {_D}", m.set_),
-    ("unset", f"func({_D}, string) {_D}", m.unset),
-    ("hasKey", f"func({_D}, string) bool", m.has_key),
-    ("pluck", f"func(string, ...{_D}) {_L}", m.pluck),
-    ("keys", f"func(...{_D}) []string", m.keys),
-    ("pick", f"func({_D}, ...string) {_D}", m.pick),
-    ("omit", f"func({_D}, ...string) {_D}", m.omit),
-    ("merge", f"func({_D}, ...{_D}) {_A}", m.merge),
-    ("mergeOverwrite", f"func({_D}, ...{_D}) {_A}", m.merge_overwrite),
-    ("mustMerge", f"func({_D}, ...{_D}) ({_A}, error)", m.merge),
-    ("mustMergeOverwrite", f"func({_D}, ...{_D}) ({_A}, error)", m.merge_overwrite),
-    ("values", f"func({_D}) {_L}", m.values),
-    ("dig", f"func(...{_A}) ({_A}, error)", m.dig),
+    ("dict", f"func(...{_A}) {_D}", c.make_dict),
+    ("get", f"func({_D}, string) {_A}", c.get),
+    ("set", f"func({_D}, string, {_A}) {_D}", c.set_),
+    ("unset", f"func({_D}, string) {_D}", c.unset),
+    ("hasKey", f"func({_D}, string) bool", c.has_key),
+    ("pluck", f"func(string, ...{_D}) {_L}", c.pluck),
+    ("keys", f"func(...{_D}) []string", c.keys),
+    ("pick", f"func({_D}, ...string) {_D}", c.pick),
+    ("omit", f"func({_D}, ...string) {_D}", c.omit),
+    ("merge", f"func({_D}, ...{_D}) {_A}", c.merge),
+    ("mergeOverwrite", f"func({_D}, ...{_D}) {_A}", c.merge_overwrite),
+    ("mustMerge", f"func({_D}, ...{_D}) ({_A}, error)", c.merge),
+    ("mustMergeOverwrite", f"func({_D}, ...{_D}) ({_A}, error)", c.merge_overwrite),
+    ("values", f"func({_D}) {_L}", c.values),
+    ("dig", f"func(...{_A}) ({_A}, error)", c.dig),
 )
 
 
@@ -160,24 +158,24 @@ def _pair(name: str, params: str, result: str, call: Callable[..., Any]) -> tupl
 
 
 LISTS: Final[tuple[_Row, ...]] = (
-    ("tuple", f"func(...{_A}) {_L}", s.make_list),
-    ("list", f"func(...{_A}) {_L}", s.make_list),
-    ("sortAlpha", f"func({_A}) []string", s.sort_alpha),
-    ("concat", f"func(...{_A}) {_A}", s.concat),
-    *_pair("append", f"{_A}, {_A}", _L, s.push),
-    *_pair("push", f"{_A}, {_A}", _L, s.push),
-    *_pair("prepend", f"{_A}, {_A}", _L, s.prepend),
-    *_pair("first", _A, _A, s.first),
-    *_pair("rest", _A, _L, s.rest),
-    *_pair("last", _A, _A, s.last),
-    *_pair("initial", _A, _L, s.initial),
-    *_pair("reverse", _A, _L, s.reverse),
-    *_pair("uniq", _A, _L, s.uniq),
-    *_pair("compact", _A, _L, s.compact),
-    *_pair("without", f"{_A}, ...{_A}", _L, s.without),
-    *_pair("has", f"{_A}, {_A}", "bool", s.has),
-    *_pair("slice", f"{_A}, ...{_A}", _A, s.slice_list),
-    *_pair("chunk", f"int, {_A}", f"[]{_L}", s.chunk),
+    ("tuple", f"func(...{_A}) {_L}", c.make_list),
+    ("list", f"func(...{_A}) {_L}", c.make_list),
+    ("sortAlpha", f"func({_A}) []string", c.sort_alpha),
+    ("concat", f"func(...{_A}) {_A}", c.concat),
+    *_pair("append", f"{_A}, {_A}", _L, c.push),
+    *_pair("push", f"{_A}, {_A}", _L, c.push),
+    *_pair("prepend", f"{_A}, {_A}", _L, c.prepend),
+    *_pair("first", _A, _A, c.first),
+    *_pair("rest", _A, _L, c.rest),
+    *_pair("last", _A, _A, c.last),
+    *_pair("initial", _A, _L, c.initial),
+    *_pair("reverse", _A, _L, c.reverse),
+    *_pair("uniq", _A, _L, c.uniq),
+    *_pair("compact", _A, _L, c.compact),
+    *_pair("without", f"{_A}, ...{_A}", _L, c.without),
+    *_pair("has", f"{_A}, {_A}", "bool", c.has),
+    *_pair("slice", f"{_A}, ...{_A}", _A, c.slice_list),
+    *_pair("chunk", f"int, {_A}", f"[]{_L}", c.chunk),
 )
 
 
@@ -198,24 +196,24 @@ REGEX: Final[tuple[_Row, ...]] = (
 )
 
 OTHERS: Final[tuple[_Row, ...]] = (
-    ("snakecase", "func(string) string", cases.to_snake_case),
-    ("camelcase", "func(string) string", cases.to_pascal_case),
-    ("kebabcase", "func(string) string", cases.to_kebab_case),
+    ("snakecase", "func(string) string", t.to_snake_case),
+    ("camelcase", "func(string) string", t.to_pascal_case),
+    ("kebabcase", "func(string) string", t.to_kebab_case),
     *(
         (name, "func(string) string", call)
         for name, call in (
-            ("base", paths.base),
-            ("dir", paths.dir_),
-            ("clean", paths.clean),
-            ("ext", paths.ext),
-            ("osBase", paths.base),
-            ("osDir", paths.dir_),
-            ("osClean", paths.clean),
-            ("osExt", paths.ext),
+            ("base", url.base),
+            ("dir", url.dir_),
+            ("clean", url.clean),
+            ("ext", url.ext),
+            ("osBase", url.base),
+            ("osDir", url.dir_),
+            ("osClean", url.clean),
+            ("osExt", url.ext),
         )
     ),
-    ("isAbs", "func(string) bool", paths.is_abs),
-    ("osIsAbs", "func(string) bool", paths.is_abs),
+    ("isAbs", "func(string) bool", url.is_abs),
+    ("osIsAbs", "func(string) bool", url.is_abs),
     ("semver", "func(string) (*semver.Version, error)", semver.semver),
     ("semverCompare", "func(string, string) (bool, error)", semver.semver_compare),
     ("urlParse", f"func(string) {_D}", url.parse),

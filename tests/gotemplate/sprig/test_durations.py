@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from injector.gotemplate.sprig.durations import parse_duration
+from injector.gotemplate.sprig.gotime import parse_duration
 from tests.gotemplate.recorded import differences, sprig_cases
 
 FUNCTIONS = (

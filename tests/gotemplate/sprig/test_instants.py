@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.sprig.instants import (
+from injector.gotemplate.sprig.gotime import (
     DAY,
     SECOND,
     UTC_ZONE,

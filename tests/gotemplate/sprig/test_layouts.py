@@ -4,11 +4,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.gotemplate.sprig.instants import SECOND, UTC_ZONE, FixedZone, Instant, Offset, location, seconds_of
-from injector.gotemplate.sprig.layouts import chunks, format_time
+from injector.gotemplate.sprig.gotime import (
+    SECOND,
+    UTC_ZONE,
+    FixedZone,
+    Instant,
+    Offset,
+    chunks,
+    format_time,
+    location,
+    seconds_of,
+)
 
 if TYPE_CHECKING:
-    from injector.gotemplate.sprig.instants import Zone
+    from injector.gotemplate.sprig.gotime import Zone
 
 MOMENT = (seconds_of(2024, 3, 7) + 15 * 3600 + 4 * 60 + 5) * SECOND + 120_045_600
 INSTANT = Instant.at(MOMENT, UTC_ZONE)

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.sprig.layouts import format_time
-from injector.gotemplate.sprig.timeparse import parse_time
+from injector.gotemplate.sprig.gotime import format_time, parse_time
 
 
 # What Go 1.26 answers.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.gotemplate.sprig.timequote import by_bytes, quoted
+from injector.gotemplate.sprig.gotime import by_bytes, quoted
 
 
 # What Go 1.26 answers.

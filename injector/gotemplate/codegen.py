@@ -1,0 +1,927 @@
+"""The parse tree into Python: what text/template/exec.go's walk and eval functions do, written out for one template.
+
+Each method follows the function of exec.go that its docstring names, and visits nodes in the same order: ``place`` is what
+``state.node`` would be after the lines written so far.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from injector.gotemplate import nodes as n
+from injector.gotemplate.budget import Budget, metered_by
+from injector.gotemplate.costs import metered
+from injector.gotemplate.errors import (
+    BudgetError,
+    ExecError,
+    Failure,
+    FieldFailure,
+    FuncError,
+    MethodFailure,
+    ParseError,
+    Spent,
+    TemplateError,
+    Unprintable,
+)
+from injector.gotemplate.nodes import ListNode, Node
+from injector.gotemplate.reflect import ANY, NO_VALUE, holds_interface, type_of
+from injector.gotemplate.rendering import Rendering
+from injector.gotemplate.runtime import REFLECT, Signature, checked, constant, free_constant, parse_signature
+from injector.gotemplate.text import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import CodeType, FrameType, TracebackType
+
+    from injector.gotemplate.nodes import Tree
+    from injector.gotemplate.values import Func
+
+# Python's own parser stops at 100 levels of indentation and at 20 loops inside each other (tokenizer.h MAXINDENT, CO_MAXBLOCKS).
+_MAX_INDENT: Final = 95
+_MAX_LOOPS: Final = 18
+_LONGEST_LIST: Final = 40
+_LONGEST_REASON: Final = 2_000
+"""Characters that an error says: a function's may quote its arguments."""
+
+
+Place: TypeAlias = "Node | str"
+"""The node visited last; or the name of the local variable that holds its index in ``Source.places``, where that is known only at run
+time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a value is an element, key or field of: a local variable, and the name of the field in case it is a struct.
+
+    Without a container it is the result of a function that returns an interface.
+    """
+
+    container: str
+    name: str = ""
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a line of Python stands for.
+
+    ``place`` is the node visited last, ``call`` the node that an error of a function names, ``name`` that function's name, ``origin``
+    that of the receiver of a field.
+    """
+
+    tree: Tree
+    place: Place
+    call: Node | None = None
+    name: str = ""
+    origin: Origin | None = None
+
+
+class Source:
+    """Lines of Python with their marks, and what their names stand for.
+
+    Args:
+        namespace: the names that the lines may use.
+        is_pure: whether nothing that they call changes a value, so that what is read once need not be read again.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool) -> None:
+        self.is_pure = is_pure
+        self.namespace = dict(namespace)
+        self.functions: dict[str, Func] = {}
+        self.lines: list[str] = []
+        self.marks: list[Mark] = []
+        self.places: list[Node] = []
+        self.names = 0
+        self._indent = ""
+        self._loops = 0
+        self._computed: list[dict[str, str]] = [{}]
+
+    def line(self, text: str, mark: Mark) -> None:
+        """Add a line."""
+        self.lines.append(self._indent + text)
+        self.marks.append(mark)
+
+    def insert(self, index: int, text: str, mark: Mark) -> None:
+        """Add a line before one of the same block."""
+        self.lines.insert(index, self._indent + text)
+        self.marks.insert(index, mark)
+
+    @contextmanager
+    def block(self, head: str, mark: Mark) -> Iterator[None]:
+        """Add a line that opens a block, and indent what is added inside.
+
+        Raises:
+            ParseError: blocks nest deeper than Python can.
+        """
+        self.line(head, mark)
+        self._indent += " "
+        loops, self._loops = self._loops, self._loops + head.startswith("for ")
+        if len(self._indent) > _MAX_INDENT or self._loops > _MAX_LOOPS:
+            line = mark.place.line if isinstance(mark.place, Node) else 0
+            raise ParseError(mark.tree.parse_name, line, "blocks nest too deeply")
+        begin = len(self.lines)
+        self._computed.append({})
+        yield
+        self._computed.pop()
+        if len(self.lines) == begin:
+            self.line("pass", mark)
+        self._indent, self._loops = self._indent[:-1], loops
+
+    def fresh(self, prefix: str) -> str:
+        """Return a name that nothing else has."""
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def computed(self, expression: str) -> str:
+        """Return the name that holds the value of an expression at this place, empty where none surely does."""
+        return next((names[expression] for names in self._computed if expression in names), "")
+
+    def note_computed(self, expression: str, name: str) -> None:
+        """Note that a name holds the value of an expression, for the rest of the block."""
+        if self.is_pure:
+            self._computed[-1][expression] = name
+
+    def bind(self, prefix: str, value: Any) -> str:
+        """Return a global name for a value."""
+        name = self.fresh(prefix)
+        self.namespace[name] = value
+        return name
+
+    def function(self, func: Func) -> str:
+        """Return a global name for what calls a function."""
+        name = self.bind("f", func.call)
+        self.functions[name] = func
+        return name
+
+    def literal(self, value: Any) -> str:
+        """Return an expression for a value: Python's own where it has one."""
+        if value is None or type(value) in (str, bool) or (type(value) is int and value >= 0):
+            return repr(value)
+        return self.bind("k", value)
+
+    def place_index(self, node: Node) -> int:
+        """Return the index of a node in ``places``."""
+        self.places.append(node)
+        return len(self.places) - 1
+
+    def program(self, filename: str) -> Program:
+        """Compile the text."""
+        return Program(compile("\n".join(self.lines), filename, "exec"), self.namespace, self.functions)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Generated code, the values of its names, and which of these call functions of templates."""
+
+    code: CodeType
+    namespace: Mapping[str, Any]
+    functions: Mapping[str, Func]
+
+    def run(self) -> dict[str, Any]:
+        """Return the names that the code defines."""
+        namespace = dict(self.namespace)
+        exec(self.code, namespace)  # noqa: S102 - the text is written here, word by word
+        return namespace
+
+
+@dataclass(frozen=True, slots=True)
+class LineMap:
+    """Finds the node behind an exception that generated code let pass."""
+
+    filename: str
+    main: Tree
+    marks: tuple[Mark, ...]
+    places: tuple[Node, ...]
+
+    def error(self, raised: Exception) -> ExecError:
+        """Return the error that a failure is to the user: template, line, column, node and reason."""
+        innermost = self._innermost(raised.__traceback__)
+        if innermost is None:
+            return _at(BudgetError, self.main, self.main.root, f"the template's budget is spent: {raised}")
+        frame, line = innermost
+        mark = self.marks[line - 1]
+        node = self._place(mark, frame)
+        if isinstance(raised, Spent | RecursionError):
+            what = raised.what if isinstance(raised, Spent) else "nesting"
+            return _at(BudgetError, mark.tree, mark.call or node, f"the template's budget is spent: {what}")
+        if isinstance(raised, FuncError | TemplateError):
+            return _at(ExecError, mark.tree, mark.call or node, f"error calling {mark.name}: {raised}")
+        if isinstance(raised, MethodFailure):
+            return _at(ExecError, mark.tree, mark.call or node, raised.reason)
+        return _at(ExecError, mark.tree, node, _reason(raised, node, mark.origin, frame))
+
+    def _innermost(self, traceback: TracebackType | None) -> tuple[FrameType, int] | None:
+        """Return the last frame of generated code and its line; none if the text was complete and too long."""
+        found: tuple[FrameType, int] | None = None
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == self.filename:
+                found = traceback.tb_frame, traceback.tb_lineno
+            traceback = traceback.tb_next
+        return found
+
+    def _place(self, mark: Mark, frame: FrameType) -> Node:
+        return self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
+
+
+def _reason(raised: Exception, node: Node, origin: Origin | None, frame: FrameType) -> str:
+    if isinstance(raised, FieldFailure):
+        return raised.reason.replace("{type}", _static_type(raised.receiver, origin, frame))
+    if isinstance(raised, Unprintable):
+        return raised.reason.replace("{node}", str(node))
+    return raised.reason if isinstance(raised, Failure) else str(raised)
+
+
+def _static_type(receiver: Any, origin: Origin | None, frame: FrameType) -> str:
+    """Return the type that reflection sees of a value: interface {} where its container holds interfaces."""
+    if receiver is None:
+        return ANY
+    if origin is None:
+        return type_of(receiver)
+    if not origin.container:
+        return ANY
+    held = holds_interface(frame.f_locals[origin.container], origin.name, is_key=origin.is_key)
+    return ANY if held else type_of(receiver)
+
+
+def _at(kind: type[ExecError], tree: Tree, node: Node, reason: str) -> ExecError:
+    reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
+    before = tree.text.encode("utf-8", "surrogateescape")[: node.pos]
+    line, column = 1 + before.count(b"\n"), len(before) - (before.rfind(b"\n") + 1)
+    return kind(tree.name, tree.parse_name, line, column, _shown(node), reason)
+
+
+def _shown(node: Node) -> str:
+    """Return a node as errors quote it: a list, whose budget is spent, by its beginning."""
+    text = str(node)
+    return f"{text[:_LONGEST_LIST]}..." if isinstance(node, ListNode) and len(text) > _LONGEST_LIST else text
+
+
+NO_VALUE_CODE: Final = "NV"
+# Longer texts are made anew for each rendering, so that the compiled template stays small, and so is what takes long.
+_LONGEST_FOLD: Final = 4096
+_FOLDING: Final = Budget(steps=20_000, memory=1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An expression in generated code: a name or a literal.
+
+    ``type`` is the Go type where it is sure, ``nilable`` whether it can be a nil interface, which a pipeline's end makes no value.
+    A constant's value is in ``value``; such an operand has no effect and cannot fail.
+    """
+
+    code: str
+    type: str = ""
+    nilable: bool = False
+    origin: Origin | None = None
+    is_constant: bool = False
+    value: Any = None
+
+
+NOTHING: Final = Operand(NO_VALUE_CODE, is_constant=True, value=NO_VALUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A template variable: the local that holds it, and the one that holds what it is an element of, if it is one.
+
+    ``maybe`` says that it is declared inside an operand of ``and`` or ``or``, which may not run.
+    """
+
+    name: str
+    operand: Operand
+    maybe: bool = False
+
+
+def container_of(value: Operand) -> str:
+    """Return the local that holds what a value is an element or field of."""
+    return value.origin.container if value.origin and value.origin.container else "None"
+
+
+def folded(func: Func, given: Sequence[Operand]) -> Any:
+    """Return what a function makes of constants, if that is one itself; None where the call has to wait for its rendering."""
+    values = [operand.value for operand in given]
+    if not (func.hermetic and values and all(operand.is_constant for operand in given)) or NO_VALUE in values:
+        return None
+    try:
+        with metered_by(Rendering(_FOLDING)):
+            result = func.call(*values)
+    except (FuncError, Spent, TemplateError):
+        return None
+    is_plain = isinstance(result, str | int | float) and not (isinstance(result, str) and len(result) > _LONGEST_FOLD)
+    return result if is_plain else None
+
+
+_CLASSES: Final = {"string": "str", "bool": "bool", "int": "int", "float64": "float"}
+"""Types whose values are of one Python class, so that generated code can check them at once."""
+_COMPARED: Final = {"eq": "==", "ne": "!="}
+
+
+class Pipelines:
+    """Writes pipelines of one template."""
+
+    def __init__(
+        self, source: Source, tree: n.Tree, functions: Mapping[str, Func], builtins: Mapping[str, Func]
+    ) -> None:
+        self.source = source
+        self.tree = tree
+        self.functions = functions
+        self.builtins = builtins
+        self.place: Place = tree.root
+        self.dot = Operand("d0")
+        self.scope: list[Variable] = [Variable("$", self.dot)]
+        self.tracked: frozenset[str] = frozenset()
+        self.assigned: frozenset[str] = frozenset()
+        self.optional = 0
+        self.changing: set[str] = set()
+
+    # --- lines
+
+    def line(self, text: str, *, call: n.Node | None = None, name: str = "", origin: Origin | None = None) -> None:
+        """Write a line at the present place."""
+        self.source.line(text, Mark(self.tree, self.place, call, name, origin))
+
+    def mark(self) -> Mark:
+        """Return the mark of a line at the present place."""
+        return Mark(self.tree, self.place)
+
+    def assign(self, expression: str, **mark: Any) -> str:
+        """Write a line that assigns to a new name; return the name."""
+        name = self.source.fresh("t")
+        self.line(f"{name} = {expression}", **mark)
+        return name
+
+    def assign_once(self, expression: str, value: Operand, **mark: Any) -> str:
+        """Write a line that assigns an expression of ``value``, unless a name holds its value already; return the name.
+
+        An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again.
+        """
+        if value.code in self.changing:
+            return self.assign(expression, **mark)
+        name = self.source.computed(expression)
+        if not name:
+            name = self.assign(expression, **mark)
+            self.source.note_computed(expression, name)
+        return name
+
+    def fail(self, reason: str) -> Operand:
+        """Write a line that fails, in place of a value."""
+        self.line(f"FAIL({reason!r})")
+        return NOTHING
+
+    def constant(self, value: Any, go_type: str = "") -> Operand:
+        """Return a constant."""
+        return Operand(self.source.literal(value), go_type, value is None, is_constant=True, value=value)
+
+    # --- pipelines
+
+    def pipeline(self, pipe: n.PipeNode, *, binds: bool = True) -> Operand:
+        """Write a pipeline (evalPipeline); its value may still be a nil interface, see ``settled``."""
+        self.place = pipe
+        value: Operand | None = None
+        for command in pipe.cmds:
+            value = self.command(command, None if value is None else self.settled(value))
+        assert value is not None  # noqa: S101 - the parser refuses empty pipelines
+        if pipe.decl and binds:
+            value = self.settled(value)
+            for variable in pipe.decl:
+                self.bind(variable.idents[0], value, is_assign=pipe.is_assign)
+        return value
+
+    def settled(self, value: Operand) -> Operand:
+        """Make a nil interface no value, as the end of a pipeline does."""
+        if value.is_constant:
+            return NOTHING if value.value is None else value
+        if not value.nilable:
+            return replace(value, origin=None) if value.origin else value
+        return Operand(self.assign(f"{value.code} if {value.code} is not None else {NO_VALUE_CODE}"))
+
+    def bind(self, name: str, value: Operand, *, is_assign: bool) -> None:
+        """Declare or assign a variable (push and setVar)."""
+        if not is_assign:
+            self.declare(name, value)
+            return
+        variable = self.lookup(name)
+        if variable is None:
+            self.fail(f"undefined variable: {name}")
+            return
+        self.set(variable, value)
+
+    def declare(self, name: str, value: Operand) -> Variable:
+        """Write the declaration of a variable with a value."""
+        local = self.source.fresh("v")
+        if name in self.assigned:
+            self.changing.add(local)
+        origin = Origin(self.source.fresh("o")) if name in self.tracked else None
+        variable = Variable(name, Operand(local, nilable=origin is not None, origin=origin), maybe=self.optional > 0)
+        self.set(variable, value)
+        self.scope.append(variable)
+        return variable
+
+    def set(self, variable: Variable, value: Operand) -> None:
+        """Write the assignment of a value to a variable, with what the value is an element of."""
+        self.line(f"{variable.operand.code} = {value.code}")
+        if variable.operand.origin is not None:
+            origin = value.origin
+            held_by = f"KEYED({origin.container})" if origin and origin.is_key else container_of(value)
+            self.line(f"{variable.operand.origin.container} = {held_by}")
+
+    def lookup(self, name: str) -> Variable | None:
+        """Return the variable that a name means."""
+        return next((variable for variable in reversed(self.scope) if variable.name == name), None)
+
+    # --- commands
+
+    def command(self, command: n.CommandNode, final: Operand | None) -> Operand:
+        """Write a command (evalCommand)."""
+        first = command.args[0]
+        if isinstance(first, n.FieldNode):
+            self.place = first
+            return self.fields(first, self.dot, first.idents, command.args, final)
+        if isinstance(first, n.ChainNode):
+            return self.chain(first, command.args, final)
+        if isinstance(first, n.IdentifierNode):
+            return self.function(first, command, command.args, final)
+        if isinstance(first, n.PipeNode):
+            return self.lone(command.args, final) or self.settled(self.pipeline(first))
+        if isinstance(first, n.VariableNode):
+            return self.variable(first, command.args, final)
+        self.place = first
+        return self.lone(command.args, final) or self.word(first)
+
+    def lone(self, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
+        """Write the failure of an operand that is given arguments and is no function (notAFunction)."""
+        if len(args) > 1 or final is not None:
+            return self.fail(f"can't give argument to non-function {args[0]}")
+        return None
+
+    def word(self, node: n.Node) -> Operand:
+        """Write a constant or dot."""
+        if isinstance(node, n.DotNode):
+            return self.dot
+        if isinstance(node, n.NilNode):
+            return self.fail("nil is not a command")
+        try:
+            return self.constant(free_constant(node))
+        except Failure as failure:
+            return self.fail(failure.reason)
+
+    def variable(self, node: n.VariableNode, args: Sequence[n.Node], final: Operand | None) -> Operand:
+        """Write a variable and its fields (evalVariableNode)."""
+        self.place = node
+        value = self.variable_value(node.idents[0])
+        if len(node.idents) == 1:
+            return self.lone(args, final) or value
+        return self.fields(node, value, node.idents[1:], args, final)
+
+    def variable_value(self, name: str) -> Operand:
+        """Return the value of a variable (varValue); at run time if an operand that did not run may have declared it."""
+        known = [variable for variable in self.scope if variable.name == name]
+        if not known:
+            return self.fail(f"undefined variable: {name}")
+        if not known[-1].maybe:
+            return known[-1].operand
+        found = f"UNDEFINED({name!r})"
+        for variable in known:
+            code = variable.operand.code
+            found = f"({code} if {code} is not UNSET else {found})" if variable.maybe else code
+        return Operand(self.assign(found), nilable=True)
+
+    def chain(self, node: n.ChainNode, args: Sequence[n.Node], final: Operand | None) -> Operand:
+        """Write fields of a term (evalChainNode)."""
+        self.place = node
+        if isinstance(node.node, n.NilNode):
+            return self.fail(f"indirection through explicit nil in {node}")
+        return self.fields(node, self.argument(node.node, REFLECT), node.idents, args, final)
+
+    # --- fields
+
+    def fields(
+        self, node: n.Node, receiver: Operand, idents: Sequence[str], args: Sequence[n.Node], final: Operand | None
+    ) -> Operand:
+        """Write fields of a receiver, the last one possibly a method with arguments (evalFieldChain)."""
+        *inner, last = idents
+        for name in inner:
+            receiver = self.field(node, receiver, name)
+        if len(args) > 1 or final is not None:
+            return self.method(node, receiver, last, args[1:], final)
+        return self.field(node, receiver, last)
+
+    def field(self, node: n.Node, receiver: Operand, name: str) -> Operand:
+        """Write a field without arguments (evalField)."""
+        code = receiver.code
+        if receiver.is_constant:
+            return Operand(self.assign_once(f"FIELD({code}, {name!r})", receiver, call=node), nilable=True)
+        fast = f"{code}[{name!r}] if {code}.__class__ is dict and {name!r} in {code} else FIELD({code}, {name!r})"
+        found = self.assign_once(fast, receiver, call=node, origin=receiver.origin)
+        return Operand(found, nilable=True, origin=Origin(code, name))
+
+    def method(
+        self, node: n.Node, receiver: Operand, name: str, args: Sequence[n.Node], final: Operand | None
+    ) -> Operand:
+        """Write a method with arguments, whose types are known only when it is found (evalField and evalCall)."""
+        method = self.assign(f"METHOD({receiver.code}, {name!r})", origin=receiver.origin)
+        result, place = self.source.fresh("t"), self.source.fresh("n")
+        self.line(f"{result} = {NO_VALUE_CODE}; {place} = {self.where()}")
+        with self.source.block(f"if {method} is not {NO_VALUE_CODE}:", self.mark()):
+            self.line(f"COUNT({method}, {name!r}, {len(args)}, {final is not None})")
+            given = [self.method_argument(method, index, arg) for index, arg in enumerate(args)]
+            if final is not None:
+                given.append(self.assign(f"CHECK({final.code}, TYPE({method}, {len(args)}))"))
+            self.line(f"{result} = {method}.call({', '.join(given)})", call=node, name=name)
+            self.line(f"{place} = {self.where()}")
+        self.place = place
+        return Operand(result, nilable=True)
+
+    def method_argument(self, method: str, index: int, node: n.Node) -> str:
+        """Write an argument of a method, converted by the type that the method says."""
+        value = self.argument_value(node)
+        go_type = f"TYPE({method}, {index})"
+        if value is None:
+            return self.assign(f"CONSTANT({self.source.bind('k', node)}, {go_type})")
+        return self.assign(f"CHECK({value.code}, {go_type}, {container_of(value)})")
+
+    # --- functions
+
+    def function(
+        self, node: n.IdentifierNode, command: n.Node, args: Sequence[n.Node], final: Operand | None
+    ) -> Operand:
+        """Write a call of a function (evalFunction and evalCall)."""
+        self.place = node
+        func = self.functions[node.name]
+        signature = parse_signature(func.signature)
+        miscount = signature.miscount(len(args) - 1, final=final is not None)
+        if miscount:
+            return self.fail(f"wrong number of args for {node.name}: {miscount}")
+        is_builtin = self.builtins.get(node.name) is func
+        if is_builtin and node.name in ("and", "or"):
+            return self.short_circuit(node.name, args[1:], final)
+        given = [self.argument(arg, signature.type_at(index)) for index, arg in enumerate(args[1:])]
+        if final is not None:
+            given.append(self.checked(final, signature.type_at(len(given))))
+        if is_builtin:
+            return self.builtin(func, command, args, given, signature)
+        return self.call(func, node.name, command, given, signature)
+
+    def call(self, func: Func, name: str, command: n.Node, given: Sequence[Operand], signature: Signature) -> Operand:
+        """Write the call itself, which counts what it takes."""
+        func = metered(func)
+        known = folded(func, given)
+        if known is not None:
+            return self.constant(known, signature.result if signature.result in _CLASSES else "")
+        arguments = ", ".join(operand.code for operand in given)
+        result = self.assign(f"{self.source.function(func)}({arguments})", call=command, name=name)
+        is_any = signature.result in (ANY, REFLECT)
+        sure = signature.result if signature.result in _CLASSES else ""
+        return Operand(result, sure, is_any, Origin("") if is_any else None)
+
+    def builtin(
+        self, func: Func, command: n.Node, args: Sequence[n.Node], given: Sequence[Operand], signature: Signature
+    ) -> Operand:
+        """Write the call of one of Go's own functions, in line where that is short."""
+        if func.name == "not":
+            return Operand(self.assign(f"not {given[0].code}"), "bool")
+        if func.name in _COMPARED and len(given) == 2:  # noqa: PLR2004 - the common case
+            for one, other in (given, given[::-1]):
+                if type(one.value) is str and not other.is_constant:
+                    fast = f"{other.code} {_COMPARED[func.name]} {one.code} if {other.code}.__class__ is str"
+                    slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
+                    return Operand(self.assign(f"{fast} else {slow}", call=command, name=func.name), "bool")
+        if func.name == "slice":
+            # Go's slice looks at its indexes as they come, not at what is inside an interface.
+            given = [given[0], *map(self.as_reflected, given[1:])]
+        if func.name == "call":
+            shown = f"SHOW({given[0].code})" if len(args) == 1 else repr(str(args[1]))
+            codes = ", ".join([shown, *(operand.code for operand in given)])
+            return Operand(self.assign(f"CALL({codes})", call=command, name="call"), nilable=True, origin=Origin(""))
+        return self.call(func, func.name, command, given, signature)
+
+    def as_reflected(self, value: Operand) -> Operand:
+        """Write a value as reflection sees it: an interface where its container holds interfaces."""
+        if value.origin is None:
+            return value
+        container = value.origin.container or "[None]"
+        return Operand(
+            self.assign(f"REFLECTED({value.code}, {container}, {value.origin.name!r}, {value.origin.is_key})")
+        )
+
+    def short_circuit(self, name: str, args: Sequence[n.Node], final: Operand | None) -> Operand:
+        """Write ``and`` or ``or``, which evaluate no more operands than they need (evalCall)."""
+        result, place = self.source.fresh("t"), self.source.fresh("n")
+        known = len(self.scope)
+        head = len(self.source.lines)
+        operands: list[n.Node | Operand] = [*args, *([] if final is None else [final])]
+        self.alternatives(operands, f"if {'not ' * (name == 'or')}{result}:", result, place)
+        for variable in self.scope[known:]:
+            if variable.maybe:
+                self.source.insert(head, f"{variable.operand.code} = UNSET", self.mark())
+        self.place = place
+        return Operand(result, nilable=True, origin=Origin(""))
+
+    def alternatives(self, operands: Sequence[n.Node | Operand], head: str, result: str, place: str) -> None:
+        """Write the operands of ``and`` or ``or``, each behind the question whether the one before it was decisive."""
+        first, *others = operands
+        self.alternative(first, result, place)
+        self.optional += 1
+        for operand in others:
+            with self.source.block(head, self.mark()):
+                self.alternative(operand, result, place)
+        self.optional -= 1
+
+    def alternative(self, operand: n.Node | Operand, result: str, place: str) -> None:
+        """Write an operand as the result so far."""
+        value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else operand
+        self.line(f"{result} = {value.code}; {place} = {self.where()}")
+
+    # --- arguments
+
+    def argument(self, node: n.Node, go_type: str) -> Operand:
+        """Write an argument for a parameter of a type (evalArg)."""
+        value = self.argument_value(node)
+        if value is not None:
+            return self.checked(value, go_type)
+        try:
+            return self.constant(constant(node, go_type), go_type if go_type in _CLASSES else "")
+        except Failure as failure:
+            return self.fail(failure.reason)
+
+    def argument_value(self, node: n.Node) -> Operand | None:
+        """Write an argument that is no constant; None for one that is."""
+        self.place = node
+        if isinstance(node, n.DotNode):
+            return self.dot
+        if isinstance(node, n.PipeNode):
+            return self.settled(self.pipeline(node))
+        if isinstance(node, n.FieldNode):
+            return self.fields(node, self.dot, node.idents, (node,), None)
+        if isinstance(node, n.VariableNode):
+            return self.variable(node, (node,), None)
+        if isinstance(node, n.ChainNode):
+            return self.chain(node, (node,), None)
+        if isinstance(node, n.IdentifierNode):
+            return self.function(node, node, (node,), None)
+        return None
+
+    def checked(self, value: Operand, go_type: str) -> Operand:
+        """Write the check of a value against a parameter's type (validateType)."""
+        if go_type == REFLECT or (value.type and value.type == go_type):
+            return value
+        if value.is_constant:
+            try:
+                return self.constant(checked(value.value, go_type), go_type if go_type in _CLASSES else "")
+            except Failure as failure:
+                return self.fail(failure.reason)
+        if go_type == ANY:
+            if value.type:
+                return value
+            return Operand(self.assign(f"{value.code} if {value.code} is not {NO_VALUE_CODE} else None"), nilable=True)
+        slow = f"CHECK({value.code}, {go_type!r}, {container_of(value)})"
+        python = _CLASSES.get(go_type)
+        fast = f"{value.code} if {value.code}.__class__ is {python} else " if python else ""
+        return Operand(self.assign_once(fast + slow, value), go_type if python else "")
+
+    def where(self) -> str:
+        """Return an expression for the index of the present place."""
+        return self.place if isinstance(self.place, str) else str(self.source.place_index(self.place))
+
+
+# How many actions may stand in a row before the budget is looked at again: functions may take their time.
+_STRETCH: Final = 64
+# A longer chain of else-if stands side by side instead of each link inside the one before it: Python's indentation is bounded.
+_NESTED_LINKS: Final = 4
+
+
+class Actions(Pipelines):
+    """Writes the actions of one template.
+
+    Text gathers until something else is printed, so that texts and constants that follow each other are one piece of output.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        tree: n.Tree,
+        functions: tuple[Mapping[str, Func], Mapping[str, Func]],
+        bodies: Mapping[str, str],
+        shown: Callable[[Any], str],
+    ) -> None:
+        super().__init__(source, tree, *functions)
+        self.bodies = bodies
+        self.shown = shown
+        self.gathered: list[str] = []
+        nodes = list(n.within(tree.root))
+        ranged = {name for node in nodes if isinstance(node, n.RangeNode) for name in _names(node.pipe)}
+        self.assigned = frozenset(
+            name for node in nodes if isinstance(node, n.PipeNode) and node.is_assign for name in _names(node)
+        )
+        self.tracked = frozenset(ranged & self.assigned)
+
+    def template(self) -> None:
+        """Write the function that renders the template for a dot."""
+        with self.source.block(f"def {self.bodies[self.tree.name]}(S, d0):", self.mark()):
+            self.line(f"S.tick({_steps(self.tree.root)})")
+            self.line("w = S.out.append")
+            if "$" in self.assigned:
+                self.declare("$", self.dot)
+            self.nodes(self.tree.root)
+
+    def nodes(self, body: n.ListNode) -> None:
+        """Write the nodes of a list."""
+        actions = 0
+        for node in body.nodes:
+            actions += not isinstance(node, n.TextNode)
+            if actions > _STRETCH:
+                self.line("S.tick(0)")
+                actions = 0
+            self.place = node
+            self._NODES[type(node)](self, node)
+        self.flush()
+
+    def inside(self, body: n.ListNode, dot: Operand) -> None:
+        """Write the nodes of a list for another dot; variables that they declare end with them."""
+        outer, self.dot = self.dot, dot
+        known = len(self.scope)
+        self.nodes(body)
+        del self.scope[known:]
+        self.dot = outer
+
+    def flush(self) -> None:
+        """Write the text that has gathered."""
+        if self.gathered:
+            self.line(f"w({''.join(self.gathered)!r})")
+            self.gathered.clear()
+
+    def text(self, node: n.TextNode) -> None:
+        """Gather text."""
+        self.gathered.append(node.text)
+
+    def action(self, node: n.ActionNode) -> None:
+        """Write a pipeline whose value is printed unless it goes into variables (walk and printValue)."""
+        value = self.pipeline(node.pipe)
+        if node.pipe.decl:
+            return
+        self.place = node
+        if value.is_constant:
+            self.gathered.append(self.shown(value.value))
+            return
+        self.flush()
+        code = value.code
+        self.line(
+            f"w({code})" if value.type == "string" else f"w({code} if {code}.__class__ is str else PRINT({code}))"
+        )
+
+    def template_call(self, node: n.TemplateNode) -> None:
+        """Write a call of another template (walkTemplate)."""
+        self.flush()
+        if node.name not in self.bodies:
+            self.fail(f"template {quote(node.name)} not defined")
+            return
+        self.line("S.enter()")
+        value = NOTHING if node.pipe is None else self.settled(self.pipeline(node.pipe))
+        self.place = node
+        self.line(f"{self.bodies[node.name]}(S, {value.code})")
+        self.line("S.depth -= 1")
+
+    def leave(self, node: n.BreakNode | n.ContinueNode) -> None:
+        """Write ``break`` or ``continue``."""
+        self.flush()
+        self.line("break" if isinstance(node, n.BreakNode) else "continue")
+
+    # --- if and with
+
+    def branch(self, node: n.IfNode | n.WithNode) -> None:
+        """Write ``if`` or ``with`` and what follows its ``else`` (walkIfOrWith)."""
+        self.flush()
+        known = len(self.scope)
+        first, *others = _chain(node)
+        if len(others) <= _NESTED_LINKS:
+            self.nested(first, others)
+        else:
+            pending = self.source.fresh("p")
+            self.link(first, pending)
+            for link in others:
+                with self.source.block(f"if {pending}:", self.mark()):
+                    self.link(link, pending)
+        del self.scope[known:]
+
+    def nested(self, link: n.Branch | n.ListNode, others: Sequence[n.Branch | n.ListNode]) -> None:
+        """Write a link and, as its ``else``, the others."""
+        self.link(link, "")
+        if others:
+            with self.source.block("else:", self.mark()):
+                self.nested(others[0], others[1:])
+
+    def link(self, link: n.Branch | n.ListNode, pending: str) -> None:
+        """Write a condition and its body; ``pending`` names the variable that says whether later links are to be tried."""
+        if isinstance(link, n.ListNode):
+            self.inside(link, self.dot)
+            return
+        self.place = link
+        value = self.pipeline(link.pipe)
+        moves = isinstance(link, n.WithNode)
+        value = self.settled(value) if moves else value
+        if pending:
+            self.line(f"{pending} = not {value.code}")
+        with self.source.block(f"if {value.code}:", self.mark()):
+            self.inside(link.body, value if moves else self.dot)
+
+    # --- range
+
+    def loop(self, node: n.RangeNode) -> None:
+        """Write a loop (walkRange)."""
+        self.flush()
+        known = len(self.scope)
+        value = self.pipeline(node.pipe, binds=False)
+        container = self.assign(value.code)
+        empty = self.source.fresh("e") if node.else_body else ""
+        if empty:
+            self.line(f"{empty} = True")
+        dot = Operand(self.source.fresh("d"), nilable=True, origin=Origin(container))
+        key = Operand(self.source.fresh("i"), nilable=True, origin=Origin(container, is_key=True))
+        locals_ = [key, dot] if len(node.pipe.decl) > 1 else [dot]
+        assigned = self.loop_variables(node.pipe, locals_, self.settled(value))
+        targets = f"{key.code}, {dot.code} in PAIRS" if len(node.pipe.decl) > 1 else f"{dot.code} in EACH"
+        with self.source.block(f"for {targets}({container}):", self.mark()):
+            self.place = node.pipe
+            self.line(f"S.tick({_steps(node.body)})")
+            if empty:
+                self.line(f"{empty} = False")
+            for variable, local in assigned:
+                self.set(variable, local)
+            self.inside(node.body, dot)
+        if node.else_body:
+            with self.source.block(f"if {empty}:", self.mark()):
+                # The variables hold the pipeline's value here, not an element of it.
+                self.line(f"{container} = None")
+                self.inside(node.else_body, self.dot)
+        del self.scope[known:]
+
+    def loop_variables(
+        self, pipe: n.PipeNode, locals_: Sequence[Operand], value: Operand
+    ) -> list[tuple[Variable, Operand]]:
+        """Give the variables of a loop the pipeline's value, as evalPipeline does before the first round.
+
+        Returns:
+            Those that each round has to assign, with the local that holds the element or key. A variable that nothing else assigns
+            is that local itself.
+        """
+        assigned: list[tuple[Variable, Operand]] = []
+        for declared, local in zip(pipe.decl, locals_, strict=False):
+            name = declared.idents[0]
+            variable = self.lookup(name) if pipe.is_assign else None
+            if variable is not None:
+                self.set(variable, value)
+            elif pipe.is_assign:
+                self.fail(f"undefined variable: {name}")
+                continue
+            elif name in self.assigned:
+                variable = self.declare(name, value)
+            else:
+                self.line(f"{local.code} = {value.code}")
+                self.scope.append(Variable(name, local))
+                continue
+            assigned.append((variable, local))
+        return assigned
+
+    _NODES: Final[dict[type[n.Node], Any]] = {
+        n.TextNode: text,
+        n.ActionNode: action,
+        n.IfNode: branch,
+        n.WithNode: branch,
+        n.RangeNode: loop,
+        n.TemplateNode: template_call,
+        n.BreakNode: leave,
+        n.ContinueNode: leave,
+    }
+
+
+def _chain(node: n.Branch) -> list[n.Branch | n.ListNode]:
+    """Return a condition and what its ``else`` holds: further conditions, and last a list where there is one."""
+    links: list[n.Branch | n.ListNode] = [node]
+    otherwise = node.else_body
+    while otherwise is not None:
+        if len(otherwise.nodes) != 1 or not isinstance(otherwise.nodes[0], n.IfNode | n.WithNode):
+            links.append(otherwise)
+            break
+        links.append(otherwise.nodes[0])
+        otherwise = otherwise.nodes[0].else_body
+    return links
+
+
+def _steps(body: n.ListNode) -> int:
+    """Return how many nodes run when a list does, at most, itself included; a loop counts its own."""
+    steps, lists = 1, [body]
+    while lists:
+        found = lists.pop().nodes
+        steps += len(found)
+        for node in found:
+            if isinstance(node, n.BranchNode):
+                inner = (None if isinstance(node, n.RangeNode) else node.body, node.else_body)
+                lists += [each for each in inner if each is not None]
+    return steps
+
+
+def _names(pipe: n.PipeNode) -> Iterator[str]:
+    return (variable.idents[0] for variable in pipe.decl)

@@ -1,0 +1,459 @@
+"""What a running template does: function signatures and arguments, fields and methods, and what ``range`` ranges over.
+
+Follows ``evalArg``, ``validateType`` and what they call in text/template/exec.go (Go 1.26).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.gotemplate import nodes as n
+from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodFailure
+from injector.gotemplate.fmt import sprint
+from injector.gotemplate.reflect import (
+    ANY,
+    NO_VALUE,
+    indirect,
+    key_type,
+    kind_of,
+    sorted_items,
+    type_of,
+    zero_element,
+    zero_of,
+)
+from injector.gotemplate.text import quote
+from injector.gotemplate.values import Float32, Func, Pointer, SizedInt, Struct, Uint8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_OPENING = "([{"
+_CLOSING = ")]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The types of a function's parameters and of its first result.
+
+    ``variadic`` is the type of each further argument, empty where there are none.
+    """
+
+    params: tuple[str, ...]
+    variadic: str
+    result: str = ""
+
+    def type_at(self, index: int) -> str:
+        """Return the type of the argument at ``index``."""
+        return self.params[index] if index < len(self.params) else self.variadic
+
+    def miscount(self, args: int, *, final: bool) -> str:
+        """Return what is wrong with the number of arguments, in the words of exec.go's evalCall, or nothing.
+
+        ``final`` says whether the pipeline's stage before adds an argument to the ``args`` of the command.
+        """
+        count, fixed = args + final, len(self.params)
+        if self.variadic:
+            return f"want at least {fixed} got {args}" if count < fixed else ""
+        return f"want {fixed} got {count}" if count != fixed else ""
+
+
+@cache
+def parse_signature(text: str) -> Signature:
+    """Read a signature in Go's spelling."""
+    params, end = _types(text, text.index("(") + 1)
+    results = text[end:].strip()
+    result = results if not results.startswith("(") else next(iter(_types(results, 1)[0]), "")
+    if params and params[-1].startswith("..."):
+        return Signature(tuple(params[:-1]), params[-1].removeprefix("..."), result)
+    return Signature(tuple(params), "", result)
+
+
+def _types(text: str, begin: int) -> tuple[list[str], int]:
+    """Return the types in parentheses that opened before ``begin``, and the index after those that close them."""
+    depth, types, index = 0, [], begin
+    while text[index] != ")" or depth:
+        char = text[index]
+        if char == "," and not depth:
+            types.append(text[begin:index].strip())
+            begin = index + 1
+        depth += (char in _OPENING) - (char in _CLOSING)
+        index += 1
+    types.append(text[begin:index].strip())
+    return [item for item in types if item], index + 1
+
+
+REFLECT: Final = "reflect.Value"
+_SIZED: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__() if cls.__module__ == SizedInt.__module__}
+_UNSIGNED: Final = frozenset({"uint", "uint8", "uint16", "uint32", "uint64", "uintptr"})
+_SIGNED: Final = frozenset({"int", "int8", "int16", "int32", "int64"})
+
+
+def can_be_nil(go_type: str) -> bool:
+    """Return whether a type has nil."""
+    return go_type in (ANY, REFLECT) or go_type.startswith(("*", "[]", "map[", "func(", "interface"))
+
+
+def zero_argument(go_type: str) -> Any:
+    """Return nil of a type that has it."""
+    if go_type == REFLECT:
+        return NO_VALUE
+    return zero_of(go_type)
+
+
+def checked(value: Any, go_type: str, container: Any = None) -> Any:
+    """Return ``value`` fit for a parameter of type ``go_type``.
+
+    Args:
+        value: the argument.
+        go_type: the parameter's type.
+        container: what the value is an element or field of, where that is known: a struct's address can be taken only there.
+
+    Raises:
+        Failure: it does not fit; in Go's words.
+    """
+    if value is NO_VALUE:
+        if can_be_nil(go_type):
+            return zero_argument(go_type)
+        raise Failure(f"invalid value; expected {go_type}")
+    if go_type in (ANY, REFLECT):
+        return value
+    found = ANY if value is None else type_of(value)
+    if found == go_type:
+        return value
+    if isinstance(value, Pointer) and value.go_type == f"*{go_type}":
+        if value.target is None:
+            raise Failure(f"dereference of nil pointer of type {go_type}")
+        return value.target
+    if isinstance(value, Struct) and go_type == f"*{found}" and isinstance(container, Pointer | list):
+        return Pointer(go_type, value)
+    raise Failure(f"wrong type for value; expected {go_type}; got {found}")
+
+
+def ideal_constant(node: n.NumberNode) -> Any:
+    """Return a number as the type it has where none is asked for (exec.go idealConstant).
+
+    Raises:
+        Failure: it overflows int.
+    """
+    text = node.text
+    if node.as_complex is not None:
+        return node.as_complex
+    is_hex = text[:2] in ("0x", "0X") and not any(mark in text for mark in "pP")
+    if node.as_float is not None and not is_hex and not text.startswith("'") and any(mark in text for mark in ".eEpP"):
+        return node.as_float
+    if node.as_int is not None:
+        return node.as_int
+    raise Failure(f"{text} overflows int")
+
+
+def constant(node: n.Node, go_type: str) -> Any:
+    """Return a literal as a value of a parameter's type.
+
+    Raises:
+        Failure: it is a literal of another kind.
+    """
+    if isinstance(node, n.NilNode):
+        if can_be_nil(go_type):
+            return zero_argument(go_type)
+        raise Failure(f"cannot assign nil to {go_type}")
+    if go_type in (ANY, REFLECT):
+        return free_constant(node)
+    converter = _CONVERTERS.get(_kind(go_type))
+    if converter is None:
+        raise Failure(f"can't handle {node} for arg of type {go_type}")
+    return converter(node, go_type)
+
+
+def free_constant(node: n.Node) -> Any:
+    """Return a literal as the type it has where none is asked for.
+
+    Raises:
+        Failure: it is a number that no type but uint64 holds.
+    """
+    if isinstance(node, n.NumberNode):
+        return ideal_constant(node)
+    if isinstance(node, n.BoolNode):
+        return node.value
+    if isinstance(node, n.StringNode):
+        return node.text
+    raise Failure(f"can't handle assignment of {node} to empty interface argument")
+
+
+def _kind(go_type: str) -> str:
+    if go_type in _SIGNED:
+        return "int"
+    if go_type in _UNSIGNED:
+        return "uint"
+    if go_type in ("float32", "float64"):
+        return "float"
+    return "complex" if go_type in ("complex64", "complex128") else go_type
+
+
+def _bool(node: n.Node, _go_type: str) -> Any:
+    if isinstance(node, n.BoolNode):
+        return node.value
+    raise Failure(f"expected bool; found {node}")
+
+
+def _string(node: n.Node, _go_type: str) -> Any:
+    if isinstance(node, n.StringNode):
+        return node.text
+    raise Failure(f"expected string; found {node}")
+
+
+def _int(node: n.Node, go_type: str) -> Any:
+    if isinstance(node, n.NumberNode) and node.as_int is not None:
+        return sized(node.as_int, go_type)
+    raise Failure(f"expected integer; found {node}")
+
+
+def _uint(node: n.Node, go_type: str) -> Any:
+    if isinstance(node, n.NumberNode) and node.as_uint is not None:
+        return sized(node.as_uint, go_type)
+    raise Failure(f"expected unsigned integer; found {node}")
+
+
+def sized(number: int, go_type: str) -> Any:
+    """Return an integer as one of a Go type, with the bits that the type has room for (reflect.Value.SetInt)."""
+    if go_type == "int":
+        return number
+    bits = int(go_type.lstrip("uint") or 64)
+    number &= (1 << bits) - 1
+    if go_type in _SIGNED and number >> (bits - 1):
+        number -= 1 << bits
+    return _SIZED[go_type](number)
+
+
+def _float(node: n.Node, go_type: str) -> Any:
+    if isinstance(node, n.NumberNode) and node.as_float is not None:
+        return Float32(node.as_float) if go_type == "float32" else node.as_float
+    raise Failure(f"expected float; found {node}")
+
+
+def _complex(node: n.Node, _go_type: str) -> Any:
+    if isinstance(node, n.NumberNode) and node.as_complex is not None:
+        return node.as_complex
+    raise Failure(f"expected complex; found {node}")
+
+
+_CONVERTERS: Final[dict[str, Callable[[n.Node, str], Any]]] = {
+    "bool": _bool,
+    "string": _string,
+    "int": _int,
+    "uint": _uint,
+    "float": _float,
+    "complex": _complex,
+}
+
+
+_NAMES: Final = ("string", ANY)
+"""Types of keys that a name in a template can be."""
+
+
+def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
+    """Return the function that reads ``receiver.name``, calling it where it is a method, for a value of the option missingkey."""
+    missing = _MISSING[missing_key]
+    invalid = _nil_data if missing_key == "error" else _no_value
+    # Classes that have turned out to be structs: asking an abstract class each time takes longer than reading the field.
+    structs: set[type] = set()
+
+    def field(receiver: Any, name: str) -> Any:
+        value = receiver
+        if value.__class__ not in structs:
+            if value is NO_VALUE:
+                return invalid(name)
+            value = pointed(value)
+            if value.__class__ not in structs:
+                if isinstance(value, Struct):
+                    structs.add(value.__class__)
+                else:
+                    return entry(receiver, value, name)
+        try:
+            return value.field(name)
+        except KeyError:
+            return _method_or_failure(receiver, value, name)
+
+    def entry(receiver: Any, value: Any, name: str) -> Any:
+        if value is None:
+            raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
+        if isinstance(value, dict) and key_type(value) in _NAMES:
+            return value[name] if name in value else missing(value, name)
+        return _method_or_failure(receiver, value, name)
+
+    return field
+
+
+def pointed(value: Any) -> Any:
+    """Return what a pointer points at, or the pointer if that is nil."""
+    while isinstance(value, Pointer) and value.target is not None:
+        value = value.target
+    return value
+
+
+def _method_or_failure(receiver: Any, value: Any, name: str) -> Any:
+    """Call the method of a value that has no such field: no Go type has both."""
+    found = method_of(value, name)
+    if found is not None:
+        return _called(found, name)
+    raise _no_field(receiver, value, name)
+
+
+def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
+    """Return the function that finds the method ``name`` of a receiver that is given arguments; ``NO_VALUE`` has none."""
+    invalid = _nil_data if missing_key == "error" else _no_value
+
+    def method(receiver: Any, name: str) -> Any:
+        if receiver is NO_VALUE:
+            return invalid(name)
+        value = pointed(receiver)
+        if value is None:
+            raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
+        found = method_of(value, name)
+        if found is not None:
+            return found
+        if isinstance(value, dict) and key_type(value) in _NAMES:
+            raise Failure(f"{name} is not a method but has arguments")
+        if isinstance(value, Struct) and _has_field(value, name):
+            raise Failure(f"{name} has arguments but cannot be invoked as function")
+        raise _no_field(receiver, value, name)
+
+    return method
+
+
+def method_of(value: Any, name: str) -> Func | None:
+    """Return the method ``name`` of a value, or None."""
+    method = getattr(value, "method", None)
+    if method is None:
+        return None
+    found: Func | None = method(name)
+    return found
+
+
+def _called(method: Func, name: str) -> Any:
+    miscount = parse_signature(method.signature).miscount(0, final=False)
+    if miscount:
+        raise Failure(f"wrong number of args for {name}: {miscount}")
+    try:
+        return method.call()
+    except FuncError as error:
+        raise MethodFailure(f"error calling {name}: {error}") from error
+
+
+def _has_field(value: Struct, name: str) -> bool:
+    try:
+        value.field(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _no_field(receiver: Any, value: Any, name: str) -> FieldFailure:
+    """Return the failure of a field that a receiver, which ``value`` is behind, has not."""
+    if isinstance(value, Struct) and value.is_unexported(name):
+        return FieldFailure(f"{name} is an unexported field of struct type {{type}}", receiver)
+    if isinstance(value, Pointer) and value.has_field(name):
+        return FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
+    return FieldFailure(f"can't evaluate field {name} in type {{type}}", receiver)
+
+
+def _no_value(_name: str) -> Any:
+    return NO_VALUE
+
+
+def _nil_data(name: str) -> Any:
+    raise Failure(f"nil data; no entry for key {quote(name)}")
+
+
+def _missing_error(_value: Any, name: str) -> Any:
+    raise Failure(f"map has no entry for key {quote(name)}")
+
+
+_MISSING: Final[dict[str, Callable[[Any, str], Any]]] = {
+    "default": lambda _value, _name: NO_VALUE,
+    "invalid": lambda _value, _name: NO_VALUE,
+    "zero": lambda value, _name: zero_element(value),
+    "error": _missing_error,
+}
+
+
+# A Go iterator pushes its values; they are taken before the loop begins, and an endless one would never let it begin.
+MAX_PUSHED: Final = 100_000
+_INTEGERS: Final = ("int", "uint")
+
+
+def elements(value: Any) -> Iterable[Any]:
+    """Return what a range with one variable, or none, gives: elements, map entries, integers below one, what an iterator yields."""
+    value = indirect(value)[0]
+    if isinstance(value, list):
+        return value
+    if isinstance(value, bytes):
+        return map(Uint8, value)
+    if isinstance(value, dict):
+        return [entry for _, entry in sorted_items(value)]
+    if value is None or value is NO_VALUE:
+        return ()
+    if kind_of(value).startswith(_INTEGERS):
+        return _below(value)
+    pushed = _pushed(value)
+    if pushed is None:
+        raise Failure(f"range can't iterate over {sprint(value)}")
+    return [entry[0] for entry in pushed[1]]
+
+
+def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return what a range with two variables gives: index and element, key and entry."""
+    value = indirect(value)[0]
+    if isinstance(value, list):
+        return enumerate(value)
+    if isinstance(value, bytes):
+        return enumerate(map(Uint8, value))
+    if isinstance(value, dict):
+        return sorted_items(value)
+    if value is None or value is NO_VALUE:
+        return ()
+    if kind_of(value).startswith(_INTEGERS):
+        raise Failure(f"can't use {sprint(value)} to iterate over more than one variable")
+    pushed = _pushed(value)
+    if pushed is None:
+        raise Failure(f"range can't iterate over {sprint(value)}")
+    arity, entries = pushed
+    if arity == 1:
+        raise Failure(f"can't use {sprint(value)} iterate over more than one variable")
+    return [(entry[0], entry[1]) for entry in entries]
+
+
+def _below(value: Any) -> Iterable[Any]:
+    return range(value) if type(value) is int else map(type(value), range(value))
+
+
+def _pushed(value: Any) -> tuple[int, list[tuple[Any, ...]]] | None:
+    """Return what a function iterator yields at a time, one value or two, and all that it yields; None for what is no iterator."""
+    arity = _ARITIES.get(_yielded(value)) if isinstance(value, Func) else None
+    if arity is None:
+        return None
+    entries: list[tuple[Any, ...]] = []
+    value.call(_collector(entries))
+    return arity, entries
+
+
+def _yielded(func: Func) -> int:
+    """Return how many values a function's parameter ``yield`` takes, -1 for a function that is no iterator."""
+    params = parse_signature(func.signature).params
+    if len(params) != 1 or not params[0].startswith("func(") or not params[0].endswith(") bool"):
+        return -1
+    return len(parse_signature(params[0]).params)
+
+
+_ARITIES: Final = {1: 1, 2: 2}
+
+
+def _collector(entries: list[tuple[Any, ...]]) -> Callable[..., bool]:
+    def take(*values: Any) -> bool:
+        if len(entries) >= MAX_PUSHED:
+            raise FuncError(f"iterator yields more than {MAX_PUSHED} values")
+        entries.append(values)
+        return True
+
+    return take

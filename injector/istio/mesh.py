@@ -1,0 +1,325 @@
+"""The mesh config: the key ``mesh`` of ConfigMap ``istio``, each minor's defaults, and the ProxyConfig of single pods on top.
+
+Read in ``DefaultProxyConfig`` and ``DefaultMeshConfig`` at the last tag of each minor (pkg/config/mesh/mesh.go; pilot/pkg/model/context.go
+before 1.4). Values are in the plain form of ``proto.Message``: durations in nanoseconds, enums as numbers.
+
+Follows ``ApplyMeshConfig``, ``MergeProxyConfig`` and ``ApplyProxyConfig`` in pkg/config/mesh/mesh.go (1.30.3) and ``cleanProxyConfig`` in
+pkg/kube/inject/template.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import AnnotationError, ConfigError, DataError
+from injector.gotemplate.values import Pointer
+from injector.istio.frozen import frozen
+from injector.istio.minor import NEWEST, OLDEST, Minor
+from injector.istio.proto import Message, format_duration, parse_message, to_json
+from injector.istio.protoschema import mesh_config_type, message_type, proxy_config_type
+from injector.kube.serial import load_yaml
+from injector.memo import Memo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from injector.istio.minor import Minor
+
+_SECOND: Final = 1_000_000_000
+_ZIPKIN: Final = {"zipkin": {"address": "zipkin.istio-system:9411"}}
+_ANYWHERE: Final = ["*"]
+_PROVIDERS: Final = [
+    {"name": "prometheus", "prometheus": {}},
+    {"name": "stackdriver", "stackdriver": {}},
+    {"name": "envoy", "envoyFileAccessLog": {"path": "/dev/stdout"}},
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A field's default from the minor ``first`` to the minor ``last``."""
+
+    field: str
+    value: Any
+    first: Minor = OLDEST
+    last: Minor = NEWEST
+
+
+PROXY_DEFAULTS: Final[tuple[Default, ...]] = (
+    Default("configPath", "/etc/istio/proxy", last=(1, 5)),
+    Default("configPath", "./etc/istio/proxy", first=(1, 6)),
+    Default("binaryPath", "/usr/local/bin/envoy"),
+    Default("serviceCluster", "istio-proxy"),
+    Default("drainDuration", 2 * _SECOND, last=(1, 0)),
+    Default("drainDuration", 45 * _SECOND, first=(1, 1)),
+    Default("parentShutdownDuration", 3 * _SECOND, last=(1, 0)),
+    Default("parentShutdownDuration", 60 * _SECOND, first=(1, 1), last=(1, 16)),
+    Default("terminationDrainDuration", 5 * _SECOND, first=(1, 7)),
+    Default("discoveryAddress", "istio-pilot:15007", last=(1, 0)),
+    Default("discoveryAddress", "istio-pilot:15010", first=(1, 1), last=(1, 5)),
+    Default("discoveryAddress", "istiod.istio-system.svc:15012", first=(1, 6)),
+    Default("discoveryRefreshDelay", 1 * _SECOND, last=(1, 0)),
+    Default("connectTimeout", 1 * _SECOND, last=(1, 5)),
+    Default("envoyMetricsService", {}, first=(1, 3), last=(1, 8)),
+    Default("envoyAccessLogService", {}, first=(1, 3), last=(1, 8)),
+    Default("proxyAdminPort", 15000),
+    Default("controlPlaneAuthPolicy", 1, first=(1, 7)),
+    Default("concurrency", 2, first=(1, 6), last=(1, 17)),
+    Default("statNameLength", 189, first=(1, 1)),
+    Default("statusPort", 15020, first=(1, 6)),
+    Default("tracing", _ZIPKIN, first=(1, 6), last=(1, 21)),
+)
+
+MESH_DEFAULTS: Final[tuple[Default, ...]] = (
+    Default("disablePolicyChecks", value=True, first=(1, 1), last=(1, 7)),
+    Default("ingressClass", "istio", last=(1, 0)),
+    Default("ingressClass", "istio", first=(1, 6)),
+    Default("ingressControllerMode", 3, last=(1, 0)),
+    Default("ingressControllerMode", 3, first=(1, 6)),
+    Default("ingressService", "istio-ingressgateway", first=(1, 1)),
+    Default("rdsRefreshDelay", 1 * _SECOND, last=(1, 0)),
+    Default("sdsRefreshDelay", 15 * _SECOND, last=(1, 0)),
+    Default("sdsUdsPath", "unix:./etc/istio/proxy/SDS", first=(1, 6), last=(1, 7)),
+    Default("enableTracing", value=True),
+    Default("accessLogFile", "/dev/stdout", last=(1, 5)),
+    Default("protocolDetectionTimeout", 100_000_000, first=(1, 3), last=(1, 5)),
+    Default("protocolDetectionTimeout", 5 * _SECOND, first=(1, 6), last=(1, 7)),
+    Default("protocolDetectionTimeout", 0, first=(1, 8)),
+    Default("trustDomain", "cluster.local", first=(1, 6)),
+    Default("enableAutoMtls", value=False, first=(1, 4), last=(1, 5)),
+    Default("enableAutoMtls", value=True, first=(1, 6)),
+    Default("outboundTrafficPolicy", {"mode": 1}, first=(1, 1)),
+    Default("inboundTrafficPolicy", {"mode": 0}, first=(1, 22)),
+    Default("localityLbSetting", {"enabled": True}, first=(1, 6)),
+    Default("rootNamespace", "istio-system", first=(1, 1)),
+    Default("proxyListenPort", 15001),
+    Default("proxyInboundListenPort", 15006, first=(1, 18)),
+    Default("connectTimeout", 1 * _SECOND, last=(1, 5)),
+    Default("connectTimeout", 10 * _SECOND, first=(1, 6)),
+    Default("defaultServiceExportTo", _ANYWHERE, first=(1, 1)),
+    Default("defaultVirtualServiceExportTo", _ANYWHERE, first=(1, 1)),
+    Default("defaultDestinationRuleExportTo", _ANYWHERE, first=(1, 1)),
+    Default("dnsRefreshRate", 5 * _SECOND, first=(1, 1), last=(1, 13)),
+    Default("dnsRefreshRate", 60 * _SECOND, first=(1, 14)),
+    Default("enablePrometheusMerge", value=True, first=(1, 18)),
+    Default("defaultProviders", {"accessLogging": ["envoy"]}, first=(1, 11), last=(1, 11)),
+    Default("defaultProviders", {}, first=(1, 12)),
+    Default("extensionProviders", _PROVIDERS[2:], first=(1, 11), last=(1, 11)),
+    Default("extensionProviders", _PROVIDERS, first=(1, 12)),
+)
+
+
+def default_proxy_config(minor: Minor) -> dict[str, Any]:
+    """Return the ProxyConfig that ``minor`` starts from, in plain form."""
+    return {row.field: row.value for row in PROXY_DEFAULTS if row.first <= minor <= row.last}
+
+
+def default_mesh_config(minor: Minor) -> dict[str, Any]:
+    """Return the MeshConfig that ``minor`` starts from, in plain form, its ``defaultConfig`` included."""
+    fields = {row.field: row.value for row in MESH_DEFAULTS if row.first <= minor <= row.last}
+    return {**fields, "defaultConfig": default_proxy_config(minor)}
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFacts:
+    """A mesh config, with the fields that post-processing and the template data need read once."""
+
+    mesh_config: Message
+    mesh_pointer: Pointer
+    proxy_config: Pointer
+    concurrency: int | None
+    status_port: int
+    interception_mode: str
+    hold_application: bool
+    prometheus_merge: bool | None
+    inbound_traffic_policy: str
+    image_type: str | None
+    sds_uds_path: str
+    enable_sds_token_mount: bool
+
+
+def mesh_facts(mesh_config: Message) -> MeshFacts:
+    """Read a parsed mesh config; the fields are those of istio.io/api mesh/v1alpha1, absent ones have protobuf's zero."""
+    return mesh_config.derived(_mesh_facts)
+
+
+def _mesh_facts(mesh_config: Message) -> MeshFacts:
+    proxy = mesh_config.field("DefaultConfig")
+    image = _field(proxy, "Image")
+    policy = _field(mesh_config.field("InboundTrafficPolicy"), "Mode")
+    return MeshFacts(
+        mesh_config=mesh_config,
+        mesh_pointer=Pointer("*v1alpha1.MeshConfig", mesh_config),
+        proxy_config=proxy,
+        concurrency=_number(_field(proxy, "Concurrency")),
+        status_port=int(_field(proxy, "StatusPort") or 0),
+        interception_mode=str(_field(proxy, "InterceptionMode") or "REDIRECT"),
+        hold_application=bool(_wrapped(_field(proxy, "HoldApplicationUntilProxyStarts"))),
+        prometheus_merge=_wrapped(mesh_config.field("EnablePrometheusMerge")),
+        inbound_traffic_policy="localhost" if str(policy) == "LOCALHOST" else "passthrough",
+        image_type=None if _target(image) is None else str(_field(image, "ImageType")),
+        sds_uds_path=str(mesh_config.field("SdsUdsPath") or ""),
+        enable_sds_token_mount=bool(mesh_config.field("EnableSdsTokenMount")),
+    )
+
+
+def _target(value: Any) -> Any:
+    return getattr(value, "target", value)
+
+
+def _field(value: Any, name: str) -> Any:
+    target = _target(value)
+    return None if target is None else target.field(name)
+
+
+def _number(value: Any) -> int | None:
+    # A plain number up to 1.6, wrapped later.
+    return value if isinstance(value, int) else _wrapped(value)
+
+
+def _wrapped(value: Any) -> Any:
+    return _field(value, "Value")
+
+
+__all__ = [
+    "MOST_VALUES",
+    "apply_proxy_config",
+    "format_duration",
+    "parse_mesh_config",
+    "proto_to_json",
+    "read_proxy_config",
+]
+
+# proxyMetadata is merged by key, and proxyHeaders by field, from these minors on; before, a document's replaces what was there.
+_METADATA_MERGED: Final[Minor] = (1, 10)
+_HEADERS_MERGED: Final[Minor] = (1, 19)
+_PROVIDERS_MERGED: Final[Minor] = (1, 11)
+_ALIASES_SORTED: Final[Minor] = (1, 12)
+MOST_VALUES: Final = 2_000
+"""Values in the ProxyConfig of a pod, keys included: each is looked at more than once for each admission."""
+# Before, a ProxyConfig has its service cluster alone, and this field is one that Istio does not know.
+_TRACING_NAME: Final = ("tracingServiceName", "tracing_service_name")
+_FIRST_TRACING_NAME: Final[Minor] = (1, 13)
+_HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
+# What protoToJSON leaves out of a ProxyConfig where it equals the minor's default, with the minors that do.
+_CLEANED: Final[tuple[tuple[str, Minor, Minor], ...]] = (
+    *((name, (1, 6), (9, 9)) for name in ("configPath", "binaryPath", "serviceCluster", "drainDuration")),
+    ("parentShutdownDuration", (1, 6), (1, 16)),
+    *((name, (1, 7), (9, 9)) for name in ("controlPlaneAuthPolicy", "terminationDrainDuration")),
+    *(
+        (name, (1, 6), (9, 9))
+        for name in (
+            "discoveryAddress",
+            "envoyMetricsService",
+            "envoyAccessLogService",
+            "tracing",
+            "proxyAdminPort",
+            "statNameLength",
+            "statusPort",
+            "concurrency",
+        )
+    ),
+)
+
+
+def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
+    """Read a mesh config on top of the minor's defaults; None gives the defaults.
+
+    Raises:
+        ConfigError: it is no mapping, or a field has the wrong type.
+    """
+    data = load_yaml(text, where=where) if text is not None else {}
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise ConfigError("a mesh config is a mapping", where=where, hint="give the key `mesh` of ConfigMap istio")
+    defaults = default_mesh_config(minor)
+    merged = parse_message(mesh_config_type(minor), data, base=defaults, where=where)
+    overlay = data.get("defaultConfig")
+    proxy = defaults["defaultConfig"]
+    if overlay is not None:
+        proxy = _merged_proxy_config(proxy, overlay, minor, where)
+    fields = {**merged.values, "defaultConfig": proxy}
+    if minor >= _PROVIDERS_MERGED:
+        fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], merged.values)
+    if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
+        fields["trustDomainAliases"] = sorted(set(fields["trustDomainAliases"]))
+    return Message(merged.kind, frozen(fields))
+
+
+def _merged_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[Any]:
+    """Return the default extension providers with those of the document: each takes its name's place, or the last one."""
+    by_name = {item["name"]: item for item in defaults}
+    by_name.update((item.get("name", ""), item) for item in document["extensionProviders"])
+    return list(by_name.values())
+
+
+def read_proxy_config(data: Any, minor: Minor, *, base: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return the fields of a ProxyConfig, in plain form: what the minor reads of JSON data on top of ``base``.
+
+    Raises:
+        ConfigError: it is no mapping, or a field has the wrong type.
+    """
+    if minor < _FIRST_TRACING_NAME and isinstance(data, dict):
+        data = {key: value for key, value in data.items() if key not in _TRACING_NAME}
+    return dict(parse_message(proxy_config_type(minor), data, base=base, where=where).values)
+
+
+def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, where: str) -> dict[str, Any]:
+    merged = read_proxy_config(overlay, minor, base=base, where=where)
+    if minor >= _METADATA_MERGED and (base.get("proxyMetadata") or merged.get("proxyMetadata")):
+        merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
+    old, new = base.get("proxyHeaders"), merged.get("proxyHeaders")
+    if minor >= _HEADERS_MERGED and old is not None and new is not None:
+        kept = {name: old[name] for name in _HEADERS if name in old and new.get(name) is None}
+        merged["proxyHeaders"] = {**new, **kept}
+    return merged
+
+
+_APPLIED: Final[Memo[tuple[str, Message, Minor], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
+"""By the annotation, the mesh config (which never changes, so that it stands for what is in it) and the minor."""
+
+
+def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
+    """Return the mesh config with a pod's annotation ``proxy.istio.io/config`` on top of its default ProxyConfig.
+
+    Raises:
+        AnnotationError: the annotation is no ProxyConfig.
+    """
+    return _APPLIED.get((text, mesh, minor), _apply_proxy_config)
+
+
+def _apply_proxy_config(key: tuple[str, Message, Minor]) -> Message:
+    text, mesh, minor = key
+    where = "metadata.annotations[proxy.istio.io/config]"
+    try:
+        data = load_yaml(text, where=where, most=MOST_VALUES)
+        proxy = _merged_proxy_config(mesh.values["defaultConfig"], {} if data is None else data, minor, where)
+    except DataError as error:
+        raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error
+    return Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
+
+
+def proto_to_json(message: Message, minor: Minor) -> str:
+    """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
+    return message.derived(_json_writer(minor))
+
+
+@cache
+def _json_writer(minor: Minor) -> Callable[[Message], str]:
+    return partial(_proto_to_json, minor)
+
+
+def _proto_to_json(minor: Minor, message: Message) -> str:
+    if message.kind is not message_type(proxy_config_type(minor)):
+        return to_json(message)
+    defaults = default_proxy_config(minor)
+    cleaned = {name for name, first, last in _CLEANED if first <= minor <= last}
+    kept = {
+        name: value
+        for name, value in message.values.items()
+        if name not in cleaned or name not in defaults or value != defaults[name]
+    }
+    return to_json(Message(message.kind, kept))
