@@ -40,6 +40,7 @@ def used_metrics() -> Metrics:
     metrics.unserved_review("pod", "warned")
     metrics.guarded("1-24", "refused")
     metrics.cache_hit("1-24")
+    metrics.background_failed("certificates")
     metrics.watch_fault("configmaps", "gone")
     metrics.watch_synced("configmaps", synced=True)
     metrics.reloaded("revision")

@@ -157,9 +157,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=tuple(
-        f"kube/{name}.py" for name in ("strategicpatch", "elementorder", "jsonpatch", "typed", "typedscalar", "schema")
-    ),
+    modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "jsonpatch", "typed", "typedscalar", "schema")),
     seeds=seeds,
     words=(
         *(

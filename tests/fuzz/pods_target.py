@@ -232,7 +232,6 @@ TARGET = Target(
             ),
             *(
                 "addedmeta",
-                "shape",
                 "uninject",
                 "render",
                 "guard",

@@ -196,17 +196,13 @@ TARGET = Target(
         for name in (
             *(
                 "rendering",
-                "arguments",
-                "fields",
-                "iteration",
+                "runtime",
                 "builtins",
-                "printf",
-                "formats",
-                "printing",
+                "fmt",
                 "values",
                 "reflect",
             ),
-            *("floats", "numbers", "operands", "failures", "pipelines", "actions"),
+            *("numbers", "errors", "codegen"),
         )
     ),
     seeds=seeds,

@@ -192,22 +192,8 @@ TARGET = Target(
     modules=tuple(
         f"gotemplate/sprig/{name}.py"
         for name in (
-            *(
-                "cases",
-                "dates",
-                "defaults",
-                "dicts",
-                "durations",
-                "environ",
-                "instants",
-                "jsonfault",
-                "layouts",
-                "lists",
-                "numeric",
-                "paths",
-                "randoms",
-            ),
-            *("regex", "semver", "strings", "timeparse", "timequote", "url"),
+            *("collections", "dates", "defaults", "gotime", "numeric", "randoms"),
+            *("regex", "semver", "strings", "url"),
         )
     ),
     seeds=seeds,

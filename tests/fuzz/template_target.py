@@ -100,15 +100,11 @@ TARGET = Target(
         f"gotemplate/{name}.py"
         for name in (
             "lexer",
-            "tokens",
-            "tokenstream",
             "parser",
-            "expressions",
             "nodes",
             "text",
             "compiler",
-            "actions",
-            "source",
+            "codegen",
         )
     ),
     seeds=seeds,

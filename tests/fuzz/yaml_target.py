@@ -66,8 +66,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=tuple(
-        f"kube/{name}.py"
-        for name in ("yamlread", "yamlscalar", "yamlwrite", "yamlblock", "gofloat", "gotime", "serial")
+        f"{name}.py" for name in ("kube/yamlread", "kube/yamlwrite", "kube/serial", "golang/strconv", "golang/time")
     ),
     seeds=seeds,
     words=(
