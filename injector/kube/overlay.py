@@ -47,6 +47,8 @@ Object: TypeAlias = dict[str, Any]
 _BLOCKS: Final = 8_192
 _CHARACTERS: Final = 512 << 10
 """How many blocks are held, and how long their texts are together. What is read of a text takes some eight times its length."""
+_LONGEST_TEXT: Final = 64 << 10
+"""Characters of a text that is split. Istio's largest have 12 Ki; a longer one could take long to split, level by level."""
 _LONGEST_BLOCK: Final = 4_096
 """Characters of a block that is held. Longer ones hardly repeat: they contain the names of one pod."""
 _MOST_COLUMNS: Final = 40
@@ -114,7 +116,8 @@ def read_overlay(
     Raises:
         ManifestError: as ``load_yaml``.
     """
-    if not any(mark in text for mark in (_NEVER_SPLIT[:2] if text.isascii() else _NEVER_SPLIT)):
+    never = _NEVER_SPLIT[:2] if text.isascii() else _NEVER_SPLIT
+    if len(text) <= _LONGEST_TEXT and not any(mark in text for mark in never):
         try:
             tree, normal, size = _block(_shape(type_name, missing), text.removesuffix("\n"))
         except (_WholeError, _PartError, DataError):
@@ -136,7 +139,10 @@ class _WholeError(Exception):
 
 
 class _PartError(Exception):
-    """The block cannot be split."""
+    """The block cannot be split: the entry around it is parsed as it is.
+
+    A block of which a part was read already is ``_WholeError`` instead, so that no text is parsed for each level of its blocks.
+    """
 
 
 _DROPPED: Final[Any] = object()
@@ -253,21 +259,30 @@ def _mapping(shape: _Shape, parts: list[str], column: int) -> _Read:
     entries: list[_Entry] = []
     last = ""
     items: list[str] = []
+    has_read = False
     find = _READ.find
-    for part in parts:
-        if not part.startswith(indent):
-            raise _PartError
-        if part[column] == "-":
-            items.append(part)
-            continue
+    try:
+        for part in parts:
+            if not part.startswith(indent):
+                raise _PartError  # noqa: TRY301 -- where it is caught, the entries that were read are known
+            if part[column] == "-":
+                items.append(part)
+                continue
+            if items:
+                entries[-1:] = [_listed(shape, last, items, column)]
+                items = []
+            found: _Entry | None = find((shape, part))
+            if found is None:
+                found = _entry(shape, part)
+                has_read = True
+            entries.append(found)
+            last = part
         if items:
             entries[-1:] = [_listed(shape, last, items, column)]
-            items = []
-        found: _Entry | None = find((shape, part))
-        entries.append(_entry(shape, part) if found is None else found)
-        last = part
-    if items:
-        entries[-1:] = [_listed(shape, last, items, column)]
+    except _PartError:
+        if has_read:
+            raise _WholeError from None
+        raise
     return _assembled(shape, entries)
 
 
@@ -328,12 +343,16 @@ def _items(shape: _Shape, parts: list[str], column: int) -> _Read:
     value: list[Any] = []
     normal: list[Any] = []
     size = 1
+    has_read = False
     for part in parts:
         if not part.startswith(indent):
-            raise _PartError
+            raise _WholeError if has_read else _PartError
         read: _Read | None = find((element, part))
         if read is None:
+            if part[column + 1 : column + 2] not in ("", " ", "\n"):
+                raise _WholeError if has_read else _PartError
             read = _item(element, part, column)
+            has_read = True
             if len(part) <= _LONGEST_BLOCK:
                 _READ.keep((element, part), read)
         value.append(read[0])
@@ -343,8 +362,6 @@ def _items(shape: _Shape, parts: list[str], column: int) -> _Read:
 
 
 def _item(element: _Shape, part: str, column: int) -> _Read:
-    if part[column + 1 : column + 2] not in ("", " ", "\n"):
-        raise _PartError
     try:
         if element.kind in ("struct", "map", "list"):
             return _of_list(element, *_block(element, f"{part[:column]} {part[column + 1 :]}"))

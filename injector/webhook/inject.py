@@ -169,6 +169,7 @@ class InjectHandler:
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one request, and count it."""
         watch = Stopwatch(self._clock)
+        self.slow.note_request()
         try:
             answer = await self._read_and_answer(request, watch)
         except Refusal as refusal:

@@ -30,9 +30,11 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 OVERLOAD: Final = "overload"
 DEADLINE: Final = "deadline"
 
-_FIRST_COST: Final = 0.005
+_COST: Final = 0.005
 # The last dozen requests make up half of the average, so the average follows a change of load.
 _WEIGHT: Final = 0.06
+# An answer that arrives at its deadline is late: turns vary, and the caller reads the answer too.
+_MARGIN: Final = 1.5
 # One pod that takes seconds says nothing about the next.
 _MAX_COST: Final = 0.5
 
@@ -68,6 +70,8 @@ class AdmissionQueue:
         max_waiting: how many requests may wait.
         max_bytes: how many bytes the bodies in memory, and those of the waiting requests, may have together.
         clock: returns seconds from any start; deadlines are in its time.
+        cost: how many seconds a turn is expected to take, until some were measured.
+        weight: how much the last turn counts in the average of them.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class AdmissionQueue:
         max_bytes: int = MAX_BYTES,
         *,
         clock: Callable[[], float] = time.perf_counter,
+        cost: float = _COST,
+        weight: float = _WEIGHT,
     ) -> None:
         self.clock = clock
         self._max_waiting = max_waiting
@@ -87,7 +93,8 @@ class AdmissionQueue:
         self._bytes = 0
         self._busy = False
         self._granted_at = 0.0
-        self._cost = _FIRST_COST
+        self._cost = cost
+        self._weight = weight
 
     def waiting(self) -> int:
         """Return how many requests wait for their turn."""
@@ -132,7 +139,7 @@ class AdmissionQueue:
             try:
                 yield
             finally:
-                self._cost += _WEIGHT * (min(self.clock() - self._granted_at, _MAX_COST) - self._cost)
+                self._cost += self._weight * (min(self.clock() - self._granted_at, _MAX_COST) - self._cost)
         finally:
             self._end_turn()
 
@@ -162,7 +169,7 @@ class AdmissionQueue:
             raise Rejected(OVERLOAD)
         if self._bytes and size_of_others + size > self._max_bytes - self._bytes:
             raise Rejected(OVERLOAD)
-        left = deadline - self.clock()
+        left = (deadline - self.clock()) / _MARGIN
         # The exact place costs a look at each namespace, so it is only computed where the deadline may be missed.
         if (self._count + 1) * self._cost > left and (self._ahead(count) + 1) * self._cost > left:
             raise Rejected(DEADLINE)

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 # Python lets a thread run for 5 ms before another one gets its turn. A request releases the interpreter about six times, and each time it
 # would wait that long while a reload, a shadow or a slow injection works in its thread.
-SWITCH_INTERVAL: Final = 0.0005
+SWITCH_INTERVAL: Final = 0.0001
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 The prediction is by the size of the review, and by how long injections for the same revision and namespace took on average. A slow pod
 therefore delays only pods of its own namespace: the others stay on the event loop. The thread has a fair queue of its own
-(``webhook.queue``) and rests while other requests are injected, since Python runs one thread at a time.
+(``webhook.queue``) and rests while other requests arrive, since Python runs one thread at a time.
 
 A template that spends its whole budget again and again for the pods of one namespace is paused for that namespace, with exponential
 back-off. A pod can cause this as well as a template, so other namespaces are not paused.
@@ -11,11 +11,12 @@ back-off. A pod can cause this as well as a template, so other namespaces are no
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from injector.errors import PausedError, TemplateRenderError
 from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
@@ -27,18 +28,20 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-SLOW: Final = 0.03
-"""Seconds of CPU time that injections take on average from which they are slow. Istio's own templates take a tenth of it."""
-# A garbage collection takes tens of milliseconds, in which one of the quick injections seems slow.
-WEIGHT: Final = 0.3
+SLOW: Final = 0.015
+"""Seconds of CPU time that injections take on average from which they are slow. Istio's own templates take a fifth of it."""
+WEIGHT: Final = 0.5
 """How much the last injection counts in that average."""
+# A full garbage collection takes a hundred milliseconds in a large process. It must not make a quick injection seem slow.
+DOUBTFUL_WEIGHT: Final = 0.1
+"""The same, if a full garbage collection ran meanwhile."""
 LARGE: Final = 256 * 1024
 """Bytes of a review from which it is predicted to be slow: twenty times the usual size."""
 OFFLOAD: Final = 60.0
 MAX_OFFLOAD: Final = 3600.0
 """How long a namespace of a revision is injected in the thread after a slow injection. Doubles each time it held the event loop again."""
-REST: Final = 4.0
-"""How long the thread rests after an injection, as a multiple of its CPU time, if other requests were injected meanwhile."""
+REST: Final = 9.0
+"""How long the thread rests after an injection, as a multiple of its CPU time, if other requests arrived meanwhile."""
 
 FAILURES_TO_PAUSE: Final = 3
 FIRST_PAUSE: Final = 1.0
@@ -78,13 +81,13 @@ class SlowPool:
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock)
+        self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock, cost=0.1, weight=0.3)
         self._clock = clock
         self._sleep = sleep
         self._records: OrderedDict[tuple[str, str, str], _Record] = OrderedDict()
         # No record is slow from then on, so most requests need not look for other namespaces.
         self._none_slow_from = 0.0
-        self._inline = 0
+        self._requests = 0
         self._rests_until = 0.0
         self._running = 0
         self._thread: ThreadPoolExecutor | None = None
@@ -92,6 +95,10 @@ class SlowPool:
     def waiting(self) -> int:
         """Return how many requests are injected in the thread or wait for it."""
         return self._running
+
+    def note_request(self) -> None:
+        """Note that a request has arrived, whatever answers it: the thread rests while there are others."""
+        self._requests += 1
 
     def should_offload(self, revision: Revision, namespace: str, size: int) -> bool:
         """Tell whether a review of ``size`` bytes is predicted to be slow.
@@ -123,15 +130,9 @@ class SlowPool:
             Exception: whatever ``work`` raises.
         """
         self._check(revision, namespace)
-        self._inline += 1
-        began = time.thread_time()
-        try:
-            result = work()
-        except Exception as error:
-            self._learn(revision, namespace, time.thread_time() - began, error)
-            raise
-        self._learn(revision, namespace, time.thread_time() - began)
-        return result
+        run = _timed(work)
+        self._learn(revision, namespace, run)
+        return run.value()
 
     async def run_in_thread(
         self, revision: Revision, namespace: str, size: int, deadline: float, work: Callable[[], _T]
@@ -165,15 +166,12 @@ class SlowPool:
     async def _run(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
-        inline = self._inline
-        result, error, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work)
-        if self._inline != inline:
-            self._rests_until = self._clock() + REST * seconds
-        self._learn(revision, namespace, seconds, error)
-        if error is not None:
-            raise error
-        assert result is not None  # noqa: S101 -- there is no error, for the type checker
-        return result[0]
+        requests = self._requests
+        run = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work)
+        if self._requests != requests:
+            self._rests_until = self._clock() + REST * run.seconds
+        self._learn(revision, namespace, run)
+        return run.value()
 
     async def _rest(self) -> None:
         left = self._rests_until - self._clock()
@@ -191,17 +189,17 @@ class SlowPool:
             self._records.move_to_end(key)
         return record
 
-    def _learn(self, revision: Revision, namespace: str, seconds: float, error: Exception | None = None) -> None:
+    def _learn(self, revision: Revision, namespace: str, run: _Run[_T]) -> None:
         record, now = self._record(revision, namespace), self._clock()
-        record.average += WEIGHT * (seconds - record.average)
+        record.average += (DOUBTFUL_WEIGHT if run.collected else WEIGHT) * (run.seconds - record.average)
         if record.average >= SLOW:
             if now >= record.slow_until:
                 record.slow_for = min(MAX_OFFLOAD, 2 * record.slow_for) or OFFLOAD
             record.slow_until = now + record.slow_for
             self._none_slow_from = max(self._none_slow_from, record.slow_until)
-        if error is None:
+        if run.error is None:
             record.failures, record.paused_for = 0, 0.0
-        elif isinstance(error, TemplateRenderError) and seconds >= SLOW:
+        elif isinstance(run.error, TemplateRenderError) and run.seconds >= SLOW:
             record.failures += 1
             if record.failures >= FAILURES_TO_PAUSE:
                 record.paused_for = min(MAX_PAUSE, 2 * record.paused_for) or FIRST_PAUSE
@@ -222,10 +220,34 @@ class SlowPool:
             )
 
 
-def _timed(work: Callable[[], _T]) -> tuple[tuple[_T] | None, Exception | None, float]:
-    """Return the result of ``work``, or its error, and the CPU time that this thread spent on it."""
-    began = time.thread_time()
+@dataclass(frozen=True, slots=True)
+class _Run(Generic[_T]):
+    """One injection: its result or error, the CPU time of its thread, and whether a full garbage collection ran meanwhile."""
+
+    result: tuple[_T] | None
+    error: Exception | None
+    seconds: float
+    collected: bool
+
+    def value(self) -> _T:
+        """Return the result, or raise the error."""
+        if self.result is None:
+            assert self.error is not None  # noqa: S101 -- there is one of the two, for the type checker
+            raise self.error
+        return self.result[0]
+
+
+def _timed(work: Callable[[], _T]) -> _Run[_T]:
+    """Run an injection."""
+    result, error = None, None
+    collections, began = _full_collections(), time.thread_time()
     try:
-        return (work(),), None, time.thread_time() - began
-    except Exception as error:  # noqa: BLE001 -- raised again on the event loop
-        return None, error, time.thread_time() - began
+        result = (work(),)
+    except Exception as raised:  # noqa: BLE001 -- raised again by ``value``
+        error = raised
+    seconds = time.thread_time() - began
+    return _Run(result, error, seconds, _full_collections() != collections)
+
+
+def _full_collections() -> int:
+    return int(gc.get_stats()[-1]["collections"])

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from injector.errors import DataError
+from injector.kube import overlay
 from injector.kube.overlay import read_overlay
 from injector.kube.pruning import pruned
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise
-from injector.kube.yamlread import load_yaml
+from injector.kube.yamlread import load_yaml, read_part
 
 RESTART = frozenset({("v1.Container", "restartPolicy")})
 POD = {
@@ -113,9 +115,9 @@ def plain(text: str, original: Any, missing: Any = RESTART) -> Any:
 def read(text: str, original: Any, missing: Any = RESTART) -> Any:
     """What an overlay makes of them."""
     try:
-        overlay = read_overlay(text, "v1.Pod", missing, where="x")
-        assert overlay is not None
-        return overlay.tree, overlay.over(original)
+        found = read_overlay(text, "v1.Pod", missing, where="x")
+        assert found is not None
+        return found.tree, found.over(original)
     except DataError as error:
         return str(error)
 
@@ -130,18 +132,18 @@ def test_an_overlay_is_what_the_plain_way_makes_of_it(name: str, original: Any) 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_cannot_be_split_or_merged_in_parts_is_read_as_a_whole(name: str) -> None:
-    overlay = read_overlay(WHOLE[name], "v1.Pod", RESTART)
+    found = read_overlay(WHOLE[name], "v1.Pod", RESTART)
 
-    assert overlay is not None
-    assert overlay.normal is None
+    assert found is not None
+    assert found.normal is None
 
 
 @pytest.mark.parametrize("text", [SPLIT, *SPLIT_TOO.values()])
 def test_what_can_be_split_is(text: str) -> None:
-    overlay = read_overlay(text, "v1.Pod", RESTART)
+    found = read_overlay(text, "v1.Pod", RESTART)
 
-    assert overlay is not None
-    assert overlay.normal == normalise(strategic_merge({}, overlay.tree), "v1.Pod")
+    assert found is not None
+    assert found.normal == normalise(strategic_merge({}, found.tree), "v1.Pod")
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -160,9 +162,9 @@ def test_equal_blocks_are_read_once() -> None:
 
 def test_minors_that_lack_other_fields_read_apart() -> None:
     def restart(missing: Any) -> list[bool]:
-        overlay = read_overlay(SPLIT, "v1.Pod", missing)
-        assert overlay is not None
-        trees = (overlay.tree, overlay.over({}), overlay.over(POD))
+        found = read_overlay(SPLIT, "v1.Pod", missing)
+        assert found is not None
+        trees = (found.tree, found.over({}), found.over(POD))
         return [any("restartPolicy" in each for each in tree["spec"]["containers"]) for tree in trees]
 
     assert restart(RESTART) == [False, False, False]
@@ -171,10 +173,10 @@ def test_minors_that_lack_other_fields_read_apart() -> None:
 
 
 def test_without_pruning_unknown_fields_stay() -> None:
-    overlay = read_overlay(SPLIT_TOO["unknown fields"], "v1.Pod", None)
+    found = read_overlay(SPLIT_TOO["unknown fields"], "v1.Pod", None)
 
-    assert overlay is not None
-    assert overlay.over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}
+    assert found is not None
+    assert found.over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}
 
 
 def test_a_text_that_is_no_mapping_is_none() -> None:
@@ -193,3 +195,21 @@ def test_values_are_counted_as_the_plain_way_counts_them(most: int) -> None:
 
     expected = outcome(lambda: load_yaml(text, most=most))
     assert outcome(lambda: getattr(read_overlay(text, "v1.Pod", RESTART, most=most), "tree", None)) == expected
+
+
+def test_no_part_of_a_text_is_parsed_for_each_level_of_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(text: str) -> Any:
+        read.append(text)
+        return read_part(text)
+
+    monkeypatch.setattr(overlay, "read_part", counted)
+    texts = [f"    k{number}: 'a\n      b'" for number in range(500)]
+    text = "\n".join(["metadata:", "  annotations:", *texts, "    'odd': a", "  'odd': b", "'odd': c", ""])
+
+    plain(text, {})
+    with suppress(DataError):
+        read_overlay(text, "v1.Pod", RESTART)
+
+    assert 0 < sum(map(len, read)) <= len(text)

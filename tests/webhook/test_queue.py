@@ -146,10 +146,10 @@ async def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once() -> 
     go, tasks = await work.held(*"aaaaa")
 
     with pytest.raises(Rejected) as caught:
-        await work.one("a", left=0.9)
+        await work.one("a", left=1.5)
     # Another namespace is served after one more request of the first.
-    tasks.append(asyncio.create_task(work.one("b", left=0.5)))
-    tasks.append(asyncio.create_task(work.one("a", left=1.6)))
+    tasks.append(asyncio.create_task(work.one("b", left=0.7)))
+    tasks.append(asyncio.create_task(work.one("a", left=2.2)))
     await asyncio.sleep(0)
     go.set()
 
