@@ -1,4 +1,4 @@
-"""What one injection gives."""
+"""The input of one injection beside the pod, and its result."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ENFORCE: Final = "enforce"
 WARN: Final = "warn"
 OFF: Final = "off"
 GUARDS: Final = (ENFORCE, WARN, OFF)
-"""What the guard does with a pod whose values break out of the template: refuse it, inject it and say so, or not look."""
+"""The modes of the guard for a pod whose values break out of the template: refuse it, inject it with a warning, or do not check."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """What an injection needs to know beside the pod.
+    """The facts of a request that an injection needs beside the pod.
 
     ``namespace`` is where the pod is created, ``proxy_envs`` the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others), and
     ``namespace_meta`` the metadata of the namespace where it is known (OpenShift reads its annotations). ``guard`` is one of ``GUARDS``.
@@ -42,7 +42,7 @@ class Injected:
         pod_json: the injected pod, as Go would print it.
         patch_json: the operations of the JSON patch (RFC 6902).
         templates: the names of the templates that were rendered.
-        warnings: texts for whoever creates the pod.
+        warnings: texts for the user who creates the pod.
         findings: what a guard that only warns found; each is among the warnings too.
     """
 
@@ -83,7 +83,7 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What templates and post-processing make of a pod, by which templates, and what a guard that only warns found."""
+    """The pod after templates and post-processing, the names of the templates, and the findings of a guard that only warns."""
 
     pod: dict[str, Any]
     templates: tuple[str, ...]

@@ -101,7 +101,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A review whose pod has to be injected: what is served, who injects, and with which facts.
+    """A review whose pod has to be injected: the snapshot, the revision that injects, and the facts of the request.
 
     ``sampled`` says that the shadow of the tag tries the pod too.
     """
@@ -125,7 +125,7 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The options of the handler, and what it shares with the server.
+    """The options of the handler, and the queue that it shares with the server.
 
     Attributes:
         queue: the requests that wait for their turn.
