@@ -6,9 +6,9 @@ a log line has names, the reason and the place of an error. The text of an error
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -177,12 +177,10 @@ class InjectHandler:
             self._desk.decisions.turned_away(refusal.reason, refusal.status)
             return self.reader.refused(refusal)
         self._count(answer, watch)
-        response = self.reader.closing(web.Response(body=answer.body, content_type=JSON))
         if answer.shadowed is not None and self._shadows is not None:
-            # The shadow must not delay the answer.
-            await _send(response, request)
-            self._shadows.offer(answer.shadowed)
-        return response
+            # In the next pass of the event loop, so that the answer is sent first.
+            asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
+        return self.reader.closing(web.Response(body=answer.body, content_type=JSON))
 
     async def _read_and_answer(self, request: web.Request, watch: Stopwatch) -> Answer:
         """Read the review and answer it before its caller stops waiting.
@@ -353,14 +351,6 @@ def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:
     if candidate is None or candidate.revision is resolved.revision or review.dry_run:
         return False
     return sampled(review.uid, candidate.sample)
-
-
-async def _send(response: web.Response, request: web.Request) -> None:
-    """Send a response now, not when the handler returns."""
-    # If the connection is gone, aiohttp notices it again when it gets the response.
-    with suppress(ConnectionError):
-        await response.prepare(request)
-        await response.write_eof()
 
 
 def reason_of(error: InjectorError) -> str:
