@@ -72,6 +72,7 @@ class SlowPool:
 
     Args:
         clock: returns seconds from any start; deadlines are in its time.
+        cpu_clock: returns the seconds that the calling thread has worked.
         sleep: waits for so many seconds.
     """
 
@@ -79,10 +80,12 @@ class SlowPool:
         self,
         *,
         clock: Callable[[], float] = time.perf_counter,
+        cpu_clock: Callable[[], float] = time.thread_time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock, cost=0.1, weight=0.3)
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._sleep = sleep
         self._records: OrderedDict[tuple[str, str, str], _Record] = OrderedDict()
         # No record is slow from then on, so most requests need not look for other namespaces.
@@ -130,7 +133,7 @@ class SlowPool:
             Exception: whatever ``work`` raises.
         """
         self._check(revision, namespace)
-        run = _timed(work)
+        run = _timed(work, self._cpu_clock)
         self._learn(revision, namespace, run)
         return run.value()
 
@@ -167,7 +170,7 @@ class SlowPool:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
         requests = self._requests
-        run = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work)
+        run = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work, self._cpu_clock)
         if self._requests != requests:
             self._rests_until = self._clock() + REST * run.seconds
         self._learn(revision, namespace, run)
@@ -237,15 +240,15 @@ class _Run(Generic[_T]):
         return self.result[0]
 
 
-def _timed(work: Callable[[], _T]) -> _Run[_T]:
+def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> _Run[_T]:
     """Run an injection."""
     result, error = None, None
-    collections, began = _full_collections(), time.thread_time()
+    collections, began = _full_collections(), cpu_clock()
     try:
         result = (work(),)
     except Exception as raised:  # noqa: BLE001 -- raised again by ``value``
         error = raised
-    seconds = time.thread_time() - began
+    seconds = cpu_clock() - began
     return _Run(result, error, seconds, _full_collections() != collections)
 
 
