@@ -104,12 +104,20 @@ def questions(reviews: int, seed: int) -> Iterator[tuple[str, bytes]]:
 
 
 def kinds(pods: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """Paths and bodies of so many pods of each revision, as the API server writes them, each pod some times in a row."""
+    """Paths and bodies of so many pods of each revision, as the API server writes them, each pod some times in a row.
+
+    Each pod has a namespace and a ProxyConfig of its own, so that what is kept for each of these reaches its bound too.
+    """
     random = Random(f"{seed} kinds")  # noqa: S311 -- what a seed makes can be made again
     for number in range(pods * len(FILLED)):
         pod = copy.deepcopy(random.choice(INJECTED))
-        pod["metadata"].setdefault("annotations", {})["prometheus.io/path"] = f"/{number}"
-        body = body_of(make_review(mutated(pod, random) if random.getrandbits(1) else pod))
+        annotations = pod["metadata"].setdefault("annotations", {})
+        annotations |= {
+            "prometheus.io/path": f"/{number}",
+            "proxy.istio.io/config": f"proxyMetadata: {{NUMBER: '{number}'}}",
+        }
+        pod = mutated(pod, random) if random.getrandbits(1) else pod
+        body = body_of(make_review(pod, namespace=f"namespace-{number}"))
         for _ in range(AGAIN):
             yield FILLED[number % len(FILLED)], body
 
