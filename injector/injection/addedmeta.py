@@ -27,7 +27,7 @@ _ALWAYS: Final = (STATUS, OVERRIDES, REVISION_LABEL)
 _DEFAULT_CONTAINER: Final = ("kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container")
 _AGENT_PATH: Final = "/stats/prometheus"
 _NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
-# As injection appends it to a JSON list (``istio.multus``).
+# As injection appends it to a JSON list (``appendMultusNetwork``).
 _NETWORK_OBJECT: Final = re.compile(r',?\s*\{"name":\s*"(?:[^"{}]*/)?istio-cni"[^{}]*\}(?=\s*\]\s*$)')
 # A canonical name of a workload is cut to the length of a label's value (Istio 1.30.3, pkg/kube/labels).
 _LABEL_LENGTH: Final = 63

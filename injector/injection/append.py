@@ -24,8 +24,8 @@ from injector.injection.render import MOST_VALUES
 from injector.injection.result import Made
 from injector.injection.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
+from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.podfields import missing_fields
 from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.pruning import pruned
 from injector.kube.quantity import parse_quantity

@@ -16,7 +16,7 @@ from jinja2.filters import FILTERS, ignore_case, make_attrgetter
 from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
-from injector.istio.jinjabudget import check_size, counted, joined, made, measure, reserve, text_of, tick
+from injector.istio.jinja.budget import check_size, counted, joined, made, measure, reserve, text_of, tick
 from injector.kube.serial import dump_yaml, go_json
 
 if TYPE_CHECKING:
