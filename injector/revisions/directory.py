@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from injector.revisions.source import RawRevision, SourceState, checked_name
 from injector.revisions.tags import Tag, parse_tags
 

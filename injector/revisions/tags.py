@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
 from injector.kube.pods import workload_of
-from injector.kube.serial import load_yaml
 from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml
 from injector.revisions.source import checked_name
 
 if TYPE_CHECKING:
