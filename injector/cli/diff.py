@@ -22,10 +22,10 @@ from injector.cli.selection import find_revision, offline_source
 from injector.cli.terminal import echo
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import inject_pod
-from injector.injection.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.kube.escaping import escape_line
-from injector.kube.serial import dump_yaml
+from injector.kube.yaml import dump_yaml
 from injector.revisions.build import Overrides, build, overridden
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
-    from injector.injection.podchanges import Change
     from injector.injection.result import Skipped
+    from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 NOTHING: Final = "(none)"

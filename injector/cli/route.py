@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cli.selection import REVISION_FLAG, find_revision
 from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
-from injector.injection.trace import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
+from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.istio.webhookselectors import INJECT, called, passed_over, unserved, webhooks_of, why_none
 from injector.revisions.directory import TAGS_FILE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

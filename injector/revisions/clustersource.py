@@ -17,7 +17,7 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
 from injector.cluster.webhooks import tag_webhook, tag_webhooks
 from injector.errors import DataError
-from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
 from injector.revisions.names import checked_name

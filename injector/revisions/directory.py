@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from injector.revisions.names import checked_name
 from injector.revisions.source import RawRevision, SourceState
 from injector.revisions.tags import Tag, parse_tags

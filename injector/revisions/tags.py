@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.pods import workload_of
-from injector.kube.serial import load_yaml
 from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml
 from injector.revisions.names import checked_name
 
 if TYPE_CHECKING:

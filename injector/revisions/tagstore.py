@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
 from injector.istio.webhooks import DEFAULT_NAME
-from injector.kube.serial import dump_yaml, load_yaml
-from injector.kube.yamledit import with_entry, without_entry
+from injector.kube.yaml import dump_yaml, load_yaml
+from injector.kube.yaml.edit import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource, read_text
 from injector.revisions.files import remove_folder, replace_file
 from injector.revisions.names import is_label, list_names

@@ -7,7 +7,7 @@ import pytest
 
 from injector.cli.clusterview import Sources, read_surroundings
 from injector.cli.route import Labels, Routed, asked_name, called_last, live_route, served_names
-from injector.injection.trace import Trace
+from injector.injection.tools.explain import Trace
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from injector.istio.webhookselectors import live_webhooks
 from injector.revisions.tags import choose

@@ -4,7 +4,7 @@ import pytest
 
 from injector.cli.route import Asked, Labels, Routed, route
 from injector.errors import ConfigError, UsageError
-from injector.injection.trace import Trace
+from injector.injection.tools.explain import Trace
 from injector.revisions.source import SourceState
 from injector.revisions.tags import choose, parse_tags
 from tests.revisions.fakes import make_raw

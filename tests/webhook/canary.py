@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
-from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.podchanges import Change
 from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
