@@ -20,7 +20,7 @@ from injector.kube.pods import OwnerRules
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from injector.kube.pruning import FieldName
+    from injector.kube.typed import FieldName
 
 Minor: TypeAlias = tuple[int, int]
 

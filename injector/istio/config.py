@@ -19,13 +19,13 @@ from injector.errors import ConfigError, ManifestError
 from injector.gotemplate.fmt import sprint
 from injector.istio.behaviours import NEWEST, OLDEST, Minor, format_minor
 from injector.kube.selectors import Selector
-from injector.kube.serial import dump_json, load_json, load_yaml
-from injector.kube.typedscalar import TypeMismatchError, coerced_string
+from injector.kube.serial import dump_json, load_json
+from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_string: Final = coerced_string("string")
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
 _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installation"
@@ -243,8 +243,8 @@ class _Reader:
         if value is None:
             return ""
         try:
-            return str(_string(value))
-        except TypeMismatchError:
+            return str(normalise(value, "string", coerce=True))
+        except ManifestError:
             raise self._wrong(path, value, _HINTS[str]) from None
 
     def _wrong(self, path: str, value: Any, hint: str) -> ConfigError:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.json import go_json
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
@@ -20,7 +21,8 @@ from injector.istio.config import float_numbers
 from injector.istio.goview import plain
 from injector.istio.mesh import proto_to_json
 from injector.istio.proto import format_duration
-from injector.kube.serial import dump_yaml, go_json, load_json
+from injector.kube.serial import load_json
+from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -25,7 +25,7 @@ from injector.istio.proto import (
     proxy_config_type,
     to_json,
 )
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import orjson
 
 from injector.errors import ConfigError
+from injector.golang.json import go_json
 from injector.gotemplate.sprig.gotime import go_duration, parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
-from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -8,7 +8,7 @@ import pytest
 from injector.cli.route import delivery_steps
 from injector.cluster.reader import ClusterReader
 from injector.errors import ClusterError
-from injector.injection.trace import Step
+from injector.injection.tools.explain import Step
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook
 from tests.cli.clusters import FakeKube, Refusing, cluster
 

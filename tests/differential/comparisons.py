@@ -17,7 +17,7 @@ from injector.istio.functions import istio_functions
 from injector.istio.mesh import read_proxy_config
 from injector.istio.proto import PROXY_CONFIG, Message, message_type, to_json
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.yamlread import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.differential.datetexts import Dates
 from tests.differential.dice import Dice
 from tests.differential.merges import Pairs
