@@ -32,8 +32,8 @@ from injector.injection.pipeline import admitted_pod, finished, inject_pod, webh
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.podfields import missing_fields
 from injector.istio.template import compile_go_template, go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch

@@ -22,8 +22,8 @@ from injector.injection.render import MOST_VALUES, UNREADABLE
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
+from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.podfields import missing_fields
 from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.quantity import parse_quantity
 from injector.kube.typed import normalise, pruned

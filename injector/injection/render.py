@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
-from injector.istio.podfields import missing_fields
+from injector.istio.behaviours import missing_fields
 from injector.kube.overlay import Overlay, read_overlay
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from injector.errors import DataError
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
-from injector.revisions.source import ClusterFacts, RawRevision, SourceState, checked_name
+from injector.revisions.names import checked_name
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tagannotations import annotated_tag
 
 if TYPE_CHECKING:

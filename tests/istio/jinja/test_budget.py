@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 from injector.gotemplate.budget import LONGEST_LOOK
-from injector.istio.jinjabudget import (
+from injector.istio.jinja.budget import (
     CLOCK_EVERY,
     MAX_BITS,
     MAX_MEMORY,

@@ -6,7 +6,7 @@ import pytest
 
 from injector.errors import AnnotationError
 from injector.istio.goview import string_struct, view
-from injector.istio.jinja import jinja_data, named_entries, pod_ports, resources
+from injector.istio.jinja.engine import jinja_data, named_entries, pod_ports, resources
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
 from tests.factories import make_container, make_pod

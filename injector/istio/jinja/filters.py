@@ -17,7 +17,7 @@ from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
 from injector.golang.json import go_json
-from injector.istio.jinjabudget import check_size, counted, joined, made, measure, reserve, text_of, tick
+from injector.istio.jinja.budget import check_size, counted, joined, made, measure, reserve, text_of, tick
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:

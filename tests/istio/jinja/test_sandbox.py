@@ -6,8 +6,8 @@ import jinja2
 import pytest
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
-from injector.istio.jinjabudget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
-from injector.istio.jinjasandbox import Function, Sandbox
+from injector.istio.jinja.budget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
+from injector.istio.jinja.sandbox import Function, Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Templates in Jinja2: what they see, compiled by revision, rendered within a budget.
 
-A revision with ``engine: jinja2`` is rendered here. Templates and annotations are hostile: ``istio.jinjasandbox`` bounds what they
-reach, ``istio.jinjafilters`` what they do with it, ``istio.jinjabudget`` how much of it. docs/jinja-revisions.md says what templates
+A revision with ``engine: jinja2`` is rendered here. Templates and annotations are hostile: ``sandbox`` bounds what they
+reach, ``filters`` what they do with it, ``budget`` how much of it. docs/jinja-revisions.md says what templates
 see.
 
 Jinja2 is imported only by revisions that use it: ``istio.template`` loads this module when it meets one.
@@ -19,19 +19,18 @@ from injector.errors import AnnotationError, DataError, TemplateRenderError
 from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
 from injector.istio.frozen import frozen
-from injector.istio.functions import exclude_inbound_port
-from injector.istio.jinjabudget import Budget, BudgetSpentError, check_size, spending
-from injector.istio.jinjafilters import known_filters, known_tests
-from injector.istio.jinjasandbox import Function, Sandbox
+from injector.istio.functions import append_multus_network, exclude_inbound_port
+from injector.istio.jinja.budget import Budget, BudgetSpentError, check_size, spending
+from injector.istio.jinja.filters import known_filters, known_tests
+from injector.istio.jinja.sandbox import Function, Sandbox
 from injector.istio.mesh import proto_to_json
-from injector.istio.multus import AppendNetwork
 from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
     from injector.istio.proto import Message
     from injector.istio.template import Template, TemplateData
 
@@ -168,7 +167,7 @@ def _environment(templates: Mapping[str, str]) -> Sandbox:
     environment.globals = {
         "range": Function(_range),
         "exclude_inbound_port": Function(exclude_inbound_port),
-        "append_multus_network": Function(AppendNetwork(once=True, namespaced=True)),
+        "append_multus_network": Function(append_multus_network),
     }
     return environment
 

@@ -22,7 +22,7 @@ from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import object_type_repr
 
-from injector.istio.jinjabudget import check_bits, check_size, counted, joined, made, measure, text_of, tick
+from injector.istio.jinja.budget import check_bits, check_size, counted, joined, made, measure, text_of, tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping

@@ -11,8 +11,8 @@ import pytest
 from injector.errors import TemplateRenderError
 from injector.gotemplate.budget import LONGEST_LOOK
 from injector.istio.goview import string_struct, view
-from injector.istio.jinja import JinjaTemplate, compile_jinja_templates
-from injector.istio.jinjabudget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
+from injector.istio.jinja.budget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
+from injector.istio.jinja.engine import JinjaTemplate, compile_jinja_templates
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
 from tests.factories import make_pod
@@ -461,7 +461,7 @@ def test_no_other_error_leaves_a_rendering(error: Exception, monkeypatch: pytest
         raise error
 
     template = _template("a\n{{ [1] | join }}")
-    monkeypatch.setattr("injector.istio.jinjafilters.joined", fail)
+    monkeypatch.setattr("injector.istio.jinja.filters.joined", fail)
     with pytest.raises(TemplateRenderError) as caught:
         template.render(_data())
     assert caught.value.where == "template sidecar, line 2"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.istio.jinjabudget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
-from injector.istio.jinjafilters import known_filters, known_tests
-from injector.istio.jinjasandbox import Sandbox
+from injector.istio.jinja.budget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
+from injector.istio.jinja.filters import known_filters, known_tests
+from injector.istio.jinja.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def test_the_filters_and_tests_are_those_of_the_list() -> None:
 
 
 def test_the_document_has_each_filter_and_test() -> None:
-    document = (Path(__file__).resolve().parents[2] / "docs" / "jinja-revisions.md").read_text()
+    document = (Path(__file__).resolve().parents[3] / "docs" / "jinja-revisions.md").read_text()
     named = {name for name in FILTERS | TESTS if name.isalpha()} - {"equalto", "greaterthan", "lessthan"}
     assert [name for name in sorted(named) if f"`{name}`" not in document] == []
 
