@@ -132,7 +132,9 @@ def test_a_prober_of_nothing_in_the_pod_is_left_out(probers: object) -> None:
 def test_a_variable_that_is_no_json_is_named(variable: str) -> None:
     proxy = make_container("istio-proxy", env=[{"name": variable, "value": "{"}])
 
-    with pytest.raises(ManifestError, match=f"istio-proxy: the proxy's variable {variable} is no JSON; it was changed"):
+    with pytest.raises(
+        ManifestError, match=f"istio-proxy: the proxy's variable {variable} is not JSON; it was changed"
+    ):
         uninject_pod(make_pod(containers=[make_container(), proxy]))
 
 
@@ -280,7 +282,7 @@ def test_the_items_of_a_list_are_restored_in_place() -> None:
 @pytest.mark.parametrize(
     ("obj", "says"),
     [
-        ({"kind": "Deployment"}, "spec.template is missing; give the workload its pod template"),
+        ({"kind": "Deployment"}, "spec.template is required value; give the workload its pod template"),
         ({"kind": "CronJob", "spec": {}}, "spec.jobTemplate is missing"),
         ({"kind": "Job", "spec": {"template": 1}}, "spec.template is missing"),
         ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
