@@ -331,9 +331,6 @@ def test_an_absent_value_prints_its_name() -> None:
     assert repr(ABSENT) == "ABSENT"
 
 
-PRIVATE = "hunter2-hunter2"
-
-
 def env(**variables: str) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in variables.items()]
 
