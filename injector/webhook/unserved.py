@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from injector.injection.status import STATUS
-from injector.istio.servednames import MAX_VALUE, listed, meant
+from injector.injection.steps.status import STATUS
+from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
 from injector.webhook.lifecycle import Phase
@@ -89,7 +89,7 @@ class UnservedHandler:
         admitted = self._admitted(review, kind, name, served)
         if name is None or admitted:
             return admission.allowed(), admitted
-        whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_VALUE]}"
+        whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_LABEL_VALUE]}"
         if action == DENY:
             _log.warning("denied: uid=%.64r unknown revision or tag %.63r of %.80r", review.uid, name, whose)
             return admission.errored(message(name, whose, served, longest=_MAX_DENIAL), code=_FORBIDDEN), DENIED
@@ -114,12 +114,12 @@ class UnservedHandler:
 
 def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> str:
     """Return why a pod gets no sidecar, what to do, and as many of the served names as fit into ``longest`` letters."""
-    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_VALUE]!r} of {whose} is not a served revision or tag"
+    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_LABEL_VALUE]!r} of {whose} is not a served revision or tag"
     todo = "; correct the label or set the tag; served: "
-    hint = meant(name, served)
+    hint = did_you_mean(name, served)
     if len(what) + len(hint) + len(todo) + _MIN_LIST > longest:
         hint = ""
-    return f"{what}{hint}{todo}{listed(served, room=longest - len(what) - len(hint) - len(todo))}"
+    return f"{what}{hint}{todo}{list_names(served, room=longest - len(what) - len(hint) - len(todo))}"
 
 
 def _review(body: bytes) -> admission.Request:
