@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
-from injector.kube.yamlread import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.factories import make_pod, make_review
 from tests.kube.recorded import recorded
 from tests.property import escapes
