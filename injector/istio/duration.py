@@ -1,10 +1,10 @@
-"""Durations as protobuf's JSON has them; how Go's time package reads and prints them is in ``gotemplate.sprig.durations``."""
+"""Durations as protobuf's JSON has them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from injector.gotemplate.sprig.gotime import go_duration, parse_duration
+from injector.golang.time import go_duration, parse_duration
 
 __all__ = ["go_duration", "json_duration", "parse_duration"]
 
