@@ -411,7 +411,7 @@ class _Reader:
             raise UnsupportedDateError("a layout without a year is not supported")
         fields.pop("weekday", None)
         with _python_calendar():
-            return datetime(**fields, tzinfo=self.zone())  # type: ignore[arg-type]
+            return datetime(**fields, tzinfo=self.zone())
 
     def zone(self) -> tzinfo:
         if self.is_utc or not (self.zone_name or self.offset):

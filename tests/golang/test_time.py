@@ -219,9 +219,12 @@ def test_a_date_that_python_does_not_have_is_refused(layout: str, text: str, fau
 def test_a_date_cannot_leave_the_years_of_python() -> None:
     last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
-    for leave in (lambda: from_unix(2**62), lambda: add_duration(last, 10**9), lambda: in_zone(last, "Europe/Berlin")):
-        with pytest.raises(UnsupportedDateError, match="only dates in the years 1 to 9999"):
-            leave()
+    with pytest.raises(UnsupportedDateError, match="only dates in the years 1 to 9999"):
+        from_unix(2**62)
+    with pytest.raises(UnsupportedDateError, match="only dates in the years 1 to 9999"):
+        add_duration(last, 10**9)
+    with pytest.raises(UnsupportedDateError, match="only dates in the years 1 to 9999"):
+        in_zone(last, "Europe/Berlin")
     with pytest.raises(UnsupportedDateError, match="fractions of a microsecond"):
         add_duration(TIME, 1)
 

@@ -74,6 +74,11 @@ class TimeStruct(Struct):
         check_size(len(text), "date")
         return text
 
+    @_go_errors
+    def utc(self) -> TimeStruct:
+        """Return the same time in UTC."""
+        return TimeStruct(gotime.in_zone(self.time, "UTC"))
+
     def method(self, name: str) -> Func | None:
         """Return a method that templates use: the parts, Unix, UnixNano, UTC, String and Format."""
         if name in ("Year", "Day", "Hour", "Minute", "Second"):
@@ -84,7 +89,7 @@ class TimeStruct(Struct):
             "Unix": ("func() int64", lambda: Int64(nanoseconds // SECOND)),
             "UnixNano": ("func() int64", lambda: Int64(_wrap(nanoseconds))),
             "Format": ("func(string) string", self.format),
-            "UTC": ("func() time.Time", _go_errors(lambda: TimeStruct(gotime.in_zone(self.time, "UTC")))),
+            "UTC": ("func() time.Time", self.utc),
             "String": ("func() string", self.go_string),
         }
         return Func(name, *methods[name]) if name in methods else None
