@@ -19,9 +19,9 @@ KEPT = RESULTS / "reliability.json"
 HEAD = """# Reliability
 
 {note}
-What the injector must stand, with its target, what the last run came to, and the command of that run; [the benchmarks](../bench/README.md)
-say how a run writes its rows here. The machine has two cores, and the callers run on them too. "P" is 150 admissions a second of mixed
-pods for four revisions, up to 200 at once over 25 kept connections, as an API server sends them. Short versions are among the tests.
+Load and fault-injection tests: the target of each, the figure of the last run, and its command. [The benchmarks](../bench/README.md) explain
+how a run adds its rows. The machine has two cores, which the clients use too. "P" is 150 admissions a second of mixed pods for four
+revisions, up to 200 at once over 25 persistent connections, as an API server sends them. The test suite has short versions.
 
 | test | target | figure | met | date | commit | command |
 |---|---|---|---|---|---|---|
