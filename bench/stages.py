@@ -30,10 +30,10 @@ from injector.gotemplate.parser import parse
 from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, finished, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
-from injector.injection.render import apply_overlays, overlays_of
+from injector.injection.render import OverlayTemplates
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.podfields import missing_fields
 from injector.istio.template import compile_go_template, go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
@@ -81,9 +81,9 @@ class Stages:
         data = timed("data", lambda: template_data(params, pod))
         text = timed("render", lambda: revision.templates[SIDECAR_TEMPLATE_NAME].render(data))
         timed("yaml", lambda: read_overlay(text, "v1.Pod", missing))
-        overlays = overlays_of(revision, pod, data, names)
-        native = params.native_sidecar
-        rendered = timed("merge", lambda: apply_overlays(revision, pod, names, overlays, native=native))
+        templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
+        overlays = templates.render(data)
+        rendered = timed("merge", lambda: templates.merge(overlays))
         final = timed("postprocess", lambda: finished(params, rendered))
         timed("patch", lambda: create_patch(review.object, final))
         return times

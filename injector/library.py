@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
-from injector.injection.podchanges import ABSENT, Change, changes
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.injection.trace import Step, Trace, trace_pod
+from injector.injection.tools.explain import Step, Trace, trace_pod
+from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source, read_folder

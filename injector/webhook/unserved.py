@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from injector.injection.status import STATUS
-from injector.istio.servednames import MAX_VALUE, listed, meant
+from injector.injection.steps.status import STATUS
+from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
 from injector.webhook.lifecycle import Phase
@@ -92,7 +92,7 @@ class UnservedHandler:
         passed = self._passed(review, kind, name, served)
         if name is None or passed:
             return admission.allowed(), passed
-        whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_VALUE]}"
+        whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_LABEL_VALUE]}"
         if action == DENY:
             _log.warning("denied: uid=%.64r nobody serves %.63r, the name of %.80r", review.uid, name, whose)
             return admission.errored(message(name, whose, served, longest=_LONGEST), code=_FORBIDDEN), DENIED
@@ -117,12 +117,12 @@ class UnservedHandler:
 
 def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> str:
     """Return why a pod gets no sidecar, what to do, and as many of the names that are served as ``longest`` leaves room."""
-    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_VALUE]!r} of {whose} is served by nobody"
+    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_LABEL_VALUE]!r} of {whose} is served by nobody"
     todo = "; correct the label or set the tag; served: "
-    hint = meant(name, served)
+    hint = did_you_mean(name, served)
     if len(what) + len(hint) + len(todo) + _LEAST > longest:
         hint = ""
-    return f"{what}{hint}{todo}{listed(served, room=longest - len(what) - len(hint) - len(todo))}"
+    return f"{what}{hint}{todo}{list_names(served, room=longest - len(what) - len(hint) - len(todo))}"
 
 
 def _review(body: bytes) -> admission.Request:

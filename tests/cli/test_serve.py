@@ -264,7 +264,7 @@ def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says
         (["--injectConfig", "config", "--meshConfig", "mesh"], "mesh: "),
         (["--injectConfig", "broken"], "broken: config: template: sidecar:1: unclosed action"),
         (["--injectConfig", "config", "--revision", "No"], "'No' cannot name a revision"),
-        (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not known"),
+        (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not supported"),
         (["--revisions-dir", "nope"], "nope: cannot be read as a directory of revisions: No such file or directory"),
         (["--revisions-dir", "empty"], "there is no revision; add a folder for one"),
         (["--revisions-dir", "bad"], "bad/a"),

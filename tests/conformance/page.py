@@ -7,8 +7,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from injector.istio.behaviours import ROWS, Behaviours, Row
-from injector.istio.minor import NEWEST, OLDEST, format_minor
+from injector.istio.behaviours import NEWEST, OLDEST, ROWS, Behaviours, MinorValue, format_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -143,7 +142,7 @@ def _told(name: str) -> str:
     return "; ".join(f"{_minors(row)}: {_value(row.value, old)}" for row, old in zip(rows, before, strict=False))
 
 
-def _minors(row: Row) -> str:
+def _minors(row: MinorValue) -> str:
     if row.first == row.last:
         return format_minor(row.first)
     if row.last == NEWEST:

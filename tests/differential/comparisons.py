@@ -12,13 +12,12 @@ from injector.errors import DataError, ManifestError
 from injector.golang.json import go_json
 from injector.gotemplate import TemplateError, compile_template
 from injector.gotemplate.sprig import txt_func_map
+from injector.istio.behaviours import NEWEST
 from injector.istio.functions import istio_functions
 from injector.istio.mesh import read_proxy_config
-from injector.istio.minor import NEWEST
-from injector.istio.proto import Message, to_json
-from injector.istio.protoschema import PROXY_CONFIG, message_type
+from injector.istio.proto import PROXY_CONFIG, Message, message_type, to_json
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.yamlread import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.differential.datetexts import Dates
 from tests.differential.dice import Dice
 from tests.differential.merges import Pairs
