@@ -19,8 +19,8 @@ KEPT = RESULTS / "reliability.json"
 HEAD = """# Reliability
 
 {note}
-Load and fault-injection tests: the target of each, the figure of the last run, and its command. [The benchmarks](../bench/README.md) explain
-how a run adds its rows. The machine has two cores, which the clients use too. "P" is 150 admissions a second of mixed pods for four
+Load and fault-injection tests: the target of each, the figure of the last run, and its command. [The benchmarks](../bench/README.md)
+explain how a run adds its rows. The machine has two cores, which the clients use too. "P" is 150 admissions a second of mixed pods for four
 revisions, up to 200 at once over 25 persistent connections, as an API server sends them. The test suite has short versions.
 
 | test | target | figure | met | date | commit | command |

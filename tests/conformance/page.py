@@ -19,9 +19,9 @@ releases of Istio from {oldest} to {newest} at the same time.
 
 ## What is tested
 
-The test cases are Istio's own, from the last tag of each minor below. The behaviour of the other minors was taken from Istio's source; the
-second table lists the differences. *text* counts outputs of kube-inject that equal Istio's byte for byte. *back* counts inputs that `uninject`
-restores from the output of `kube-inject`, if the output allows it.
+The test cases are Istio's own, from the last tag of each minor below. The behaviour of the other minors was taken from Istio's
+source; the second table lists the differences. *text* counts outputs of kube-inject that equal Istio's byte for byte. *back* counts
+inputs that `uninject` restores from the output of `kube-inject`, if the output allows it.
 
 | Istio | kube-inject | /inject | text | back |
 |---|---|---|---|---|
