@@ -30,7 +30,13 @@ def reviews() -> list[tuple[str, dict[str, object]]]:
     for number in range(200):
         annotations = SKIPPED if number % 19 == 0 else INVALID if number % 97 == 5 else {}
         pod = make_pod(f"app-{number}", annotations=annotations)
-        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"app-{number}", "uid": "1", "controller": True}
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "name": f"app-{number}",
+            "uid": "1",
+            "controller": True,
+        }
         pod["metadata"]["ownerReferences"] = [owner]
         found.append(("/inject/prod" if number % 3 else "/inject/default", make_review(pod, namespace="shop")))
     return found

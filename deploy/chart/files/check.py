@@ -28,7 +28,7 @@ def injects(name: str) -> bool:
 
 
 with urllib.request.urlopen(f"{operations}/readyz", timeout=10):
-    print("the injector is ready")
+    print("ready")
 missing = [name for name in names if not injects(name)]
 for name in names:
     print(f"{name}: {'not ' if name in missing else ''}injected")
