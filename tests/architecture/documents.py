@@ -3,7 +3,6 @@
 What a block is stands behind its language on the fence, where a reader of the page does not see it:
 
 - ``sh``: is run, the blocks of a page one after the other in one folder that holds what the project holds.
-- ``python``: is run too, each block by itself.
 - ``sh exit=N``: the same, and ends with that exit status.
 - ``sh cluster``: is run by ``tests/e2e/test_docs.py``, against an API server.
 - ``sh waits``, ``sh cluster waits``: the same, again until it prints what the page says.
@@ -54,9 +53,7 @@ class Block:
     @property
     def runs(self) -> bool:
         """Whether it is run where there is no cluster."""
-        return self.language == "python" or (
-            self.language == "sh" and (self.mark in ("", WAITS) or _EXIT.fullmatch(self.mark) is not None)
-        )
+        return self.language == "sh" and (self.mark in ("", WAITS) or _EXIT.fullmatch(self.mark) is not None)
 
     @property
     def runs_on_a_cluster(self) -> bool:
@@ -91,7 +88,7 @@ def blocks(page: Path) -> list[Block]:
     for fence in _FENCE.finditer(text):
         language, mark = fence.group(2), fence.group(3) or ""
         body = re.sub(f"^{fence.group(1)}", "", fence.group(4), flags=re.MULTILINE)
-        follows = found and found[-1].language in ("sh", "python") and not text[end : fence.start()].strip()
+        follows = found and found[-1].language == "sh" and not text[end : fence.start()].strip()
         end = fence.end()
         if language == "text" and follows:
             found[-1] = Block(**{**vars(found[-1]), "printed": body})
