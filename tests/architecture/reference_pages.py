@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from prometheus_client import CollectorRegistry
 
-from bench.reliability import page
 from injector import metrics
 from injector.cli import main
 from injector.cli.failures import EXIT_CODES
 from tests.architecture.documents import ROOT
+from tests.reliability.long.rows import page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

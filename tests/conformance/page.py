@@ -37,6 +37,17 @@ The table lists the differences between minors, apart from their templates. The 
 |---|---|
 """
 
+DATES = """
+## What is not supported
+
+Sprig's date functions are there for templates of users: no template of Istio calls one. Dates are those of Python: the years 1 to 9999, to
+the microsecond. The template fails with a clear error, where Go's would not, in these cases:
+
+- a date outside these years, a layout without a year in `toDate`, and a fraction of a microsecond in `toDate` and `dateModify`;
+- the day of the year (`002`, `__2`) in the layout of `toDate`; `date` prints it;
+- a zone of 24 hours or more from UTC, and hours as the name of a zone, as in `GMT+3`.
+"""
+
 TELLS: Mapping[str, str] = MappingProxyType(
     {
         "template_fields": "Fields of the template's data",
@@ -115,7 +126,7 @@ def page(tallies: Iterable[Tally]) -> str:
     names = {"oldest": format_minor(OLDEST), "newest": format_minor(NEWEST)}
     tested = [f"| {each.minor} | {' | '.join(map(_of, _counts(each)))} |" for each in tallies]
     special = [f"| {TELLS[each.name]} | {_told(each.name)} |" for each in fields(Behaviours)]
-    return "\n".join([HEAD.format(**names) + "\n".join(tested), SPECIAL.format(**names) + "\n".join(special), ""])
+    return "\n".join([HEAD.format(**names) + "\n".join(tested), SPECIAL.format(**names) + "\n".join(special), DATES])
 
 
 def complete(tally: Tally) -> bool:

@@ -1,7 +1,6 @@
 """Values of pods at more length than the tests: none breaks out of a template (T20), and what no injection is about stays (T26).
 
-It takes what the tests take: run it as ``python -m bench.values``, with ``requirements-dev.lock`` installed. Some minutes, and it needs
-``../shared``.
+It takes some minutes and needs ``../shared``.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.reliability import Row, keep, show
-from bench.stages import reviews
 from injector.injection.guard import is_clean
 from injector.injection.pipeline import admitted_pod, inject_pod, webhook_parameters
 from injector.injection.result import ENFORCE, OFF, RequestFacts
-from injector.kube.admission import decode
-from tests.conformance import core, corpus
+from tests.conformance import core, corpus, workloads
 from tests.property import test_guard as guard
 from tests.property import test_kept as kept
+from tests.reliability.long.rows import Row, keep, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +44,7 @@ def main() -> int:
     rows = [*hostile_values(), *kept_fields()]
     show(rows)
     if options.record:
-        keep(rows, "python -m bench.values")
+        keep(rows, "scripts/reliability values")
     return 0 if all(row.met for row in rows) else 1
 
 
@@ -94,7 +91,10 @@ def _cost() -> Row:
     """Return what the guard costs: the time of injections with the guard and without, in turn. A cached answer pays no guard."""
     settings = corpus.default_settings("1.30")
     revision = core.revision_of(settings)
-    pods = [pod for body in reviews("1.30", settings) if _clean(revision, pod := decode(body).object)]
+    cases = [each for each in corpus.cases("1.30") if each.webhook and each.expected and each.settings == settings]
+    sources = dict.fromkeys(case.source for case in cases)
+    found = [workloads.as_pod(each) for source in sources for each in workloads.injectable(core.documents(source))]
+    pods = [pod for pod in found if _clean(revision, pod)]
     ratios = []
     for turn in range(ROUNDS):
         order = (OFF, ENFORCE) if turn % 2 else (ENFORCE, OFF)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.reliability import Row
 from tests.conformance import corpus
+from tests.reliability.long.rows import Row
 from tests.reliability.paired import Served, broken, loaded
 from tests.reliability.replicas import trusting
 from tests.reliability.storm import EDITED, MOUNTED, SWAPS_PER_SECOND, Storm, live
@@ -14,7 +14,7 @@ from tests.reliability.versions import FAULTS, SMALL, InPlace, Mount, Texts, tex
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.paired import Broken, Loads
     from tests.reliability.replicas import Replica
 

@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.recording import ROOT
-from bench.reliability import Row
+from tests.reliability.long.rows import Row
+from tests.reliability.replicas import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
 
 SECONDS = 60
 

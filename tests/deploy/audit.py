@@ -21,8 +21,8 @@ from typing import Any, Final
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from bench.recording import ROOT
-from bench.reliability import Row, keep, show
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.replicas import ROOT
 
 LOCK = "requirements.lock"
 UNAVAILABLE = 69

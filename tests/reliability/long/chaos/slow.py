@@ -9,19 +9,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.reliability import Row
-from bench.serving import resident
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import HEAD_END, ApiServer, request_of
+from tests.reliability.long.rows import Row
 from tests.reliability.profile import Profile, questions, written
-from tests.reliability.replicas import ROOT, trusting
+from tests.reliability.replicas import ROOT, resident, trusting
 from tests.reliability.slowpeers import KINDS
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.replicas import Replica
 
 PEERS: Final = 500

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from bench.reliability import Row
+from tests.reliability.long.rows import Row
 from tests.reliability.replicas import trusting
 from tests.reliability.soak import revisions_below, soaked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
 
 REVIEWS = 300_000
 FILL = 1_500

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from bench.reliability import Row
-from bench.serving import resident
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.long.rows import Row
 from tests.reliability.profile import RATE, Profile, questions, written
-from tests.reliability.replicas import trusting
+from tests.reliability.replicas import resident, trusting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
 
 SECONDS: Final = 600.0
 WARM: Final = 120.0

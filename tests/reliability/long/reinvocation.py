@@ -12,11 +12,11 @@ import sys
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
-from bench.reliability import Row, keep, show
-from bench.sharing import Found, shared
 from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.trials import Found, shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def main() -> int:
         made = TESTS[name](options.minutes)
         rows += made
         if options.record:
-            keep(made, f"scripts/bench reinvocation --only {name}")
+            keep(made, f"scripts/reliability reinvocation --only {name}")
     show(rows)
     return 0 if all(each.met for each in rows) else 1
 

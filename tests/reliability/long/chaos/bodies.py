@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from bench.reliability import Row
-from bench.serving import resident
 from tests.reliability.hostilebodies import bodies, fault, hostile_json, told
+from tests.reliability.long.rows import Row
+from tests.reliability.replicas import resident
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench.chaos.stage import Stage
     from tests.reliability.hostilebodies import Attack
+    from tests.reliability.long.chaos.stage import Stage
 
 ROUNDS: Final = 5
 ANSWER: Final = 0.05

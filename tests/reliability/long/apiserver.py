@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.load import free_port
-from bench.recording import ROOT, SHARED, record, show
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from tests.architecture.serving import free_ports
 from tests.conformance import core, corpus
 from tests.e2e.kubelab import BUILT, Lab, missing, running
 from tests.e2e.manifests import account_of, namespace_of
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.replicas import ROOT
 from tests.webhook.certificates import Order, issue
 
 if TYPE_CHECKING:
@@ -64,19 +65,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=1_000, help="how many pods each run creates")
     parser.add_argument("--rounds", type=int, default=5, help="how many runs each webhook has; the medians count")
-    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    parser.add_argument("--record", action="store_true", help="keep the row for docs/reliability.md")
     options = parser.parse_args()
     if reason := unavailable():
         print(f"not measured: {reason}")
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        rows = measured(Path(folder), options.pods, options.rounds)
-    show(f"API server, {WORKERS} workers", rows)
-    ratio = rows["injector"]["pods_s"] / rows["constant patch"]["pods_s"]
-    print(f"ratio {ratio:.3f}, >= {TARGET}: {'met' if ratio >= TARGET else 'MISSED'}")
+        medians = measured(Path(folder), options.pods, options.rounds)
+    ratio = medians["injector"]["pods_s"] / medians["constant patch"]["pods_s"]
+    figures = ", ".join(
+        f"{name} {row['pods_s']:.0f} ({row['lowest']:.0f} to {row['highest']:.0f})" for name, row in medians.items()
+    )
+    figure = f"{ratio:.3f} ({figures} pods/s, medians of {options.rounds})"
+    rows = [
+        Row(
+            f"{WORKERS} workers create pods on a real API server",
+            f">= {TARGET} of a constant webhook",
+            figure,
+            ratio >= TARGET,
+        )
+    ]
+    show(rows)
+    for name, row in medians.items():
+        print(name, " ".join(f"{key}={value:.3f}" for key, value in row.items()))
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
     if options.record:
-        record("apiserver", {"pods": options.pods, "rounds": options.rounds, "ratio": round(ratio, 3), **rows})
+        keep(rows, "scripts/reliability apiserver")
     return 0 if ratio >= TARGET else 1
 
 
@@ -86,9 +100,7 @@ def unavailable() -> str:
         return corpus.ABSENT
     if reason := missing():
         return reason
-    return (
-        "" if (BUILT / "bench").exists() else f"{BUILT / 'bench'} is not built: run {SHARED / 'kubelab' / 'build.sh'}"
-    )
+    return "" if (BUILT / "bench").exists() else f"{BUILT / 'bench'} is not built: run ../shared/kubelab/build.sh"
 
 
 def measured(folder: Path, pods: int, rounds: int) -> dict[str, dict[str, float]]:
@@ -115,10 +127,10 @@ def measured(folder: Path, pods: int, rounds: int) -> dict[str, dict[str, float]
             for name in sorted(webhooks, reverse=number % 2 == 0):
                 found[name].append(created(lab, webhooks[name], pods))
                 print(f"round {number}, {name}: {found[name][-1]['pods_s']:.0f} pods/s", file=sys.stderr, flush=True)
-    return {name: medians(runs) for name, runs in found.items()}
+    return {name: median_row(runs) for name, runs in found.items()}
 
 
-def medians(runs: list[dict[str, float]]) -> dict[str, float]:
+def median_row(runs: list[dict[str, float]]) -> dict[str, float]:
     """Return the median of each figure, with the lowest and the highest rate."""
     row = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     rates = [run["pods_s"] for run in runs]
@@ -147,19 +159,19 @@ def injector_command(tls: list[str]) -> list[str]:
     settings = corpus.default_settings("1.30")
     files = {"--injectConfig": settings.config, "--valuesFile": settings.values, "--meshConfig": settings.mesh}
     flags = [text for flag, path in files.items() for text in (flag, str(path))]
-    ports = ["--bind", "127.0.0.1", "--ops-port", str(free_port()), "--shutdown-delay", "0"]
+    ports = ["--bind", "127.0.0.1", "--ops-port", str(free_ports(1)[0]), "--shutdown-delay", "0"]
     return [sys.executable, "-m", "injector", "serve", *ports, *tls, *flags]
 
 
 def constant_command(tls: list[str], patch: Path) -> list[str]:
     """Return the command that starts the webhook with the constant patch, but for the port."""
-    return [sys.executable, str(ROOT / "bench" / "constantwebhook.py"), "--patch", str(patch), *tls]
+    return [sys.executable, str(Path(__file__).with_name("constantwebhook.py")), "--patch", str(patch), *tls]
 
 
 @contextmanager
 def serving(namespace: str, command: list[str]) -> Iterator[Webhook]:
     """Run a webhook until the block ends."""
-    port = free_port()
+    (port,) = free_ports(1)
     process = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         yield Webhook(namespace, port, process)

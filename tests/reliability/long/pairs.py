@@ -12,10 +12,10 @@ import sys
 from itertools import count
 from typing import TYPE_CHECKING
 
-from bench.reliability import Row, keep, show
-from bench.sharing import Found, shared
 from tests.conformance import corpus
 from tests.property import pairs
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.trials import Found, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def main() -> int:
     rows = [row_of(found, options.pairs)]
     show(rows)
     if options.record:
-        keep(rows, "scripts/bench pairs")
+        keep(rows, "scripts/reliability pairs")
     return 0 if all(row.met for row in rows) else 1
 
 

@@ -6,19 +6,19 @@ import asyncio
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from bench.chaos.configuration import failed, istio_texts
-from bench.reliability import Row
-from bench.serving import resident
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
+from tests.reliability.long.chaos.configuration import failed, istio_texts
+from tests.reliability.long.rows import Row
 from tests.reliability.outage import REVISION, config_maps, flags, suffered
 from tests.reliability.paired import Served, loaded
+from tests.reliability.replicas import resident
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
     from tests.reliability.kubeapi import Fault
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.outage import Outage
 
 RATE = 20.0
@@ -60,7 +60,7 @@ async def _suffered(stage: Stage, name: str, faults: Sequence[tuple[Fault, float
         return [_row(seconds, outage, failed(loads), not loads.failures) for seconds, outage in came]
 
 
-def _row(seconds: float, outage: Outage, text: str, good: bool) -> Row:  # noqa: FBT001 -- what the row says
+def _row(seconds: float, outage: Outage, text: str, good: bool) -> Row:
     lasted = f" for {seconds:g} s" if seconds else ""
     asked = f", {outage.rate:.2f} requests a second meanwhile" if seconds else ""
     figure = f"asked again after {outage.again:.1f} s, live after {outage.live:.1f} s{asked}, {text}"

@@ -20,20 +20,20 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.recording import ROOT
-from bench.reliability import Row
-from bench.serving import revisions_folder
 from injector.errors import ManifestError
 from injector.kube.yaml import load_yaml
 from tests.factories import make_pod, make_review
 from tests.kube.recorded import recorded
 from tests.property import escapes
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.long.chaos.configuration import istio_texts
+from tests.reliability.long.rows import Row
+from tests.reliability.replicas import ROOT, memory, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.replicas import Replica
 
 SIDECAR: Final = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
@@ -90,7 +90,12 @@ ESCAPES_EACH = 5
 async def bombs(stage: Stage) -> Sequence[Row]:
     """T18, T19 and T21."""
     rows = [*yaml_bombs(), *function_bombs(), *ways_out()]
-    folder = revisions_folder(stage.folder, OTHERS)
+    folder = stage.folder / "bombs"
+    for number in range(OTHERS):
+        revision = folder / f"r{number}"
+        revision.mkdir(parents=True)
+        for key, text in istio_texts().items():
+            (revision / key).write_text(text)
     for engine, templates in (("go", GO), ("jinja2", JINJA)):
         _write(folder / f"bomb-{engine}", engine, templates)
     replica = await stage.replica("--revisions-dir", str(folder))
@@ -172,13 +177,14 @@ def review(labels: dict[str, str]) -> bytes:
 async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> Asked:
     """Ask for a bomb once."""
     assert replica.process is not None
-    process = Path(f"/proc/{replica.process.pid}")
+    pid = replica.process.pid
+    process = Path(f"/proc/{pid}")
     (process / "clear_refs").write_text("5")
-    before, begun = _kibibytes(process, "VmRSS"), _processor_seconds(process)
+    before, begun = resident(pid), _processor_seconds(process)
     reply = await client.post(bomb.path, bomb.review(), timeout=30)
-    seconds, peak = _processor_seconds(process) - begun, _kibibytes(process, "VmHWM") - before
+    seconds, peak = _processor_seconds(process) - begun, memory(pid, "VmHWM") / 1024 - before
     message = "" if reply.response["allowed"] else str(reply.response["status"]["message"])
-    found = Asked(bomb, seconds, peak / 1024, bomb.told(message))
+    found = Asked(bomb, seconds, peak, bomb.told(message))
     print(
         f"  {bomb.engine} {bomb.name}: {seconds * 1e3:.0f} ms, {found.mebibytes:.1f} MiB, {message[:110]!r}",
         file=sys.stderr,
@@ -192,11 +198,6 @@ def _processor_seconds(process: Path) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _kibibytes(process: Path, field: str) -> int:
-    lines = (process / "status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
-
-
 def _told(asked: Sequence[Asked]) -> Row:
     slowest, largest = max(each.seconds for each in asked), max(each.mebibytes for each in asked)
     told = sum(each.told for each in asked)
@@ -208,7 +209,7 @@ def _told(asked: Sequence[Asked]) -> Row:
     )
 
 
-async def _others(client: ApiServer, seen: bool) -> Row:  # noqa: FBT001 -- one of the two
+async def _others(client: ApiServer, seen: bool) -> Row:
     asking = cycle(random.sample(list(all_bombs()), len(GO) + len(JINJA)))
     rounds = [(await _p99(client, None), await _p99(client, asking, seen=seen)) for _ in range(ROUNDS)]
     who = "the pods that were refused ask again" if seen else "a pod never seen asks for a bomb"

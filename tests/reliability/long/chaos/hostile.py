@@ -7,9 +7,9 @@ import itertools
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from bench.reliability import Row
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, quick_questions, write_bad
+from tests.reliability.long.rows import Row
 from tests.reliability.profile import RATE, Came, Profile, questions, written
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.profile import Question
 
 SECONDS: Final = 40.0

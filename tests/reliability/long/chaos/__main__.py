@@ -14,26 +14,26 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.chaos.bodies import hostile_bodies, hostile_values
-from bench.chaos.bombs import bombs
-from bench.chaos.cluster import crowded_cluster, faulty_api
-from bench.chaos.configuration import broken_config, swapped_config
-from bench.chaos.hostile import hostile_revision
-from bench.chaos.names import hostile_names
-from bench.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
-from bench.chaos.slow import slow_peers
-from bench.chaos.soak import mutated_reviews
-from bench.chaos.stage import Stage
-from bench.chaos.steady import steady_load
-from bench.chaos.tenant import long_lists
-from bench.chaos.tested import tested
-from bench.reliability import keep, show
+from tests.reliability.long.chaos.bodies import hostile_bodies, hostile_values
+from tests.reliability.long.chaos.bombs import bombs
+from tests.reliability.long.chaos.cluster import crowded_cluster, faulty_api
+from tests.reliability.long.chaos.configuration import broken_config, swapped_config
+from tests.reliability.long.chaos.hostile import hostile_revision
+from tests.reliability.long.chaos.names import hostile_names
+from tests.reliability.long.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
+from tests.reliability.long.chaos.slow import slow_peers
+from tests.reliability.long.chaos.soak import mutated_reviews
+from tests.reliability.long.chaos.stage import Stage
+from tests.reliability.long.chaos.steady import steady_load
+from tests.reliability.long.chaos.tenant import long_lists
+from tests.reliability.long.chaos.tested import tested
+from tests.reliability.long.rows import keep, show
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from bench.reliability import Row
+    from tests.reliability.long.rows import Row
 
 LIMIT = 1800.0
 TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
@@ -75,7 +75,7 @@ def main() -> int:
     show(rows)
     if options.record:
         for name, run in runs.items():
-            keep(run, f"scripts/bench chaos --only {name}")
+            keep(run, f"scripts/reliability chaos --only {name}")
     return 0 if all(row.met for row in rows) else 1
 
 

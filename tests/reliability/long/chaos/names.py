@@ -10,14 +10,14 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING
 
-from bench.reliability import Row
 from tests.factories import UID, make_review
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.long.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.replicas import Replica
 
 NAMES = 100_000

@@ -8,15 +8,15 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from bench.chaos.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
-from bench.reliability import Row
 from tests.reliability.apiserver import ApiServer, Load
+from tests.reliability.long.chaos.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
+from tests.reliability.long.rows import Row
 from tests.reliability.shutdown import REQUEST, callers_of, closed, ended_by_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
     from tests.reliability.replicas import Replica
     from tests.reliability.shutdown import Caller
 

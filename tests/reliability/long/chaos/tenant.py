@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from bench.reliability import Row
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.long.rows import Row
 from tests.reliability.profile import written
 from tests.reliability.tenant import REFUSED, SIZE, OncePerPod, Tenant, others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.chaos.stage import Stage
+    from tests.reliability.long.chaos.stage import Stage
 
 SECONDS: Final = 30.0
 RATE: Final = 30.0

@@ -17,14 +17,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from bench.reliability import Row, keep, show
-from bench.sharing import Found, shared
 from tests.conformance import corpus
 from tests.differential.comparing import Came, differences
 from tests.differential.comparisons import COMPARISONS
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.trials import Found, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ def main() -> int:
             print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
             rows += made
             if options.record:
-                keep(made, f"scripts/bench differential --only {name}")
+                keep(made, f"scripts/reliability differential --only {name}")
     show(rows)
     return 0 if all(row.met for row in rows) else 1
 

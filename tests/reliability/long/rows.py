@@ -1,27 +1,30 @@
-"""Targets of reliability and what came of them: printed, kept in ``bench/results``, and written to docs/reliability.md."""
+"""Targets of the reliability tests and their results: printed, saved in ``results.json``, and written to docs/reliability.md."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.recording import RESULTS, commit
+from tests.reliability.replicas import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 WIDTH = 110
 """A figure with many kinds of error is cut."""
-KEPT = RESULTS / "reliability.json"
+KEPT = Path(__file__).with_name("results.json")
 HEAD = """# Reliability
 
 {note}
-Load and fault-injection tests: the target of each, the figure of the last run, and its command. [The benchmarks](../bench/README.md)
-explain how a run adds its rows. The machine has two cores, which the clients use too. "P" is 150 admissions a second of mixed pods for four
-revisions, up to 200 at once over 25 persistent connections, as an API server sends them. The test suite has short versions.
+Targets and results of the load and fault-injection tests, with the command of each run. [Reliability
+tests](../tests/reliability/README.md) describes the commands and how a run saves its rows here. The machine has two cores, which the
+clients share. "P" is 150 admissions a second of mixed pods for four revisions, up to 200 at once over 25 pooled connections, as an API
+server sends them. Short versions run with `scripts/test`.
 
 | test | target | figure | met | date | commit | command |
 |---|---|---|---|---|---|---|
@@ -57,6 +60,12 @@ def keep(rows: Sequence[Row], command: str) -> None:
     run = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit(), "rows": [asdict(row) for row in rows]}
     KEPT.write_text(json.dumps({**runs, command: run}, indent=1, sort_keys=True) + "\n")
     print("kept for docs/reliability.md: write it with scripts/reference")
+
+
+def commit() -> str:
+    """Return the short hash of the commit that is checked out."""
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def page(note: str) -> str:
