@@ -1,15 +1,16 @@
-"""The injector's own certificate authority: the certificates that it issues, and how it is replaced. Pure: the time is an argument.
+"""The injector's own CA: the certificates that it issues, and its rotation. Pure: the time is an argument.
 
-Keys are ECDSA P-256, which every API server accepts. A certificate begins an hour before it is made, for clients whose clock is slow.
+Keys are ECDSA P-256, which every API server accepts. Certificates are valid from an hour before their creation, for clients with a slow
+clock.
 
-An authority is replaced in two phases, so that no API server ever meets a certificate that it does not trust yet::
+A CA is replaced in two phases, so that no API server ever gets a certificate that it does not trust yet::
 
-    signing --two thirds of its life are over--> signing + next        both are in the bundle, next signs nothing yet
-            --the overlap is over, and the bundle is everywhere--> next signs, the former one is retired
-            --everything that it signed has expired--> retired ones leave the bundle
+    signing --after two thirds of its life--> signing + next             both are in the bundle, next signs nothing yet
+            --after the overlap, once API servers trust next--> next signs, the former CA is retired
+            --after everything that it signed has expired--> the retired CA leaves the bundle
 
-Every replica decides this from the same Secret, and writes its decision with the version that it read. A replica that is late reads again,
-so they agree without a leader.
+Every replica derives the next state from the same Secret, and writes it with the version that it read. If another replica was first, the
+API server rejects the write and the replica reads again. So the replicas agree without a leader.
 """
 
 from __future__ import annotations
@@ -27,50 +28,50 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from injector.errors import ConfigError
-from injector.webhook.certificate import Pair
+from injector.webhook.tls.certificate import Pair, not_after, not_before, pem_of, read_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 BACKDATED: Final = 3600.0
-"""How long before it is made a certificate begins."""
+"""How many seconds before its creation a certificate is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate that signs others, and its key."""
+    """A CA: a certificate that signs others, and its key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey = field(repr=False, compare=False)
 
     @property
     def pem(self) -> bytes:
-        """The certificate."""
+        """The certificate as PEM."""
         return pem_of(self.certificate)
 
     @property
     def key_pem(self) -> bytes:
-        """The key; for the Secret and nothing else."""
+        """The key as PEM; only for the Secret."""
         return _key_pem(self.key)
 
     @property
-    def made(self) -> float:
-        """When it was made."""
-        return begins(self.certificate) + BACKDATED
+    def created(self) -> float:
+        """The time of creation in seconds since the epoch."""
+        return not_before(self.certificate) + BACKDATED
 
     def renewal(self, share: float) -> float:
-        """Return when this share of its life is over."""
-        return self.made + share * (ends(self.certificate) - self.made)
+        """Return the time after ``share`` of its life."""
+        return self.created + share * (not_after(self.certificate) - self.created)
 
     def usable(self, now: float) -> bool:
-        """Tell whether what it signs is trusted now by who trusts it."""
-        return begins(self.certificate) <= now < ends(self.certificate)
+        """Return whether the CA is within its validity period."""
+        return not_before(self.certificate) <= now < not_after(self.certificate)
 
     def issue(self, names: Sequence[str], *, now: float, life: float) -> Pair:
-        """Return a new certificate for ``names`` with its key; it does not outlive the authority."""
+        """Issue a certificate for ``names`` with a new key; it expires with the CA at the latest."""
         key = ec.generate_private_key(ec.SECP256R1())
-        # The common name takes 64 letters, which a Service and its namespace may exceed, and API servers ignore it.
-        builder = _builder(_named("revision-injector"), key, now, min(now + life, ends(self.certificate)))
+        # The names may exceed the 64 letters of a common name, which API servers ignore anyway.
+        builder = _builder(_named("revision-injector"), key, now, min(now + life, not_after(self.certificate)))
         certificate = (
             builder.issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -84,10 +85,10 @@ class Authority:
 
 
 def new_authority(now: float, life: float) -> Authority:
-    """Make one that signs itself."""
+    """Create a self-signed CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    # A name of its own, so that among several a client finds the issuer by it.
+    # A unique name, by which clients find the issuer among several CAs.
     name = _named(f"revision-injector CA {identifier.digest.hex()[:16]}")
     certificate = (
         _builder(name, key, now, now + life)
@@ -101,10 +102,10 @@ def new_authority(now: float, life: float) -> Authority:
 
 
 def read_authority(certificate: bytes, key: bytes, *, where: str) -> Authority:
-    """Return the authority of a PEM certificate and its PEM key.
+    """Read a CA from its PEM certificate and PEM key.
 
     Raises:
-        ConfigError: they are none, or do not belong together.
+        ConfigError: they are not PEM, or the key belongs to another certificate.
     """
     try:
         read = x509.load_pem_x509_certificate(certificate)
@@ -116,32 +117,9 @@ def read_authority(certificate: bytes, key: bytes, *, where: str) -> Authority:
     return Authority(read, found)
 
 
-def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
-    """Return the certificates of a bundle; none where it cannot be read."""
-    try:
-        return tuple(x509.load_pem_x509_certificates(text))
-    except ValueError:
-        return ()
-
-
-def pem_of(certificate: x509.Certificate) -> bytes:
-    """Return a certificate as PEM."""
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def begins(certificate: x509.Certificate) -> float:
-    """Return from when on a certificate is valid."""
-    return certificate.not_valid_before_utc.timestamp()
-
-
-def ends(certificate: x509.Certificate) -> float:
-    """Return until when a certificate is valid."""
-    return certificate.not_valid_after_utc.timestamp()
-
-
 def _unreadable(where: str) -> ConfigError:
     return ConfigError(
-        "it holds no certificate authority with its ECDSA key", where=where, hint="delete it, and one is made anew"
+        "not a CA certificate with its ECDSA key", where=where, hint="delete the Secret; a new CA is then generated"
     )
 
 
@@ -184,12 +162,12 @@ BUNDLE: Final = "ca.crt"
 SIGNING: Final = ("tls.crt", "tls.key")
 NEXT: Final = ("next.crt", "next.key")
 SINCE: Final = "signing-since"
-"""When the signing one began to sign, in seconds since the epoch; by this key the Secret is known as the injector's."""
+"""When the signing CA began to sign, in seconds since the epoch. This key marks the Secret as the injector's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long things last, in seconds, and at which share of its life something is renewed."""
+    """Lifetimes in seconds, and the share of a lifetime after which a certificate is renewed."""
 
     authority: float = 365 * 86400.0
     leaf: float = 7 * 86400.0
@@ -199,7 +177,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class CaRotation:
-    """The authorities: the one that signs and since when, the next one, and those that signed what may still be served."""
+    """The signing CA and since when it signs, the next one, and retired ones that signed certificates which may still be served."""
 
     signing: Authority
     since: float
@@ -208,25 +186,25 @@ class CaRotation:
 
     @property
     def bundle(self) -> bytes:
-        """Every certificate to trust, as PEM; the order does not change when the next one begins to sign."""
+        """The PEM bundle that API servers have to trust. The order does not change when the next CA begins to sign."""
         following = () if self.next is None else (self.next.certificate,)
         known = {self.signing.certificate, *following, *self.retired}
-        return b"".join(pem for _, pem in sorted((begins(each), pem_of(each)) for each in known))
+        return b"".join(pem for _, pem in sorted((not_before(each), pem_of(each)) for each in known))
 
 
 def new_ca(now: float, times: Lifetimes, retired: Iterable[x509.Certificate] = ()) -> CaRotation:
-    """Return a new authority, with those that may still have signed what is served."""
+    """Create a CA; ``retired`` are those that signed certificates which may still be served."""
     return CaRotation(new_authority(now, times.authority), float(int(now)), retired=_distinct(retired, now))
 
 
-def advance(held: CaRotation, times: Lifetimes, *, now: float, spread: bool) -> CaRotation:
-    """Return what follows on ``held``; the same where nothing does.
+def advance(held: CaRotation, times: Lifetimes, *, now: float, trusted: bool) -> CaRotation:
+    """Return the next state of a rotation; the same object if nothing is due.
 
     Args:
-        held: the authorities as they are.
-        times: how long things last.
+        held: the current state.
+        times: the lifetimes.
         now: seconds since the epoch.
-        spread: whether the bundle is known to be where API servers look.
+        trusted: whether API servers are known to trust the current bundle.
     """
     following = held.next if held.next is not None and held.next.usable(now) else None
     if not held.signing.usable(now):
@@ -235,14 +213,14 @@ def advance(held: CaRotation, times: Lifetimes, *, now: float, spread: bool) -> 
         return _promoted(held, following, now)
     if held.next is None and now >= held.signing.renewal(times.share):
         return replace(held, next=new_authority(now, times.authority))
-    if following is not None and spread and now >= following.made + times.overlap:
+    if following is not None and trusted and now >= following.created + times.overlap:
         return _promoted(held, following, now)
     kept = _distinct(held.retired, now) if now < held.since + times.leaf else ()
     return held if kept == held.retired else replace(held, retired=kept)
 
 
 def data_of(held: CaRotation) -> dict[str, str]:
-    """Return a Secret's data; ``ca.crt`` is what anyone else may want of it."""
+    """Return the data of the Secret. Others may use its ``ca.crt``."""
     pairs = {SIGNING: held.signing, NEXT: held.next}
     plain = {BUNDLE: held.bundle, SINCE: f"{held.since:.0f}".encode()}
     for (certificate, key), authority in pairs.items():
@@ -252,16 +230,16 @@ def data_of(held: CaRotation) -> dict[str, str]:
 
 
 def read_rotation(data: Mapping[str, str], *, where: str) -> CaRotation | None:
-    """Return the authorities of a Secret's data; None where it holds none, or what cannot be used.
+    """Read a rotation from the data of a Secret; None if it is empty or cannot be used.
 
     Raises:
-        ConfigError: it is somebody else's.
+        ConfigError: the Secret is not the injector's.
     """
     if not data:
         return None
     if SINCE not in data:
         raise ConfigError(
-            f"it is not the injector's own ({SINCE} is missing)", where=where, hint="give another --ca-secret"
+            f"the Secret belongs to something else ({SINCE} is missing)", where=where, hint="give another --ca-secret"
         )
     try:
         plain = {name: base64.b64decode(value, validate=True) for name, value in data.items()}
@@ -280,5 +258,5 @@ def _promoted(held: CaRotation, following: Authority, now: float) -> CaRotation:
 
 
 def _distinct(certificates: Iterable[x509.Certificate], now: float) -> tuple[x509.Certificate, ...]:
-    """Return each certificate once, without those that nobody can trust any more."""
-    return tuple(dict.fromkeys(each for each in certificates if ends(each) > now))
+    """Return each certificate once, without expired ones."""
+    return tuple(dict.fromkeys(each for each in certificates if not_after(each) > now))

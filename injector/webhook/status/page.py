@@ -1,4 +1,4 @@
-"""The status page: HTML without a script, rendered from the data of ``/status.json``, one template file for each section."""
+"""The status page: HTML without a script, rendered from the data of ``/status.json`` by one template per section."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER: Final = files(__package__)
 _STYLE: Final = _FOLDER.joinpath("sections", "style.css").read_text(encoding="utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
-# The status is not cached, is read as the type that it declares, and only by pages of its own origin.
+# Not cached, not sniffed, and readable only by pages of its own origin.
 DATA_HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -37,8 +37,8 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def status_page(status: Mapping[str, Any]) -> str:
-    """Return the page of a status as ``health.Operations`` collects it; every text in it is escaped."""
-    # The project's own style sheet is the only text that is not escaped: the policy has the hash of these bytes.
+    """Render a status, as collected by ``health.Operations``, with every text escaped."""
+    # Only the project's own style sheet is not escaped: the content security policy has its hash.
     style = Markup(_STYLE)  # noqa: S704 -- see above
     return _template().render(status=status, faults=_faults(status), style=style)
 
@@ -65,60 +65,60 @@ def _faults(status: Mapping[str, Any]) -> list[str]:
 
 
 def when(seconds: float) -> str:
-    """Return a time in a form that people and programs read: ``2026-01-31 12:00:05Z``."""
+    """Format a time: ``2026-01-31 12:00:05Z``."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 class Share(NamedTuple):
-    """A revision of a tag: its part of the weights and of the requests since the start, in percent."""
+    """A revision of a tag, with its share of the weights and of the requests since the start, in percent."""
 
     revision: str
     weight: float | None
-    """None for a revision that the tag no longer has."""
+    """None if the tag no longer has the revision."""
     share: float | None
-    """None if no request came by the tag."""
+    """None if the tag had no requests."""
 
 
 def shares(tag: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> list[Share]:
-    """Return the revisions of a tag as it is now, then those that it sent requests to earlier."""
+    """Return the current revisions of a tag, then former ones that got requests by it."""
     weights: Mapping[str, int] = tag["weights"]
     counts = {each["revision"]: each["requests"] for each in requests if each["tag"] == tag["name"]}
-    weight, came = sum(weights.values()), sum(counts.values())
+    all_weights, all_requests = sum(weights.values()), sum(counts.values())
     return [
         Share(
             name,
-            100 * weights[name] / weight if name in weights else None,
-            100 * counts.get(name, 0) / came if came else None,
+            100 * weights[name] / all_weights if name in weights else None,
+            100 * counts.get(name, 0) / all_requests if all_requests else None,
         )
         for name in dict.fromkeys([*weights, *counts])
     ]
 
 
 def percent(share: float | None) -> str:
-    """Return a share in words: ``33.33 %``."""
+    """Format a share: ``33.33 %``."""
     return "none" if share is None else f"{share:.4g} %"
 
 
 def number(count: int) -> str:
-    """Return a count with its thousands apart: ``12,345``."""
+    """Format a count: ``12,345``."""
     return f"{count:,}"
 
 
 def rate(share: float | None) -> str:
-    """Return a success rate in percent. It is never rounded up to 100 %: one failure in a million gives ``99.99 %``."""
+    """Format a success rate. It is never rounded up to 100 %: one failure in a million gives ``99.99 %``."""
     if share is None:
         return "none"
     return "100 %" if share == 1 else f"{min(100 * share, 99.99):.2f} %"
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return a duration with the precision of a histogram: ``1.23 ms``, ``2.5 s``."""
+    """Format a duration with three digits: ``1.23 ms``, ``2.5 s``."""
     if seconds is None:
         return "none"
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
 def reasons(counts: Mapping[str, int]) -> str:
-    """Return counts by reason in words, the most frequent first."""
+    """Format counts by reason, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{reason} {number(count)}" for reason, count in ordered)

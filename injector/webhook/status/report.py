@@ -1,4 +1,4 @@
-"""What is served and what is wrong, as ``/status.json`` shows it."""
+"""The data of ``/status.json``: revisions, tags, requests and problems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadows, *, version: str) -> dict[str, Any]:
-    """Return the state of the injector as JSON data."""
+    """Return revisions, tags and the last reload as JSON data."""
     return {
         "version": version,
         "phase": phase.value,
@@ -36,7 +36,7 @@ def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadow
 
 def _revision(state: RevisionState) -> dict[str, Any]:
     served = state.served
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "name": state.name,
         "served": served is not None,
         "valid": state.error is None,
@@ -44,7 +44,7 @@ def _revision(state: RevisionState) -> dict[str, Any]:
         "notes": list(state.notes),
     }
     if served is not None:
-        found |= {
+        row |= {
             "istioVersion": served.istio_version,
             "versionReason": served.version_reason,
             "engine": served.engine,
@@ -53,7 +53,7 @@ def _revision(state: RevisionState) -> dict[str, Any]:
             "origin": served.origin,
             "loadedAt": state.loaded_at,
         }
-    return found
+    return row
 
 
 def _tag(tag: Tag) -> dict[str, Any]:
@@ -64,23 +64,23 @@ def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | 
     if tag.shadow is None:
         return None
     tally = shadows.tally(tag.name, snapshot.revisions[tag.shadow.revision])
-    return {"revision": tag.shadow.revision, "sample": tag.shadow.sample, **tally.shown()}
+    return {"revision": tag.shadow.revision, "sample": tag.shadow.sample, **tally.status()}
 
 
 def _reload(report: LoadReport) -> dict[str, Any]:
-    """Return when the configuration was loaded last, good or not, and what was wrong with it."""
+    """Return the time and the errors of the last reload."""
     errors = [str(error) for error in report.errors]
     return {"at": report.at, "failure": failure_of(report) or None, "errors": errors}
 
 
 def request_rows(metrics: Metrics) -> list[dict[str, Any]]:
-    """Return what was counted of requests since the start, by revision and tag."""
+    """Return the counters and latencies of requests since the start, by revision and tag."""
     latencies = metrics.latencies()
     return [_request_row(row, latencies.get((row.revision, row.tag), [])) for row in metrics.requests()]
 
 
 def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[str, Any]:
-    tried = row.success + row.failure
+    attempts = row.success + row.failure
     return {
         "revision": row.revision,
         "tag": row.tag,
@@ -88,8 +88,8 @@ def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[st
         "success": row.success,
         "skip": row.skip,
         "failure": row.failure,
-        # Who is skipped was never to be injected.
-        "successRate": row.success / tried if tried else None,
+        # Skipped pods do not count: they were not to be injected.
+        "successRate": row.success / attempts if attempts else None,
         "failures": dict(row.failures),
         "skips": dict(row.skips),
         "p50Seconds": quantile(latencies, 0.5),
@@ -98,7 +98,7 @@ def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[st
 
 
 def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:
-    """Return the revisions of a report as the metrics show them."""
+    """Return the revisions of a report in the form of the metrics."""
     return {name: _row(state) for name, state in report.revisions.items()}
 
 
@@ -114,11 +114,14 @@ def _row(state: RevisionState) -> RevisionRow:
 
 
 def quantile(bounds: Sequence[tuple[float, int]], share: float) -> float | None:
-    """Return within how many seconds ``share`` of the requests were answered, estimated as histogram_quantile does.
+    """Estimate a quantile of a histogram like Prometheus' ``histogram_quantile`` (promql/quantile.go).
 
-    ``bounds`` are upper bounds and how many requests took at most that long, the last one infinite. Within a bucket requests
-    are taken to be spread evenly; what is beyond the last finite bound counts as that bound (Prometheus,
-    promql/quantile.go). None where there was no request.
+    Args:
+        bounds: the cumulative buckets: upper bounds with counts, the last bound infinite.
+        share: the quantile, from 0 to 1.
+
+    Returns:
+        The quantile, interpolated linearly within its bucket; the last finite bound if it is beyond that; None without requests.
     """
     if not bounds or not bounds[-1][1]:
         return None

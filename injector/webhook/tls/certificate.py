@@ -1,7 +1,6 @@
-"""What a pair of certificate and key must be before a handshake may use it; pure, from bytes to facts or an error.
+"""Certificates: how they are read, and the checks of a pair of certificate and key before handshakes use it.
 
-An API server takes the first certificate of the chain, wants a name in its ``subjectAltName`` (it ignores the common
-name) and the present within its dates.
+An API server verifies the first certificate of the chain. It requires a name in ``subjectAltName`` and ignores the common name.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """Where a chain, its key and, if it is known, its authority are; all PEM."""
+    """The paths of a certificate chain, its key and, if known, its CA; all PEM."""
 
     chain: Path
     key: Path
@@ -35,7 +34,7 @@ class CertificateFiles:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What the files hold."""
+    """The content of these files."""
 
     chain: bytes
     key: bytes
@@ -43,17 +42,16 @@ class Pair:
 
     @property
     def fingerprint(self) -> str:
-        """What differs when any of the three does."""
+        """A hash of all three."""
         parts = (self.chain, self.key, self.authority or b"")
         return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The certificate that a handshake shows.
+    """The facts of a server certificate.
 
-    ``names`` are the DNS names and addresses that it is for, ``fingerprint`` is the SHA-256 of it, and the dates are
-    seconds since the epoch.
+    ``names`` are its DNS names and addresses, ``fingerprint`` is its SHA-256, and the dates are seconds since the epoch.
     """
 
     names: tuple[str, ...]
@@ -62,53 +60,74 @@ class Certificate:
     fingerprint: str
 
     def __str__(self) -> str:
-        return f"for {', '.join(self.names)}, until {shown_time(self.not_after)}, SHA-256 {self.fingerprint}"
+        return f"for {', '.join(self.names)}, until {format_time(self.not_after)}, SHA-256 {self.fingerprint}"
 
     def fault(self, now: float) -> str:
-        """Return why it cannot be used now; nothing where it can."""
+        """Return why it cannot be used now; empty if it can."""
         if now > self.not_after:
-            return f"it expired at {shown_time(self.not_after)}"
-        return f"it is not valid before {shown_time(self.not_before)}" if now < self.not_before else ""
+            return f"it expired at {format_time(self.not_after)}"
+        return f"it is not valid before {format_time(self.not_before)}" if now < self.not_before else ""
 
 
-def shown_time(seconds: float) -> str:
-    """Return a time as ``2026-01-31T12:00:00Z``."""
+def format_time(seconds: float) -> str:
+    """Format a time as ``2026-01-31T12:00:00Z``."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_pair(pair: Pair, files: CertificateFiles) -> Certificate:
-    """Return the facts of a pair that belongs together, whatever the time is.
+    """Check a pair, except for its dates, and return the facts of its certificate.
+
+    Args:
+        pair: the content of the files.
+        files: the paths, for errors.
 
     Raises:
-        ConfigError: the certificate or key is no PEM, the two do not belong together, the certificate has no name, or
-            the authority did not sign it.
+        ConfigError: the certificate or key is not PEM, the key is that of another certificate, the certificate has no name, or
+            the CA did not sign it.
     """
     chain = _certificates(pair.chain, files.chain)
     _check_key(pair.key, chain[0], files)
     names = _names(chain[0])
     if not names:
         raise ConfigError(
-            "it has no DNS name, and an API server takes none from the common name",
+            "it has no DNS name, and API servers ignore the common name",
             where=str(files.chain),
             hint="have it issued with a subjectAltName such as DNS:injector.injector-system.svc",
         )
     if pair.authority is not None and files.authority is not None:
         _check_authority(chain, _certificates(pair.authority, files.authority), files)
-    return Certificate(
-        names,
-        chain[0].not_valid_before_utc.timestamp(),
-        chain[0].not_valid_after_utc.timestamp(),
-        chain[0].fingerprint(hashes.SHA256()).hex(),
-    )
+    return Certificate(names, not_before(chain[0]), not_after(chain[0]), chain[0].fingerprint(hashes.SHA256()).hex())
 
 
-def _certificates(text: bytes, path: Path) -> list[x509.Certificate]:
+def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
+    """Return the certificates of a PEM bundle; empty if it cannot be read."""
     try:
-        found = x509.load_pem_x509_certificates(text)
-    except ValueError as error:
-        raise ConfigError("it is no PEM certificate", where=str(path), hint="give a certificate chain") from error
+        return tuple(x509.load_pem_x509_certificates(text))
+    except ValueError:
+        return ()
+
+
+def pem_of(certificate: x509.Certificate) -> bytes:
+    """Return a certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def not_before(certificate: x509.Certificate) -> float:
+    """Return the start of the validity period in seconds since the epoch."""
+    return certificate.not_valid_before_utc.timestamp()
+
+
+def not_after(certificate: x509.Certificate) -> float:
+    """Return the end of the validity period in seconds since the epoch."""
+    return certificate.not_valid_after_utc.timestamp()
+
+
+def _certificates(text: bytes, path: Path) -> tuple[x509.Certificate, ...]:
+    found = read_certificates(text)
+    if not found:
+        raise ConfigError("not a PEM certificate", where=str(path), hint="give a certificate chain")
     if len(found) != text.count(_BEGIN):
-        raise ConfigError("a certificate of it is cut short", where=str(path), hint="write it anew")
+        raise ConfigError("the PEM file is truncated", where=str(path), hint="write the file again")
     return found
 
 
@@ -116,11 +135,11 @@ def _check_key(text: bytes, certificate: x509.Certificate, files: CertificateFil
     try:
         key: Any = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        what = "it is encrypted" if isinstance(error, TypeError) else "it is no PEM key"
+        what = "it is encrypted" if isinstance(error, TypeError) else "not a PEM key"
         raise ConfigError(what, where=str(files.key), hint=f"give the unencrypted key of {files.chain}") from error
     if key.public_key() != certificate.public_key():
         raise ConfigError(
-            "it is not the key of the certificate", where=str(files.key), hint=f"give the key of {files.chain}"
+            "the key belongs to another certificate", where=str(files.key), hint=f"give the key of {files.chain}"
         )
 
 
@@ -140,7 +159,7 @@ def _check_authority(
         raise ConfigError(
             f"it did not sign the certificate of {files.chain}",
             where=str(files.authority),
-            hint="give the certificate authority that did",
+            hint="give the CA that signed it",
         )
 
 
