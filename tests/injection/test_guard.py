@@ -27,9 +27,8 @@ from injector.injection.guard import (
     none_dangerous,
 )
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import ENFORCE, GUARDS, OFF, WARN, Injected, RequestFacts
+from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.revisions.build import build
-from injector.settings import FIELDS, GUARD
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
@@ -162,12 +161,6 @@ def test_lists_that_are_appended_are_guarded_too() -> None:
 
     with pytest.raises(BreakOutError, match=r"metadata\.labels\[a\].* changes containers"):
         inject_pod(revision, pod, RequestFacts("shop"))
-
-
-def test_the_settings_know_the_same_words() -> None:
-    (setting,) = (each for each in FIELDS if each.name == "guard")
-
-    assert (GUARD, setting.default) == (GUARDS, ENFORCE)
 
 
 def test_in_a_large_pod_the_search_ends_early_and_says_so() -> None:
