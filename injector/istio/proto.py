@@ -25,7 +25,7 @@ import orjson
 
 from injector.errors import ConfigError
 from injector.golang.json import go_json
-from injector.gotemplate.sprig.gotime import go_duration, parse_duration
+from injector.golang.time import go_duration, parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
 
 if TYPE_CHECKING:

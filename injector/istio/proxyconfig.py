@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
-from injector.gotemplate.sprig.gotime import go_duration
+from injector.golang.time import go_duration
 from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
