@@ -202,6 +202,7 @@ class Metrics:
         self._background_failures = Counter(*BACKGROUND_FAILURES, registry=registry)
         self._unserved_names = Gauge(*UNSERVED_NAMES, registry=registry)
         self._cache_hits = Counter(*CACHE_HITS, registry=registry)
+        self._cache_hits_of = cache(self._cache_hits.labels)
         self._guarded = Counter(*GUARD_FINDINGS, registry=registry)
         self._unserved_reviews = Counter(*UNSERVED_REVIEWS, registry=registry)
         self._reloads, self._reload_failures = (Counter(*each, registry=registry) for each in RELOADS)
@@ -230,7 +231,7 @@ class Metrics:
 
     def cache_hit(self, revision: str) -> None:
         """Count one review that the answer cache answered for ``revision``."""
-        self._cache_hits.labels(revision).inc()
+        self._cache_hits_of(revision).inc()
 
     def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was tried on, and each kind of difference."""
