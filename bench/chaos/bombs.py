@@ -24,7 +24,7 @@ from bench.recording import ROOT
 from bench.reliability import Row
 from bench.serving import revisions_folder
 from injector.errors import ManifestError
-from injector.kube.yamlread import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.factories import make_pod, make_review
 from tests.kube.recorded import recorded
 from tests.property import escapes

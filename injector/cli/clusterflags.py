@@ -20,7 +20,7 @@ from injector.cli.flags import FILE
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ClusterError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE
-from injector.revisions.source import is_label
+from injector.revisions.names import is_label
 
 if TYPE_CHECKING:
     import asyncio

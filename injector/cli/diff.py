@@ -18,14 +18,14 @@ from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, b
 from injector.cli.inputs import read_workloads
 from injector.cli.output import data_text, printable, shown, table
 from injector.cli.route import called_last
-from injector.cli.selection import offline_source, picked
+from injector.cli.selection import find_revision, offline_source
 from injector.cli.terminal import echo
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import inject_pod
-from injector.injection.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.kube.escaping import escape_line
-from injector.kube.serial import dump_yaml
+from injector.kube.yaml import dump_yaml
 from injector.revisions.build import Overrides, build, overridden
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
-    from injector.injection.podchanges import Change
     from injector.injection.result import Skipped
+    from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 NOTHING: Final = "(none)"
@@ -315,7 +315,8 @@ def _of_files(workloads: tuple[Created, ...], sources: Sources, names: tuple[str
     source = offline_source(sources.revisions_dir)
     state = source.read()
     old, new = (
-        Side(name, build(overridden(picked(state, name, where=str(source.path)), sources.overrides))) for name in names
+        Side(name, build(overridden(find_revision(state, name, where=str(source.path)), sources.overrides)))
+        for name in names
     )
     return Compare(old, new, workloads)
 
@@ -323,7 +324,7 @@ def _of_files(workloads: tuple[Created, ...], sources: Sources, names: tuple[str
 async def _of_cluster(reader: Reader, sources: Sources, namespace: str | None, names: tuple[str, str]) -> Compare:
     around = await read_surroundings(reader, sources, namespace)
     state, where = around.revisions.state, around.revisions.where
-    old, new = (Side(name, around.built.revision(picked(state, name, where=where))) for name in names)
+    old, new = (Side(name, around.built.revision(find_revision(state, name, where=where))) for name in names)
     found = [each for each in await read_targets(reader, namespace) if each.namespace in around.namespaces]
     injected = tuple(each for each in found if called_last(around.webhooks, labels_of(each, around)) is not None)
     if not injected:

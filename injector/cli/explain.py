@@ -27,9 +27,9 @@ from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, called_last,
 from injector.cli.selection import REVISION_FLAG, offline_source
 from injector.cli.terminal import echo
 from injector.errors import UsageError
-from injector.injection.podchanges import hiding_of
 from injector.injection.result import ENFORCE, RequestFacts
-from injector.injection.trace import PASSED, REFUSED, Step, Trace, trace_pod
+from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
+from injector.injection.tools.podchanges import hiding_of
 from injector.kube.escaping import escape_line
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.tags import workload_key
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
     from injector.istio.revision import Revision
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
     from injector.revisions.source import RawRevision, SourceState
 
 TEXT: Final = "text"

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cli.output import Processed
 from injector.errors import DataError, ManifestError, UsageError
-from injector.kube.created import created_pods
-from injector.kube.serial import load_yaml, split_documents
+from injector.kube.pods import created_pods
 from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml, split_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from injector.kube.serial import Document
+    from injector.kube.yaml import Document
 
     Change = Callable[[dict[str, Any]], dict[str, Any] | None]
     from collections.abc import Mapping
 
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
 
 STDIN: Final = "-"
 # The file names that kubectl reads in a folder (k8s.io/cli-runtime, resource.FileExtensions).

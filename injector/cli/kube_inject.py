@@ -17,7 +17,7 @@ from injector.cli.output import rendered, write
 from injector.cli.selection import Selection, selected_revision
 from injector.cli.terminal import echo, stdout_is_terminal
 from injector.errors import UsageError
-from injector.injection.manifest import inject_object
+from injector.injection.tools.manifest import inject_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable

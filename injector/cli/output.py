@@ -11,7 +11,7 @@ from injector.cli.terminal import stdout_is_terminal
 from injector.errors import InjectorError
 from injector.kube.escaping import escape_controls, escape_line
 from injector.kube.jsonpatch import create_patch
-from injector.kube.serial import dump_yaml
+from injector.kube.yaml import dump_yaml
 from injector.revisions.files import replace_file
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from injector.errors import UsageError
+from injector.errors import UnknownRevisionError, UsageError
+from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.build import build, overridden
-from injector.revisions.directory import DEFAULT_NAME, DirectorySource, SingleSource, embedded_source
-from injector.revisions.registry import default_name
+from injector.revisions.directory import DirectorySource, SingleSource, embedded_source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from injector.cli.flags import Behaviour
@@ -53,7 +54,7 @@ def _raw(selection: Selection) -> RawRevision:
         # As istioctl's, kube-inject without --revision names none; templates of 1.9 and later write `default` for that.
         return SingleSource(selection.config, name=DEFAULT_NAME, settings={"revision": ""}).read().revisions[0]
     source = offline_source(selection.revisions_dir)
-    return picked(source.read(), selection.revision, where=str(source.path))
+    return find_revision(source.read(), selection.revision or "", where=str(source.path))
 
 
 def offline_source(revisions_dir: Path | None) -> DirectorySource:
@@ -61,25 +62,19 @@ def offline_source(revisions_dir: Path | None) -> DirectorySource:
     return embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
 
 
-def picked(state: SourceState, name: str | None, *, where: str) -> RawRevision:
-    """Return the revision that ``name``, a revision or a tag, means among those of a source; None means its default.
+def find_revision(
+    state: SourceState, name: str, *, where: str, workload: Callable[[], Sequence[str]] | None = None
+) -> RawRevision:
+    """Return the revision that ``name`` leads to: a revision, a tag, or empty for the default.
 
     Raises:
-        UsageError: there is none of that name.
-        ConfigError: it is there and cannot be read.
+        UsageError: no revision or tag has this name.
+        DataError: the revision or the tags cannot be read.
     """
-    by_name = {raw.name: raw for raw in state.revisions}
-    names = {*by_name, *state.failures}
-    wanted = name or default_name(names, state.tags, stated=state.default)
-    known = f"known are {', '.join(sorted({*names, *state.tags})) or 'none'}"
-    if wanted is None:
-        raise UsageError("no revision is the default", where=where, hint=f"give {REVISION_FLAG} NAME; {known}")
-    tag = state.tags.get(wanted)
-    target = wanted if tag is None else tag.revision
-    if target in by_name:
-        return by_name[target]
-    if target in state.failures:
-        raise state.failures[target]
-    if state.tags_error is not None:
-        raise state.tags_error
-    raise UsageError(f"there is no revision or tag {target!r}", where=where, hint=known)
+    try:
+        target = state.resolve(name, workload)
+    except UnknownRevisionError as error:
+        if state.tags_error is not None:
+            raise state.tags_error from None
+        raise UsageError(error.what, where=where, hint=error.hint) from None
+    return state.revision(target.revision)

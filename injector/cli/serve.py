@@ -19,7 +19,8 @@ from injector.cli.flags import Duration
 from injector.cli.hangups import hangups
 from injector.errors import ConfigError, InjectorError
 from injector.flagvalues import key_values
-from injector.revisions.directory import DEFAULT_NAME, DirectorySource, MergedSource, SingleSource, embedded_source
+from injector.istio.webhooks import DEFAULT_NAME
+from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.reload import Loader, LoadReport, changes
 from injector.settings import FIELDS, Settings
 

@@ -19,7 +19,9 @@ from injector.cli.terminal import echo
 from injector.cluster.reader import PODS, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
-from injector.injection.drift import (
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.tools.drift import (
     CURRENT,
     OLDER_REVISION,
     STATES,
@@ -29,8 +31,6 @@ from injector.injection.drift import (
     drift_of,
     sidecar_of,
 )
-from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.kube.typed import normalise
 from injector.revisions.build import Overrides
 from injector.revisions.tags import workload_key

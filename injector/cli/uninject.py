@@ -11,7 +11,7 @@ from injector.cli.flags import manifest_flags
 from injector.cli.inputs import changed_documents, read_manifests
 from injector.cli.output import rendered, write
 from injector.cli.terminal import stdout_is_terminal
-from injector.injection.uninject import uninject_object
+from injector.injection.tools.uninject import uninject_object
 
 if TYPE_CHECKING:
     from injector.cli.flags import ManifestFlags

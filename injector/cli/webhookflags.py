@@ -18,7 +18,7 @@ from injector.errors import ConfigError, UsageError
 from injector.flagvalues import parse_duration
 from injector.istio.webhooks import FAILURE_POLICIES, REINVOCATION_POLICIES, TIMEOUTS, Endpoint, WebhookOptions
 from injector.revisions.directory import required_text
-from injector.revisions.source import checked_name
+from injector.revisions.names import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

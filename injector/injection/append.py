@@ -16,28 +16,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, OverlayError
+from injector.golang.json import go_json
 from injector.injection import containers as c
-from injector.injection import probes, prometheus
 from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL
 from injector.injection.guard import guarded
 from injector.injection.render import MOST_VALUES
 from injector.injection.result import Made
-from injector.injection.status import STATUS, read_status
+from injector.injection.steps import probes, prometheus
+from injector.injection.steps.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.podfields import missing_fields
 from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.pruning import pruned
 from injector.kube.quantity import parse_quantity
-from injector.kube.serial import go_json, load_yaml
-from injector.kube.typed import normalise
+from injector.kube.typed import normalise, pruned
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from injector.injection.data import Parameters
-    from injector.kube.pruning import FieldName
+    from injector.kube.typed import FieldName
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path, no secret
 _LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets", "dnsConfig")

@@ -29,7 +29,8 @@ from injector.injection.data import namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.mesh import apply_proxy_config, mesh_facts
 from injector.kube.schema import struct_type
-from injector.kube.serial import dump_json, load_yaml
+from injector.kube.serial import dump_json
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,17 +13,16 @@ from injector.errors import AnnotationError
 from injector.gotemplate.budget import Budget, metered_by
 from injector.gotemplate.rendering import Rendering as GoRendering
 from injector.injection import containers as c
-from injector.injection import openshift, prometheus
 from injector.injection.append import inject_appending
-from injector.injection.data import Parameters, cluster_envs
+from injector.injection.data import Parameters, cluster_envs, native_sidecar
 from injector.injection.guard import guarded
-from injector.injection.native import native_sidecar
-from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
 from injector.injection.render import Rendered, apply_overlays, overlays_of, select_templates
 from injector.injection.result import Injected, Made, RequestFacts, Skipped
-from injector.injection.status import read_status, stripped
+from injector.injection.steps import openshift, prometheus
+from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
+from injector.injection.steps.status import read_status, stripped
 from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
 from injector.istio.mesh import MeshFacts, apply_proxy_config, mesh_facts
 from injector.kube.jsonpatch import create_patch

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError, ManifestError
 from injector.istio.minor import NEWEST, OLDEST, Minor, format_minor
 from injector.kube.selectors import Selector
-from injector.kube.serial import load_yaml
-from injector.kube.typedscalar import TypeMismatchError, coerced_string
+from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.istio.values import Values
 
-_string: Final = coerced_string("string")
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
 _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installation"
@@ -162,8 +161,8 @@ class _Reader:
         if value is None:
             return ""
         try:
-            return str(_string(value))
-        except TypeMismatchError:
+            return str(normalise(value, "string", coerce=True))
+        except ManifestError:
             raise self._wrong(key, "a string", value) from None
 
     def _wrong(self, key: str, wanted: str, value: Any) -> ConfigError:

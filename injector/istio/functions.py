@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.json import go_json
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
@@ -21,7 +22,8 @@ from injector.istio.goview import plain
 from injector.istio.minor import NEWEST, OLDEST
 from injector.istio.otel import otel_resource_attributes
 from injector.istio.values import float_numbers
-from injector.kube.serial import dump_yaml, go_json, load_json
+from injector.kube.serial import load_json
+from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

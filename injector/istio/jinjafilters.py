@@ -16,8 +16,9 @@ from jinja2.filters import FILTERS, ignore_case, make_attrgetter
 from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
+from injector.golang.json import go_json
 from injector.istio.jinjabudget import check_size, counted, joined, made, measure, reserve, text_of, tick
-from injector.kube.serial import dump_yaml, go_json
+from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -19,7 +19,7 @@ from injector.istio.frozen import frozen
 from injector.istio.minor import NEWEST, OLDEST, Minor
 from injector.istio.proto import Message, format_duration, parse_message, to_json
 from injector.istio.protoschema import mesh_config_type, message_type, proxy_config_type
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from injector.istio.minor import parse_minor
 
 if TYPE_CHECKING:
     from injector.istio.minor import Minor
-    from injector.kube.pruning import FieldName
+    from injector.kube.typed import FieldName
 
 
 @cache

@@ -19,10 +19,10 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from injector.errors import ConfigError
+from injector.golang.json import go_json
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
 from injector.istio.duration import go_duration, json_duration, parse_duration
 from injector.istio.protoschema import DURATION, FREE_FORM, WRAPPERS, Field, MessageType, enum_type, message_type
-from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,7 +14,7 @@ from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.duration import go_duration
 from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:

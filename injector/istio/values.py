@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
 from injector.gotemplate.fmt import sprint
-from injector.kube.serial import dump_json, load_json, load_yaml
+from injector.kube.serial import dump_json, load_json
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

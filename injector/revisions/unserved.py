@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import NAMESPACES, PODS, Scope
-from injector.injection.status import STATUS
+from injector.injection.steps.status import STATUS
 from injector.istio.servednames import MAX_VALUE
 from injector.istio.webhooks import REVISION_LABEL
 from injector.istio.webhookselectors import INJECT, INJECTION

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from injector.errors import ReviewError, UnknownRevisionError
-from injector.revisions.source import RESERVED_NAMES, is_label
+from injector.revisions.names import RESERVED_NAMES, is_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
-from injector.injection.podchanges import Change, changes
 from injector.injection.result import Injected, Skipped
+from injector.injection.tools.podchanges import Change, changes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from injector.injection.status import STATUS
+from injector.injection.steps.status import STATUS
 from injector.istio.servednames import MAX_VALUE, listed, meant
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission

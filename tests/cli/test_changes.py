@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from injector.cli.diff import WorkloadChanges, as_data, as_text, tally
-from injector.injection.podchanges import ABSENT, Change
-from injector.kube.created import Created
+from injector.injection.tools.podchanges import ABSENT, Change
+from injector.kube.pods import Created
 from tests.factories import make_container, make_pod
 
 

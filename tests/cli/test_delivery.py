@@ -8,7 +8,7 @@ import pytest
 from injector.cli.route import delivery_steps
 from injector.cluster.reader import ClusterReader
 from injector.errors import ClusterError
-from injector.injection.trace import Step
+from injector.injection.tools.explain import Step
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook
 from injector.istio.webhookselectors import LiveWebhook, live_webhooks
 from tests.cli.clusters import FakeKube, Refusing, cluster

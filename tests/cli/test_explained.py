@@ -8,8 +8,8 @@ import yaml
 from injector.cli.explain import Explained, explained_by, rendered
 from injector.cli.route import Routed
 from injector.injection.result import GUARDS
-from injector.injection.trace import Step, Trace
-from injector.kube.created import Created
+from injector.injection.tools.explain import Step, Trace
+from injector.kube.pods import Created
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import make_raw

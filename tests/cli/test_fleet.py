@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from injector.cli.diff import EXAMPLES, WorkloadChanges, as_summary, groups, groups_data
-from injector.injection.podchanges import ABSENT, Change
-from injector.kube.created import Created
+from injector.injection.tools.podchanges import ABSENT, Change
+from injector.kube.pods import Created
 from tests.factories import make_pod
 
 IMAGE = Change("image", "containers[istio-proxy].image", "a:1", "a:2")

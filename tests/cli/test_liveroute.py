@@ -7,10 +7,10 @@ import pytest
 
 from injector.cli.clusterview import Sources, read_surroundings
 from injector.cli.route import Labels, Routed, asked_name, called_last, live_route, served_names
-from injector.injection.trace import Trace
+from injector.injection.tools.explain import Trace
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from injector.istio.webhookselectors import live_webhooks
-from injector.revisions.tags import chosen
+from injector.revisions.tags import choose
 from tests.cli.clusters import HOME, REV, cluster, labelled, revision, tag
 from tests.revisions.fakes import CONFIG
 
@@ -112,7 +112,7 @@ def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
     found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
 
     assert isinstance(found, Routed)
-    assert found.raw.name == chosen((("1-24", 50), ("1-30", 50)), "prod", given.workload)
+    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 
 from injector.cli.route import Asked, Labels, Routed, route
 from injector.errors import ConfigError, UsageError
-from injector.injection.trace import Trace
+from injector.injection.tools.explain import Trace
 from injector.revisions.source import SourceState
-from injector.revisions.tags import chosen, parse_tags
+from injector.revisions.tags import choose, parse_tags
 from tests.revisions.fakes import make_raw
 
 STATE = SourceState(
@@ -72,7 +72,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
 
     found = routed(Asked(), Labels({REV: "half"}, {}, {}, workload))
 
-    assert found.raw.name == chosen(tag.weights, "half", workload)
+    assert found.raw.name == choose(tag.weights, "half", workload)
     assert found.steps[1].detail == (
         f"half is a tag of 1-24: 50, 1-30: 50; shop/Deployment/{name} gets {found.raw.name}"
     )

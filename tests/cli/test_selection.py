@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.cli.flags import Behaviour
-from injector.cli.selection import Selection, picked, selected_revision
+from injector.cli.selection import Selection, find_revision, selected_revision
 from injector.errors import ConfigError, DataError, UsageError
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
@@ -43,30 +43,33 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "a"), ("prod", "b")])
 def test_a_revision_is_picked_by_its_name_or_a_tag(name: str, expected: str) -> None:
-    assert picked(STATE, name, where="x").name == expected
+    assert find_revision(STATE, name, where="x").name == expected
 
 
 @pytest.mark.parametrize("name", ["broken", "bad"])
 def test_a_revision_that_cannot_be_read_says_why(name: str) -> None:
     with pytest.raises(ConfigError, match="it has no `config`"):
-        picked(STATE, name, where="x")
+        find_revision(STATE, name, where="x")
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):
-        picked(STATE, "nope", where="x")
+        find_revision(STATE, "nope", where="x")
 
 
 def test_without_a_name_and_a_default_the_flag_is_asked_for() -> None:
-    with pytest.raises(UsageError, match=r"^x: no revision is the default; give --revision NAME; known are a, b"):
-        picked(STATE, None, where="x")
+    with pytest.raises(
+        UsageError,
+        match=r"^x: no default revision; .*create the tag `default`; known are a, b",
+    ):
+        find_revision(STATE, "", where="x")
 
 
 def test_an_unknown_name_may_be_a_tag_that_could_not_be_read() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("tags.yaml is broken"))
 
     with pytest.raises(ConfigError, match=r"tags\.yaml is broken"):
-        picked(state, "prod", where="x")
+        find_revision(state, "prod", where="x")
 
 
 @pytest.mark.parametrize(("name", "expected"), [(None, "a"), ("b", "b"), ("prod", "b")])

@@ -10,9 +10,9 @@ import pytest
 from injector.cli.clusterview import Sources, read_surroundings
 from injector.cli.status import Row, Standing, rows, standing_of
 from injector.errors import ManifestError
-from injector.injection.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from tests.cli.clusters import HOME, cluster, labelled, namespace, owned, revision, tag
 from tests.revisions.fakes import CONFIG
 

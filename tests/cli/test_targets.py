@@ -12,7 +12,7 @@ from tests.cli.clusters import FakeKube, cluster, deployment, owned
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from injector.cli.inputs import changed_documents, read_manifests
 from injector.cli.output import rendered
 from injector.errors import InjectorError
-from injector.injection.manifest import inject_object
+from injector.injection.tools.manifest import inject_object
 from tests.conformance import compare, core, corpus, doors, undone
 from tests.conformance.page import Tally, complete, counted, page
 

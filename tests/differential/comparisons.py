@@ -18,7 +18,7 @@ from injector.istio.minor import NEWEST
 from injector.istio.proto import Message, to_json
 from injector.istio.protoschema import PROXY_CONFIG, message_type
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.yamlread import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.differential.datetexts import Dates
 from tests.differential.dice import Dice
 from tests.differential.merges import Pairs

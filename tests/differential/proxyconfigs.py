@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from injector.istio.protoschema import DURATION, FREE_FORM, PROXY_CONFIG, WRAPPERS, Field, enum_type, message_type
-from injector.kube.serial import dump_yaml
+from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from tests.differential.dice import Dice

@@ -10,7 +10,7 @@ from injector.errors import ConfigError, TemplateRenderError
 from injector.istio.behaviours import behaviours_of
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 
 REVISIONS = Path(__file__).resolve().parents[2] / "revisions"
 CONFIG = "templates: {sidecar: 'rev: {{ .Revision }}'}"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.kube.yamlwrite import BLOCKS, BlockWriter, NotPlainError, emitted
+from injector.kube.yaml.write import BLOCKS, BlockWriter, NotPlainError, emitted
 
 WIDE = 2**31 - 1
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from injector.errors import DataError
 from injector.kube.escaping import has_controls
-from injector.kube.yamlread import load_yaml
-from injector.kube.yamlwrite import dump_yaml
+from injector.kube.yaml import dump_yaml, load_yaml
 from tests.kube.recorded import recorded
 
 CASES = recorded("yaml_write")

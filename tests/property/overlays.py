@@ -16,7 +16,7 @@ from tests.property.subjects import subjects
 if TYPE_CHECKING:
     from random import Random
 
-    from injector.kube.pruning import FieldName
+    from injector.kube.typed import FieldName
 
 MINORS: Final = ("1.12", "1.20", "1.28", "1.30")
 TOKENS: Final = (

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
-from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.podchanges import Change
 from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
-from injector.revisions.tags import chosen, parse_tags
+from injector.revisions.tags import choose, parse_tags
 from injector.webhook.health import Operations
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission, Shadows
@@ -80,7 +80,7 @@ class Cluster:
         weight = next(each for since, each in reversed(WEIGHTS) if elapsed >= since)
         workload = f"web-{self.random.randrange(400)}"
         weights = [("1-24", 100 - weight), ("1-30", weight)]
-        name = chosen(weights, "canary", ("shop", "Deployment", workload))
+        name = choose(weights, "canary", ("shop", "Deployment", workload))
         self.answer("canary", name)
         if elapsed % 3 == 0:
             self.answer("next", "1-24")

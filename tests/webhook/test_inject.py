@@ -132,7 +132,7 @@ async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/inject/nope", "no revision or tag 'nope' is served here; known are 1-24, default, prod"),
+        ("/inject/nope", "there is no revision or tag 'nope'; known are 1-24, default, prod"),
         ("/inject/NOPE", "'NOPE' cannot be the name of a revision or tag"),
         ("/inject/..%2f..%2fetc", "'../../etc' cannot be the name of a revision or tag"),
     ],

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import TemplateRenderError
-from injector.injection.podchanges import KINDS, Change
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.tools.podchanges import KINDS, Change
 from injector.webhook import shadow
 from injector.webhook.shadow import (
     KEPT_PLACES,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
-from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.podchanges import Change
 from injector.metrics import Answered, Outcome, RevisionRow
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState

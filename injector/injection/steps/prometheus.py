@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from injector.golang.json import go_json
 from injector.injection import containers as c
 from injector.istio.annotations import parse_bool
-from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

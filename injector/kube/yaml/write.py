@@ -21,7 +21,7 @@ from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names t
 
 from injector.golang.strconv import format_g, go_float
 from injector.kube.escaping import escape_controls, has_controls
-from injector.kube.yamlread import is_timestamp, resolve_plain
+from injector.kube.yaml.read import is_timestamp, resolve_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

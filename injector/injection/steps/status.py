@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.json import go_json
 from injector.injection import containers as c
-from injector.kube.serial import go_json, load_json
+from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import yaml
 
-from injector.kube.yamlwrite import dump_yaml
+from injector.kube.yaml.write import dump_yaml
 
 
 def with_entry(text: str, key: str, value: str) -> str | None:

@@ -452,3 +452,49 @@ def _allowed_ratio(decoded: int) -> float:
     if decoded >= _RATIO_HIGH:
         return 0.10
     return 0.99 - 0.89 * (decoded - _RATIO_LOW) / (_RATIO_HIGH - _RATIO_LOW)
+
+
+_SEPARATOR: Final = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a manifest: its text, byte for byte, and the line of the file that it begins on (from 1)."""
+
+    text: str
+    line: int
+
+
+def split_documents(text: str, *, where: str = "") -> list[Document]:
+    """Split a manifest where k8s.io/apimachinery's yaml.NewYAMLReader (v0.35) does: at lines that begin with ``---``.
+
+    The separators belong to no document, and there are no documents without a line. ``where`` names the source in
+    errors.
+
+    Raises:
+        ManifestError: a separator with more on its line than a comment.
+    """
+    documents: list[Document] = []
+    lines: list[str] = []
+    start = 1
+    for number, line in enumerate(_lines(text), 1):
+        if not line.startswith(_SEPARATOR):
+            lines.append(line)
+            continue
+        rest = line.removeprefix(_SEPARATOR).strip()
+        if rest and not rest.startswith("#"):
+            what = f"yaml: line {number}: invalid Yaml document separator: {rest}"
+            raise ManifestError(what, where=where, hint="begin the document on the line after ---")
+        if lines:
+            documents.append(Document("".join(lines), start))
+        lines, start = [], number + 1
+    if lines:
+        documents.append(Document("".join(lines), start))
+    return documents
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds alone: Unicode has more line ends, which are text here."""
+    lines = [line + "\n" for line in text.split("\n")]
+    last = lines.pop().removesuffix("\n")
+    return [*lines, last] if last else lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError, ManifestError
 from injector.injection import containers as c
-from injector.injection.status import STATUS, read_status
+from injector.injection.steps.status import STATUS, read_status
 from injector.kube.serial import load_json
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import go_struct_json, normalise

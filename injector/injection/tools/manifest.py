@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
 from injector.injection import containers as c
-from injector.injection.data import Parameters, cluster_envs
-from injector.injection.native import native_sidecar
+from injector.injection.data import Parameters, cluster_envs, native_sidecar
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
-from injector.injection.status import STATUS
+from injector.injection.steps.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
 from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
 from injector.kube.schema import kind_type

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError
 from injector.injection import containers as c
-from injector.injection.status import STATUS
+from injector.injection.steps.status import STATUS
 from injector.istio.annotations import parse_bool
 from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json, normalise
