@@ -122,9 +122,6 @@ class Connection(web.RequestHandler):
         """Send an answer within the timeout for writing."""
         self._enter(State.IN_WORK, timeouts.WRITE)
         sent = await super().finish_response(request, resp, start_time)
-        if isinstance(resp, web.Response):
-            # aiohttp keeps it until the next request, which may be two minutes.
-            resp.body = None
         self._enter(State.IDLE)
         return sent
 
