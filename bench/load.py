@@ -223,7 +223,7 @@ def compare_answers(url: str, reviews: Path) -> None:
     settings = corpus.default_settings("1.30")
     texts = [None if path is None else path.read_text() for path in (settings.config, settings.values, settings.mesh)]
     assert texts[0] is not None
-    snapshot = snapshot_of([build(RawRevision("default", texts[0], texts[1], texts[2], None, {}, "bench"))], {})
+    snapshot = snapshot_of([build(RawRevision("default", texts[0], texts[1], texts[2], {}, "bench"))], {})
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.supervisor import Supervisor
     from injector.webhook.tls import Certificates
@@ -227,7 +227,7 @@ class Operations:
         shadows = self.shadows or Shadows(self.metrics)
         found = status(self.registry.snapshot, self.loader.report, self.lifecycle.phase, shadows, version=self.version)
         found["certificate"] = None if self.certificates is None else self.certificates.shown()
-        found["unserved"] = None if self.unserved is None else self.unserved.shown()
+        found["unserved"] = None if self.unserved is None else self.unserved.to_dict()
         found["time"] = self.clock()
         found["requests"] = request_rows(self.metrics)
         return found

@@ -3,7 +3,7 @@
 A pod whose name is served is none of its business: that name's own webhook injects it. Of the others it says so, or
 refuses them. Which name counts is in the path, as the selectors of the configuration have it (``istio.webhooks``): the
 pod's, which the review has, or the namespace's, which it has not and which is known where namespaces are watched
-(``revisions.unserved``). Whatever cannot be judged is let through, and counted: above all everything before revisions
+(``revisions.unservednames``). Whatever cannot be judged is let through, and counted: above all everything before revisions
 and tags are read, when nothing is served yet.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.reading import Reader
 

@@ -19,7 +19,7 @@ from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.health import LoopLag
     from injector.webhook.supervisor import Supervisor
     from injector.webhook.tls import CertificateSource
