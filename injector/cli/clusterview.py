@@ -26,8 +26,7 @@ from injector.cluster.reader import (
 from injector.errors import ManifestError, UsageError
 from injector.injection.result import ENFORCE
 from injector.injection.tools.drift import as_created
-from injector.istio.webhooks import TAG_LABEL
-from injector.istio.webhookselectors import live_webhooks
+from injector.istio.webhooks import TAG_LABEL, live_webhooks
 from injector.kube.pods import Created, controller_of, created_pods
 from injector.kube.serial import load_json
 from injector.kube.typed import normalise
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader, Resource
-    from injector.istio.webhookselectors import LiveWebhook
+    from injector.istio.webhooks import LiveWebhook
     from injector.revisions.clustersource import Built
     from injector.revisions.source import SourceState
 

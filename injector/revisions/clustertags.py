@@ -19,15 +19,16 @@ from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale
 from injector.errors import ClusterError, ConfigError, TagError
 from injector.istio.webhooks import (
     DEFAULT_NAME,
+    INJECTION_LABEL,
     REVISION_LABEL,
     TAG_LABEL,
     WebhookOptions,
     deactivated,
     is_deactivated,
     options_of,
+    overlaps,
     tag_webhook,
 )
-from injector.istio.webhookselectors import INJECTION, overlaps
 from injector.revisions.clustersource import istio_config_map, raw_revisions
 from injector.revisions.tags import ANNOTATIONS, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import SHOWN, TagState, Users, followers
@@ -321,7 +322,7 @@ class ClusterTags:
 
         async def read(client: Client) -> dict[str, tuple[str, ...]]:
             # Two lists, because a selector cannot combine two labels with "or".
-            scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION}=enabled")]
+            scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
             return followers(
                 [
                     (each["metadata"]["name"], each["metadata"]["labels"])
@@ -340,7 +341,7 @@ class ClusterTags:
         """
         scopes = [("namespace", Scope(NAMESPACES, labels=f"{REVISION_LABEL}={name}"))]
         if name == DEFAULT_NAME:
-            enabled = f"{INJECTION}=enabled,{REVISION_LABEL}!={name}"
+            enabled = f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"
             scopes.append(("namespace", Scope(NAMESPACES, labels=enabled)))
         scopes.append(("pod", Scope(PODS, labels=f"{REVISION_LABEL}={name}")))
 

@@ -15,8 +15,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
-from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
-from injector.istio.webhookselectors import INJECTION
+from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.edit import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
@@ -76,7 +75,7 @@ def followers(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, 
     """
     found: dict[str, set[str]] = {}
     for namespace, labels in namespaces:
-        for name in (labels.get(REVISION_LABEL), DEFAULT_NAME if labels.get(INJECTION) == "enabled" else None):
+        for name in (labels.get(REVISION_LABEL), DEFAULT_NAME if labels.get(INJECTION_LABEL) == "enabled" else None):
             if isinstance(name, str):
                 found.setdefault(name, set()).add(namespace)
     return {name: tuple(sorted(each)) for name, each in found.items()}

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import NAMESPACES, PODS, Scope
 from injector.injection.steps.status import STATUS
-from injector.istio.servednames import MAX_VALUE
-from injector.istio.webhooks import REVISION_LABEL
-from injector.istio.webhookselectors import INJECT, INJECTION
+from injector.istio.servednames import MAX_LABEL_VALUE
+from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -44,12 +43,12 @@ _MAX_SELECTOR_NAMES: Final = 200
 def named_revision(item: Mapping[str, Any]) -> str | None:
     """Return the revision or tag that a namespace names; None if ``istio-injection`` takes precedence."""
     labels = _labels(item)
-    return None if INJECTION in labels else labels.get(REVISION_LABEL)
+    return None if INJECTION_LABEL in labels else labels.get(REVISION_LABEL)
 
 
 def has_injection_label(item: Mapping[str, Any]) -> bool | None:
     """Return True if a namespace has the label ``istio-injection``, which takes precedence over a pod's ``istio.io/rev``, else None."""
-    return True if INJECTION in _labels(item) else None
+    return True if INJECTION_LABEL in _labels(item) else None
 
 
 def unserved_name(item: Mapping[str, Any], served: Collection[str]) -> str | None:
@@ -87,7 +86,7 @@ class UnservedCount:
             "namespaces": self.namespaces,
             "pods": self.pods,
             "names": {
-                name[:MAX_VALUE]: {"namespaces": namespaces, "pods": pods}
+                name[:MAX_LABEL_VALUE]: {"namespaces": namespaces, "pods": pods}
                 for name, (namespaces, pods) in ordered[:MAX_NAMES]
             },
             "more": max(0, len(ordered) - MAX_NAMES),
@@ -203,7 +202,7 @@ class UnservedNames:
         if self._namespaces is None:
             self._namespaces = _Namespaces(
                 self._watch_namespaces(tasks, REVISION_LABEL, named_revision, metrics),
-                self._watch_namespaces(tasks, INJECTION, has_injection_label, metrics),
+                self._watch_namespaces(tasks, INJECTION_LABEL, has_injection_label, metrics),
             )
         served = self.served
         self._watch_pods(tasks, served, metrics)
@@ -251,4 +250,4 @@ class UnservedNames:
 def pod_selector(served: Collection[str]) -> str:
     """Return the label selector of pods that ask for a sidecar by a name that is not in ``served``."""
     names = ",".join(sorted(served)[:_MAX_SELECTOR_NAMES])
-    return f"{REVISION_LABEL},{REVISION_LABEL} notin ({names}),{INJECT} notin (false)"
+    return f"{REVISION_LABEL},{REVISION_LABEL} notin ({names}),{INJECT_LABEL} notin (false)"

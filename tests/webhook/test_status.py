@@ -13,7 +13,7 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status import request_rows, revision_rows, status
+from injector.webhook.status.report import request_rows, revision_rows, status
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
