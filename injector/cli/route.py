@@ -1,6 +1,6 @@
 """From a pod's labels, a webhook's path or a name to the revision that gets the pod, by files or by the webhooks of a cluster.
 
-Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhookselectors``.
+Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhooks``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from injector.cli.selection import REVISION_FLAG, find_revision
 from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
-from injector.istio.webhooks import DEFAULT_NAME
-from injector.istio.webhookselectors import INJECT, called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks import DEFAULT_NAME, INJECT_LABEL, called, passed_over, unserved, webhooks_of, why_none
 from injector.revisions.directory import TAGS_FILE
 from injector.revisions.tags import usable_tags
 from injector.webhook.path import parse_path
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from injector.cli.clusterview import Surroundings
     from injector.cluster.reader import Reader
-    from injector.istio.webhookselectors import LiveWebhook, Service, Webhook
+    from injector.istio.webhooks import LiveWebhook, Service, Webhook
     from injector.revisions.source import RawRevision, SourceState
     from injector.revisions.tags import Tag
 
@@ -167,8 +166,8 @@ def _given(asked: Asked, labels: Labels) -> Step:
 
 
 def _unseen(labels: Labels) -> str:
-    if INJECT in labels.declared and INJECT not in labels.pod:
-        return f"; the annotation {INJECT} is seen by no selector, the label of that name is"
+    if INJECT_LABEL in labels.declared and INJECT_LABEL not in labels.pod:
+        return f"; the annotation {INJECT_LABEL} is seen by no selector, the label of that name is"
     return ""
 
 

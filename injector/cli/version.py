@@ -11,7 +11,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.terminal import echo
-from injector.istio.minor import NEWEST, OLDEST, format_minor
+from injector.istio.behaviours import NEWEST, OLDEST, format_minor
 
 DISTRIBUTION: Final = "revision-injector"
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from injector.gotemplate.values import Struct
+    from injector.istio.behaviours import Minor
     from injector.istio.mesh import MeshFacts
-    from injector.istio.minor import Minor
     from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 

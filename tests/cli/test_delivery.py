@@ -9,8 +9,7 @@ from injector.cli.route import delivery_steps
 from injector.cluster.reader import ClusterReader
 from injector.errors import ClusterError
 from injector.injection.tools.explain import Step
-from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook
-from injector.istio.webhookselectors import LiveWebhook, live_webhooks
+from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook
 from tests.cli.clusters import FakeKube, Refusing, cluster
 
 SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"

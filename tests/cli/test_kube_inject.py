@@ -189,7 +189,7 @@ def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
         (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read: No such file or directory; check the path"),
         (["-f", "hello.yaml", "--nope"], 64, "No such option '--nope'"),
         (["-f", "hello.yaml", "--set-env", "A"], 64, "--set-env: 'A' is not NAME=VALUE"),
-        (["-f", "hello.yaml", "--istio-version", "9.9"], 65, "Istio 9.9 is not known; known are 1.0 to 1.30"),
+        (["-f", "hello.yaml", "--istio-version", "9.9"], 65, "Istio 9.9 is not supported; supported are 1.0 to 1.30"),
         (["-f", "hello.yaml", "--istio-version", "new"], 65, "'new' is not an Istio version; write it as 1.24"),
         (["-f", "hello.yaml", "--revision", "No"], 65, "'No' cannot name a revision"),
         (["-f", "hello.yaml", "--meshConfigFile", "nope"], 65, "nope: there is no such file; check the path"),

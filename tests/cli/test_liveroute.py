@@ -8,8 +8,7 @@ import pytest
 from injector.cli.clusterview import Sources, read_surroundings
 from injector.cli.route import Labels, Routed, asked_name, called_last, live_route, served_names
 from injector.injection.tools.explain import Trace
-from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
-from injector.istio.webhookselectors import live_webhooks
+from injector.istio.webhooks import Endpoint, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.tags import choose
 from tests.cli.clusters import HOME, REV, cluster, labelled, revision, tag
 from tests.revisions.fakes import CONFIG

@@ -14,7 +14,7 @@ from tests.fuzz.target import TARGETS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.reliability import Row
+    from tests.reliability.long.rows import Row
 
 
 class Kept:

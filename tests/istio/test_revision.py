@@ -186,12 +186,12 @@ def test_sprig_is_known_since_1_8(version: str, known: bool) -> None:
 @pytest.mark.parametrize(
     ("texts", "what", "where"),
     [
-        ({"config": "[]"}, "an inject config is a mapping, this is a list", "revisions/stable: config"),
-        ({"values": "[]"}, "values are a mapping", "revisions/stable: values"),
+        ({"config": "[]"}, "`config` must be a mapping but is a list", "revisions/stable: config"),
+        ({"values": "[]"}, "`values` must be a mapping but is a list", "revisions/stable: values"),
         ({"mesh": "[]"}, "a mesh config is a mapping", "revisions/stable: mesh"),
         (
             {"settings": RevisionSettings(istio_version="2.0")},
-            "Istio 2.0 is not known",
+            "Istio 2.0 is not supported",
             "revisions/stable: istioVersion",
         ),
     ],

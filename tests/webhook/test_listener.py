@@ -374,9 +374,6 @@ async def test_an_idle_connection_is_closed_in_the_end(served: Served, hurry: Hu
     assert await client.ended()
 
 
-# Memory.
-
-
 async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
     # asyncio has no public option for them: this test fails if the attributes that set them disappear.
     async with serving() as served:
