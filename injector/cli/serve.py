@@ -27,14 +27,14 @@ from injector.settings import SETTINGS, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from injector.cluster.client import KubeClient, Pace
+    from injector.cluster.client import ApiThrottle, KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.clustersource import ClusterSource
     from injector.revisions.following import Watch
     from injector.revisions.registry import Registry
     from injector.revisions.source import RevisionSource
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.settings import Setting
     from injector.webhook.lifecycle import Follow
     from injector.webhook.server import Services
@@ -143,7 +143,7 @@ def watched_folders(settings: Settings) -> tuple[Path, ...]:
 
 def _watch(settings: Settings) -> Watch | None:
     # Imported here for start-up time, as below.
-    from injector.revisions.watching import file_changes
+    from injector.revisions.files import file_changes
 
     folders = watched_folders(settings)
     return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
@@ -153,11 +153,11 @@ def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
-    from injector.cluster.client import Pace
+    from injector.cluster.client import ApiThrottle
     from injector.revisions.registry import Registry
     from injector.webhook.server import Listeners, serve
 
-    registry, metrics, pace = Registry(), _metrics(), Pace()
+    registry, metrics, pace = Registry(), _metrics(), ApiThrottle()
     client = _client(settings, pace) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = _cluster(settings, client, metrics)
@@ -215,7 +215,7 @@ def _metrics() -> Metrics:
     return Metrics(CollectorRegistry(), version=own_version())
 
 
-def _client(settings: Settings, pace: Pace) -> KubeClient:
+def _client(settings: Settings, pace: ApiThrottle) -> KubeClient:
     # Imported here, since the client takes half a second and 40 MB, and only these settings need it.
     from injector.cluster.client import KubeClient
 
@@ -230,12 +230,12 @@ def _cluster(settings: Settings, client: KubeClient | None, metrics: Metrics) ->
     return ClusterSource(client, metrics, settings.istio_namespace)
 
 
-def _unserved(settings: Settings, registry: Registry, pace: Pace) -> UnservedNames | None:
+def _unserved(settings: Settings, registry: Registry, pace: ApiThrottle) -> UnservedNames | None:
     if not settings.watch_unserved:
         return None
     # Imported here, since the client takes half a second and 40 MB, and few settings need it.
     from injector.cluster.client import KubeClient
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
 
     client = KubeClient(settings.kubeconfig, pace)
     return UnservedNames(client, registry, frozenset(settings.served_elsewhere))

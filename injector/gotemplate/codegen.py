@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.gotemplate import nodes as n
-from injector.gotemplate.budget import Budget, metered_by
-from injector.gotemplate.costs import metered
+from injector.gotemplate.budget import Budget, Rendering, metered_by
 from injector.gotemplate.errors import (
     BudgetError,
     ExecError,
@@ -25,9 +24,9 @@ from injector.gotemplate.errors import (
     TemplateError,
     Unprintable,
 )
+from injector.gotemplate.functions import metered
 from injector.gotemplate.nodes import ListNode, Node
 from injector.gotemplate.reflect import ANY, NO_VALUE, holds_interface, type_of
-from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.runtime import REFLECT, Signature, checked, constant, free_constant, parse_signature
 from injector.gotemplate.text import quote
 

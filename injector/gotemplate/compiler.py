@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import METER, Budget, metered_by
+from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
 from injector.gotemplate.codegen import Actions, LineMap, Program, Source
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
@@ -17,7 +17,6 @@ from injector.gotemplate.fmt import sprint
 from injector.gotemplate.nodes import IdentifierNode, within
 from injector.gotemplate.parser import parse
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
-from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
 from injector.gotemplate.values import Func
 

@@ -2,7 +2,7 @@
 
 Pods with a known name are admitted: the webhook of that name injects them. The path says whose label counts, matching the selectors of
 the configuration (``istio.webhooks``): the pod's, which is in the review, or the namespace's, which is known if namespaces are watched
-(``revisions.unserved``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
+(``revisions.unservednames``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.reading import Reader
 
@@ -75,8 +75,11 @@ class UnservedHandler:
         """Answer one review, and count it."""
         action, kind = request.match_info["action"], request.match_info["kind"]
         try:
-            async with self.reader.body(request) as body:
+            body = await self.reader.read(request)
+            try:
                 review = _review(body)
+            finally:
+                self.reader.done(body)
         except Refusal as refusal:
             self.metrics.unserved_review(kind, FAILED)
             return self.reader.refused(refusal)

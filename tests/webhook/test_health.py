@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Supervisor
     from injector.webhook.tls.source import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
