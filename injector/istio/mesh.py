@@ -189,25 +189,8 @@ MOST_VALUES: Final = 2_000
 _TRACING_NAME: Final = ("tracingServiceName", "tracing_service_name")
 _FIRST_TRACING_NAME: Final[Minor] = (1, 13)
 _HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
-# What protoToJSON leaves out of a ProxyConfig where it equals the minor's default, with the minors that do.
-_CLEANED: Final[tuple[tuple[str, Minor, Minor], ...]] = (
-    *((name, (1, 6), (9, 9)) for name in ("configPath", "binaryPath", "serviceCluster", "drainDuration")),
-    ("parentShutdownDuration", (1, 6), (1, 16)),
-    *((name, (1, 7), (9, 9)) for name in ("controlPlaneAuthPolicy", "terminationDrainDuration")),
-    *(
-        (name, (1, 6), (9, 9))
-        for name in (
-            "discoveryAddress",
-            "envoyMetricsService",
-            "envoyAccessLogService",
-            "tracing",
-            "proxyAdminPort",
-            "statNameLength",
-            "statusPort",
-            "concurrency",
-        )
-    ),
-)
+# From this minor on, protoToJSON leaves out the fields of a ProxyConfig that equal the defaults.
+_DEFAULTS_LEFT_OUT: Final[Minor] = (1, 6)
 
 
 def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
@@ -299,13 +282,8 @@ def _json_writer(minor: Minor) -> Callable[[Message], str]:
 
 
 def _proto_to_json(minor: Minor, message: Message) -> str:
-    if message.kind is not message_type(proxy_config_type(minor)):
+    if message.kind is not message_type(proxy_config_type(minor)) or minor < _DEFAULTS_LEFT_OUT:
         return to_json(message)
     defaults = default_proxy_config(minor)
-    cleaned = {name for name, first, last in _CLEANED if first <= minor <= last}
-    kept = {
-        name: value
-        for name, value in message.values.items()
-        if name not in cleaned or name not in defaults or value != defaults[name]
-    }
-    return to_json(Message(message.kind, kept))
+    values = {name: value for name, value in message.values.items() if name not in defaults or value != defaults[name]}
+    return to_json(Message(message.kind, values))
