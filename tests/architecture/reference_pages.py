@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 FOLDER: Final = ROOT / "docs" / "reference"
 NOTE: Final = "Written by `scripts/reference`; do not edit.\n"
 _SPELLINGS: Final = (
-    "A flag has two spellings where it has two words, Istio's `--meshConfig` and kubectl's `--mesh-config`. Every command takes `-h` and\n"
-    "`--help`, and `-v` and `--verbose` for tracebacks with errors, also before the command's name.\n"
+    "Flags of two words have two spellings: Istio's `--meshConfig` and kubectl's `--mesh-config`. Every command has `-h` and `--help`, and\n"
+    "`-v` and `--verbose`, which print tracebacks with errors. They can also precede the name of the command.\n"
 )
 _LAID_OUT: Final = "\b\n"
 _COMMON: Final = frozenset({"--help", "--verbose"})
