@@ -271,7 +271,7 @@ def _following(cluster: ClusterSource, services: Services) -> Follow:
 def _services(settings: Settings, loader: Loader, registry: Registry, metrics: Metrics) -> Services:
     """Return what answers requests with what is loaded, and follows its source."""
     from injector.cli.version import own_version
-    from injector.revisions.following import Follower, Tempo
+    from injector.revisions.following import Follower, Timing
     from injector.revisions.verify import RecentPods
     from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
     from injector.webhook.inject import Desk
@@ -281,8 +281,8 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     shown = partial(_show, metrics)
     shown(loader.report)
     recent = RecentPods()
-    tempo = Tempo(settings.reload_interval)
-    follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
+    timing = Timing(settings.reload_interval)
+    follower = Follower(loader, _watch(settings), timing, recent=recent, metrics=metrics, report=shown)
     desk = Desk(
         AdmissionQueue(settings.max_waiting),
         Decisions(LOGGED[settings.log_decisions]),

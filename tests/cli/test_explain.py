@@ -205,7 +205,7 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
     )
 
     assert result.stdout.startswith("Pod default/hello: skipped (no_webhook)\n")
-    says = f"{whose} label istio.io/rev names `canray`, which nobody serves (did you mean canary?); known are canary, "
+    says = f"{whose} label istio.io/rev names `canray`, which is not served (did you mean canary?); known are canary, "
     assert says in result.stdout
 
 

@@ -66,7 +66,7 @@ def test_a_pod_that_no_webhook_is_called_for_ends_there() -> None:
     (found,) = explanation(Target(PODS, "web-abc-1", "lost")).explained
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
-    assert "names `gone`, which nobody serves" in found.trace.steps[0].detail
+    assert "names `gone`, which is not served" in found.trace.steps[0].detail
 
 
 def test_a_namespace_is_all_of_its_workloads_and_an_empty_one_is_noted() -> None:
