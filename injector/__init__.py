@@ -15,8 +15,8 @@ A reload, ``revisions/reload.py``: ``revisions/following.py`` is woken by ``revi
 the clock or by a signal -> Loader.prepare: ``revisions/source.py`` read -> ``revisions/build.py`` -> ``revisions/verify.py`` ->
 Loader.adopt: one Registry.swap. If a step fails, what is served stays.
 
-``cli/serve.py`` puts both together; ``webhook/server.py`` runs them, with background tasks under ``webhook/supervisor.py``.
-``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from there the same way. TLS is put together in ``cli/certificates.py``:
+``cli/server.py`` puts both together; ``webhook/server.py`` runs them, with background tasks under ``webhook/supervisor.py``.
+``cli/kube_inject.py`` goes to ``injection/manifest.py`` and from there the same way. TLS is put together in ``cli/server.py``, too:
 ``webhook/tls.py`` or ``webhook/selfsigned.py``, and ``webhook/cabundle.py``. Below: ``istio/behaviours.py`` has all that minors differ in
 outside their templates, ``gotemplate/compiler.py`` turns Go's templates into Python, ``kube/schema.py`` has Kubernetes' types, and
 ``golang/strconv.py`` and its neighbours Go's own behaviour.

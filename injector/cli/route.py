@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cli.selection import REVISION_FLAG, picked
+from injector.cli.options import REVISION_FLAG, find_revision
 from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.trace import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
@@ -21,7 +21,7 @@ from injector.webhook.path import parse_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from injector.cli.clusterview import Surroundings
+    from injector.cli.cluster import ClusterView
     from injector.cluster.reader import Reader
     from injector.istio.webhookselectors import LiveWebhook, Service, Webhook
     from injector.revisions.source import RawRevision, SourceState
@@ -125,7 +125,7 @@ def resolved(state: SourceState, call: Call, workload: Sequence[str], *, where: 
     lead = "" if name else f"no name asks for the default, {wanted or 'which nothing is'}; "
     steps = (call.step, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), tags_where))
     try:
-        raw = picked(state, target, where=where)
+        raw = find_revision(state, target, where=where)
     except UsageError as error:
         if call.strict:
             raise
@@ -185,7 +185,7 @@ def _target(tag: Tag | None, name: str, workload: Sequence[str]) -> tuple[str, s
 SOURCE: Final = "the cluster's webhooks"
 
 
-def live_route(around: Surroundings, labels: Labels) -> Routed | Trace:
+def live_route(around: ClusterView, labels: Labels) -> Routed | Trace:
     """Return which revision a pod with these labels gets; the whole trace where none does.
 
     Raises:
