@@ -24,15 +24,13 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bench.recording import ROOT, SHARED, record
-from bench.serving import resident, revisions_folder, served
+from bench.serving import Installation, missing, resident, revisions_folder, served
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.directory import DirectorySource
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from tests.conformance import core, corpus
-from tests.factories import make_pod, make_review
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,8 +51,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(FIGURES)}; all unless said")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
-    if not corpus.present() or not (SHARED / "bench").is_dir():
-        print("skipped: the figures need ../shared")
+    if reason := missing():
+        print(f"skipped: {reason}")
         return 0
     rows: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -84,9 +82,8 @@ def print_rows(rows: dict[str, Row]) -> None:
 
 def kube_inject(folder: Path) -> dict[str, Row]:
     """Workloads for each second of processor time of the whole command, its start among them."""
-    settings = corpus.default_settings("1.30")
-    files = {"--injectConfigFile": settings.config, "--valuesFile": settings.values, "--meshConfigFile": settings.mesh}
-    flags = [str(each) for pair in files.items() for each in pair]
+    names = ("injectConfigFile", "valuesFile", "meshConfigFile")
+    flags = [f"--{name}={path}" for name, path in zip(names, Installation.default().files().values(), strict=True)]
     found: dict[str, Row] = {}
     for name, documents in (("small", small_workloads()), ("large", large_workloads(folder))):
         manifest = folder / f"{name}.yaml"
@@ -130,7 +127,7 @@ def cold_start(folder: Path) -> dict[str, Row]:
     times = []
     for _ in range(3):
         started = time.perf_counter()
-        with served(revisions_folder(folder, 10)):
+        with served(f"--revisions-dir={revisions_folder(folder, 10)}"):
             times.append(time.perf_counter() - started)
     return {"start to ready, 10 revisions, s": (min(times), 1.5, "less")}
 
@@ -139,7 +136,7 @@ def many_revisions(folder: Path) -> dict[str, Row]:
     """What ninety-nine more revisions take of memory."""
     sizes = []
     for count in (1, 100):
-        with served(revisions_folder(folder, count)) as server:
+        with served(f"--revisions-dir={revisions_folder(folder, count)}") as server:
             sizes.append(resident(server.pid))
     return {"100 revisions, MiB more than one": (sizes[1] - sizes[0], 150.0, "less")}
 
@@ -165,9 +162,9 @@ def all_answered(handler: InjectHandler, bodies: list[bytes]) -> None:
         handler.answer("/inject/r0", body, Stopwatch(time.perf_counter))
 
 
-def handler_of(minor: str = "1.30") -> InjectHandler:
-    """What answers requests with a default installation."""
-    revision = core.revision_of(corpus.default_settings(minor))
+def handler_of() -> InjectHandler:
+    """Return a handler with a default installation."""
+    revision = Installation.default().revision()
     return InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
 
 
@@ -190,9 +187,11 @@ def many_variables(folder: Path) -> dict[str, Row]:
 
 def review_of(variables: int) -> bytes:
     """A review of a pod whose container has so many variables."""
-    pod = make_pod()
-    pod["spec"]["containers"][0]["env"] = [{"name": f"V{n}", "value": f"value-{n}"} for n in range(variables)]
-    return orjson.dumps(make_review(pod, namespace="shop"))
+    env = [{"name": f"V{n}", "value": f"value-{n}"} for n in range(variables)]
+    spec = {"containers": [{"name": "app", "image": "registry.example.com/app:1.0", "env": env}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hello"}, "spec": spec}
+    request = {"uid": "1", "namespace": "shop", "operation": "CREATE", "object": pod}
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 
 def answered(handler: InjectHandler, body: bytes) -> None:

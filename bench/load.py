@@ -11,33 +11,30 @@ import argparse
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.recording import ROOT, SHARED, record, show
-from injector.revisions.build import build
-from injector.revisions.registry import snapshot_of
-from injector.revisions.source import RawRevision
-from tests.conformance import corpus
-from tests.property.pairs import plain_answer
+from bench.serving import Installation, free_port, missing, running, served
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.kube import admission
+from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from bench.serving import Server
+    from injector.istio.revision import Revision
 
 REVIEWS = 4_000
 SAMPLED = 50
 SERVER_CORE, CLIENT_CORE = "0", "1"
-START_LIMIT = 30.0
+FLAGS = ("injectConfig", "valuesFile", "meshConfig")
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
 COUNTED = ("injector_answer_cache_hits_total", "sidecar_injection_requests_total")
 
@@ -54,21 +51,14 @@ class Target:
 TARGETS = {"replicas": Target(0.33, 0.4, 3.0), "unique": Target(0.035, 0.06, 25.0)}
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """A server that answers: where reviews are posted, and its metrics, if it has any."""
-
-    url: str
-    metrics: str = ""
-
-    def counts(self) -> tuple[float, float]:
-        """Return how many requests the answer cache has answered, and how many there were."""
-        with urllib.request.urlopen(self.metrics) as answer:  # noqa: S310 -- loopback
-            lines = answer.read().decode().splitlines()
-        hits, requests = (
-            sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{")) for name in COUNTED
-        )
-        return hits, requests
+def counts(server: Server) -> tuple[float, float]:
+    """Return how many requests the answer cache has answered, and how many there were."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ops_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    hits, requests = (
+        sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{")) for name in COUNTED
+    )
+    return hits, requests
 
 
 def main() -> int:
@@ -80,8 +70,8 @@ def main() -> int:
     )
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
-    if missing := unavailable():
-        print(missing)
+    if reason := unavailable():
+        print(reason)
         return 1
     with tempfile.TemporaryDirectory() as folder:
         write_reviews(Path(folder), options.rounds)
@@ -109,7 +99,7 @@ def unavailable() -> str:
     """Return why the load cannot be measured here; empty if it can."""
     if shutil.which("wrk") is None:
         return "the load needs wrk: install it with apt-get install wrk"
-    return "" if (SHARED / "bench").is_dir() else "the load needs ../shared/bench"
+    return missing()
 
 
 def reached(name: str, row: dict[str, float], target: Target) -> bool:
@@ -126,86 +116,36 @@ def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, flo
     The first round of a load is also shown alone: the server starts without answers and without memoised stages. ``hits`` is the share of
     requests that the answer cache answered.
     """
-    rows: dict[str, dict[str, float]] = {}
-    with server(yardstick_command) as yardstick:
-        rows["yardstick, before"] = posted(yardstick.url, folder / "replicas-0.jsonl", seconds)
-    with server(injector_command) as serving:
+    rows: dict[str, dict[str, float]] = {"yardstick, before": yardstick(folder, seconds)}
+    flags = [f"--{flag}={path}" for flag, path in zip(FLAGS, Installation.default().files().values(), strict=True)]
+    with served(*flags, core=SERVER_CORE) as server:
+        url = f"http://127.0.0.1:{server.port}/inject"
         for load in TARGETS:
-            before = serving.counts()
-            found = [posted(serving.url, folder / f"{load}-{number}.jsonl", seconds) for number in range(rounds)]
-            hits, requests = (after - each for after, each in zip(serving.counts(), before, strict=True))
+            before = counts(server)
+            found = [posted(url, folder / f"{load}-{number}.jsonl", seconds) for number in range(rounds)]
+            hits, requests = (after - each for after, each in zip(counts(server), before, strict=True))
             rows[f"{load}, first"] = found[0]
             rows[load] = {name: statistics.median(each[name] for each in found) for name in found[0]}
             rows[load]["hits"] = round(hits / requests, 4)
-            compare_answers(serving.url, folder / f"{load}-0.jsonl")
-    with server(yardstick_command) as yardstick:
-        rows["yardstick, after"] = posted(yardstick.url, folder / "replicas-0.jsonl", seconds)
+            compare_answers(url, folder / f"{load}-0.jsonl")
+    rows["yardstick, after"] = yardstick(folder, seconds)
     best = max(rows["yardstick, before"]["rps"], rows["yardstick, after"]["rps"])
     return {name: {**row, "ratio": round(row["rps"] / best, 4)} for name, row in rows.items()}
 
 
-def yardstick_command(port: int, _ops_port: int) -> list[str]:
-    """Return the command that starts the yardstick."""
-    return [sys.executable, str(ROOT / "bench" / "yardstick.py"), "--port", str(port)]
+def yardstick(folder: Path, seconds: int) -> dict[str, float]:
+    """Measure the yardstick."""
+    url = f"http://127.0.0.1:{(port := free_port())}/inject"
+    command = [sys.executable, str(ROOT / "bench" / "yardstick.py"), "--port", str(port)]
+    with running(command, url, SERVER_CORE):
+        return posted(url, folder / "replicas-0.jsonl", seconds)
 
 
-def injector_command(port: int, ops_port: int) -> list[str]:
-    """Return the command that starts the injector with Istio 1.30's own ConfigMaps of a default installation."""
-    settings = corpus.default_settings("1.30")
-    assert settings.values is not None
-    files = {"--injectConfig": settings.config, "--valuesFile": settings.values, "--meshConfig": settings.mesh}
-    flags = [text for flag, path in files.items() for text in (flag, str(path))]
-    ports = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(ops_port), "--insecure-http"]
-    return [sys.executable, "-m", "injector", "serve", *ports, *flags]
-
-
-@contextmanager
-def server(command: Callable[[int, int], list[str]]) -> Iterator[Serving]:
-    """Run a server on one core until the block ends."""
-    port, ops_port = free_port(), free_port()
-    started = ["taskset", "-c", SERVER_CORE, *command(port, ops_port)]
-    process = subprocess.Popen(started, cwd=ROOT, stderr=subprocess.DEVNULL)
-    serving = Serving(f"http://127.0.0.1:{port}/inject", f"http://127.0.0.1:{ops_port}/metrics")
-    try:
-        wait_for(serving.url, process)
-        yield serving
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Return once the server answers, whatever it answers."""
-    deadline = time.monotonic() + START_LIMIT
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(urllib.request.Request(url, b"{}", {"Content-Type": "application/json"}))  # noqa: S310 -- loopback
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
-        else:
-            return
-    raise SystemExit(f"no server at {url}")
-
-
-def posted(url: str, reviews: Path, seconds: int, *, connections: int = 8) -> dict[str, float]:
-    """The rate and the latencies of posting the reviews in turn, over so many connections at once."""
-    command = [
-        "wrk",
-        "-t1",
-        f"-c{connections}",
-        f"-d{seconds}s",
-        "--latency",
-        "-s",
-        str(SHARED / "bench" / "post.lua"),
-        url,
-    ]
-    run = subprocess.run(
-        ["taskset", "-c", CLIENT_CORE, *command, "--", str(reviews)], capture_output=True, text=True, check=True
-    )
+def posted(url: str, reviews: Path, seconds: int) -> dict[str, float]:
+    """Post the reviews in turn over eight connections; return the rate and the latencies."""
+    command = ["taskset", "-c", CLIENT_CORE, "wrk", "-t1", "-c8", f"-d{seconds}s", "--latency"]
+    script = ["-s", str(SHARED / "bench" / "post.lua"), url, "--", str(reviews)]
+    run = subprocess.run([*command, *script], capture_output=True, text=True, check=True)
     if run.stderr.strip():
         raise SystemExit(f"an answer without a patch: {run.stderr.strip()[:400]}")
     latencies = dict(re.findall(r"^\s+(50|99)%\s+([\d.]+\w+)$", run.stdout, re.MULTILINE))
@@ -220,30 +160,28 @@ def compare_answers(url: str, reviews: Path) -> None:
     Raises:
         SystemExit: one differs.
     """
-    settings = corpus.default_settings("1.30")
-    texts = [None if path is None else path.read_text() for path in (settings.config, settings.values, settings.mesh)]
-    assert texts[0] is not None
-    snapshot = snapshot_of([build(RawRevision("default", texts[0], texts[1], texts[2], None, {}, "bench"))], {})
+    revision = Installation.default().revision()
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
         with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
-            if answer.read() != plain_answer(snapshot, "/inject", body):
+            if answer.read() != fresh_answer(revision, body):
                 raise SystemExit(f"an answer to {reviews.stem} differs from the pipeline's: {body[:200]!r}")
     print(f"{len(bodies)} answers to {reviews.stem} equal the pipeline's", file=sys.stderr)
+
+
+def fresh_answer(revision: Revision, body: bytes) -> bytes:
+    """Return the pipeline's answer to a review as it was sent, without a cache."""
+    request = load_json(body)["request"]
+    result = inject_pod(revision, request["object"], RequestFacts(request["namespace"]))
+    response = admission.patched(result.patch_json if isinstance(result, Injected) else b"", warnings=result.warnings)
+    return admission.encode_review(admission.Broken(request["uid"]), response.content())
 
 
 def milliseconds(text: str) -> float:
     """A duration of wrk's."""
     number, unit = re.fullmatch(r"([\d.]+)(\w+)", text).groups()  # type: ignore[union-attr]
     return round(float(number) * UNITS[unit], 3)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

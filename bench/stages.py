@@ -3,8 +3,7 @@
 ``lex``, ``parse`` and ``compile`` are of a revision's sidecar template, once when it is built. The others are of each request and in its
 order. ``pipeline`` is all of an injection and ``request`` all of a request but HTTP, with the answer cache: bytes in, bytes out.
 
-The pods are those of the load ``unique`` (``../shared/bench``), of which no two are equal, or with ``--corpus`` those of the corpus of one
-Istio minor, each asked for several times.
+The pods are those of the load ``unique`` (``../shared/bench``), of which no two are equal.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from prometheus_client import CollectorRegistry
 
 from bench.recording import SHARED, record, show
+from bench.serving import Installation, missing
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse
 from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, finished, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
-from injector.injection.render import apply_overlays, overlays_of
-from injector.injection.result import Injected, RequestFacts
+from injector.injection.render import OverlayTemplates
+from injector.injection.result import RequestFacts
+from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.podfields import missing_fields
 from injector.istio.template import compile_go_template, go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
@@ -42,8 +41,6 @@ from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.inject import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from tests.conformance import core, corpus, workloads
-from tests.factories import make_review
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,9 +78,9 @@ class Stages:
         data = timed("data", lambda: template_data(params, pod))
         text = timed("render", lambda: revision.templates[SIDECAR_TEMPLATE_NAME].render(data))
         timed("yaml", lambda: read_overlay(text, "v1.Pod", missing))
-        overlays = overlays_of(revision, pod, data, names)
-        native = params.native_sidecar
-        rendered = timed("merge", lambda: apply_overlays(revision, pod, names, overlays, native=native))
+        templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
+        overlays = templates.render(data)
+        rendered = timed("merge", lambda: templates.merge(overlays))
         final = timed("postprocess", lambda: finished(params, rendered))
         timed("patch", lambda: create_patch(review.object, final))
         return times
@@ -93,17 +90,14 @@ def main() -> int:
     """Measure one minor."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
-    parser.add_argument("--corpus", action="store_true", help="take the pods of the corpus")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
-    if not corpus.present():
-        print(f"skipped: {corpus.ABSENT}")
+    if reason := missing():
+        print(f"skipped: {reason}")
         return 0
-    settings = corpus.default_settings(options.minor)
-    revision = core.revision_of(settings)
-    given = ROUNDS * reviews(options.minor, settings) if options.corpus else unique()
-    bodies = [body for body in given if is_injected(core.revision_of(settings), body)] if options.corpus else given
-    rows = {**template_stages(revision, settings), **request_stages(revision, bodies)}
+    installation, bodies = Installation.default(options.minor), unique()
+    revision = installation.revision()
+    rows = {**template_stages(revision, installation), **request_stages(revision, bodies)}
     show(f"Istio {options.minor}, {len(bodies)} pods", rows)
     if options.record:
         record("stages", {"minor": options.minor, "pods": len(bodies), **rows})
@@ -117,24 +111,10 @@ def unique() -> list[bytes]:
         return (Path(folder) / "unique.jsonl").read_bytes().splitlines()
 
 
-def reviews(minor: str, settings: corpus.Settings) -> list[bytes]:
-    """The pods of the corpus's workloads for these settings, each in a review as the API server sends it."""
-    found = [case for case in corpus.cases(minor) if case.webhook and case.expected and case.settings == settings]
-    sources = dict.fromkeys(case.source for case in found)
-    pods = [workloads.as_pod(each) for source in sources for each in workloads.injectable(core.documents(source))]
-    return [orjson.dumps(make_review(pod, namespace=NAMESPACE)) for pod in pods]
-
-
-def is_injected(revision: Revision, body: bytes) -> bool:
-    """Whether the pod gets a sidecar of the template ``sidecar``, so that all have the same stages."""
-    result = inject_pod(revision, decode(body).object, RequestFacts(NAMESPACE))
-    return isinstance(result, Injected) and result.templates == (SIDECAR_TEMPLATE_NAME,)
-
-
-def template_stages(revision: Revision, settings: corpus.Settings) -> dict[str, dict[str, float]]:
+def template_stages(revision: Revision, installation: Installation) -> dict[str, dict[str, float]]:
     """What building a revision costs for its sidecar template."""
     text = revision.config.templates[SIDECAR_TEMPLATE_NAME]
-    functions = go_functions(revision.minor, dict(settings.env), with_sprig=True)
+    functions = go_functions(revision.minor, dict(installation.env), with_sprig=True)
     delimiters = revision.config.delimiters
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),

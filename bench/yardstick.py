@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args()
     app = web.Application(client_max_size=8 << 20)
-    app.router.add_post("/inject", answer)
+    app.router.add_route("*", "/inject", answer)
     web.run_app(app, host="127.0.0.1", port=options.port, loop=uvloop.new_event_loop(), print=None, access_log=None)
 
 

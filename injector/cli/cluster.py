@@ -31,13 +31,12 @@ from injector.cluster.reader import (
     Scope,
 )
 from injector.errors import ClusterError, ManifestError, UsageError
-from injector.injection.drift import as_created
-from injector.istio.webhooks import TAG_LABEL
-from injector.istio.webhookselectors import live_webhooks
-from injector.kube.created import Created, created_pods
-from injector.kube.pods import controller_of
-from injector.kube.serial import load_json, load_yaml, split_documents
+from injector.injection.tools.drift import as_created
+from injector.istio.webhooks import TAG_LABEL, live_webhooks
+from injector.kube.pods import Created, controller_of, created_pods
+from injector.kube.serial import load_json
 from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml, split_documents
 from injector.revisions.build import Overrides
 from injector.revisions.clusterlist import built_with_facts, listed_state
 from injector.revisions.clustersource import kept_namespace
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader, Resource
-    from injector.istio.webhookselectors import LiveWebhook
+    from injector.istio.webhooks import LiveWebhook
     from injector.revisions.clusterlist import Built
     from injector.revisions.source import SourceState
 

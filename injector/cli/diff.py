@@ -18,10 +18,10 @@ from injector.cli.output import data_text, echo, one_line, printable, table, wit
 from injector.cli.route import called_last
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import inject_pod
-from injector.injection.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.tools.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.kube.escaping import escape_line
-from injector.kube.serial import dump_yaml
+from injector.kube.yaml import dump_yaml
 from injector.revisions.build import build, overridden
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from injector.cli.cluster import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
-    from injector.injection.podchanges import Change
+    from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
 
     Answer = Injected | Skipped | DataError
 

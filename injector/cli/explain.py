@@ -23,9 +23,9 @@ from injector.cli.options import FILENAME, GUARD, RECURSIVE, REVISION_FLAG, offl
 from injector.cli.output import data_text, echo
 from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, called_last, delivery_steps, live_route, route
 from injector.errors import UsageError
-from injector.injection.podchanges import hiding_of
 from injector.injection.result import ENFORCE, RequestFacts
-from injector.injection.trace import PASSED, REFUSED, Step, Trace, trace_pod
+from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
+from injector.injection.tools.podchanges import hiding_of
 from injector.kube.escaping import escape_line
 from injector.revisions.build import build, overridden
 from injector.revisions.tags import workload_key
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
     from injector.istio.revision import Revision
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
     from injector.revisions.source import RawRevision
 
 PATH_FLAG: Final = "--path"

@@ -30,10 +30,11 @@ from injector.cli.options import (
 )
 from injector.cli.output import echo
 from injector.errors import UsageError
-from injector.injection.manifest import inject_object
-from injector.injection.uninject import uninject_object
+from injector.injection.tools.manifest import inject_object
+from injector.injection.tools.uninject import uninject_object
+from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.build import Overrides, build, overridden
-from injector.revisions.directory import DEFAULT_NAME, SingleSource, required_text
+from injector.revisions.directory import SingleSource, required_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,7 @@ class RevisionOptions:
     def _raw(self) -> RawRevision:
         if self.config is None:
             source = offline_source(self.revisions_dir)
-            return find_revision(source.read(), self.revision, where=str(source.path))
+            return find_revision(source.read(), self.revision or "", where=str(source.path))
         if self.revisions_dir is not None:
             raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
         if self.revision is not None:

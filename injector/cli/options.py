@@ -16,8 +16,9 @@ import click
 from click.core import ParameterSource
 
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.errors import ConfigError, UsageError
-from injector.istio.duration import parse_duration
+from injector.errors import ConfigError, UnknownRevisionError, UsageError
+from injector.golang.time import parse_duration
+from injector.injection.result import GUARDS
 from injector.istio.webhooks import (
     FAILURE_POLICIES,
     ISTIO_NAMESPACE,
@@ -27,9 +28,7 @@ from injector.istio.webhooks import (
     WebhookOptions,
 )
 from injector.revisions.directory import DirectorySource, embedded_source, required_text
-from injector.revisions.registry import default_name
-from injector.revisions.source import checked_name, is_label
-from injector.settings import GUARD as GUARDS
+from injector.revisions.names import checked_name, is_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,28 +158,22 @@ def offline_source(revisions_dir: Path | None) -> DirectorySource:
     return embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
 
 
-def find_revision(state: SourceState, name: str | None, *, where: str) -> RawRevision:
-    """Return the revision that ``name``, a revision or a tag, means among those of a source; None means its default.
+def find_revision(
+    state: SourceState, name: str, *, where: str, workload: Callable[[], Sequence[str]] | None = None
+) -> RawRevision:
+    """Return the revision that ``name`` leads to: a revision, a tag, or empty for the default.
 
     Raises:
         UsageError: no revision or tag has this name.
-        ConfigError: the revision or the tags cannot be read.
+        DataError: the revision or the tags cannot be read.
     """
-    by_name = {raw.name: raw for raw in state.revisions}
-    names = {*by_name, *state.failures}
-    wanted = name or default_name(names, state.tags, stated=state.default)
-    known = f"known are {', '.join(sorted({*names, *state.tags})) or 'none'}"
-    if wanted is None:
-        raise UsageError("no revision is the default", where=where, hint=f"give {REVISION_FLAG} NAME; {known}")
-    tag = state.tags.get(wanted)
-    target = wanted if tag is None else tag.revision
-    if target in by_name:
-        return by_name[target]
-    if target in state.failures:
-        raise state.failures[target]
-    if state.tags_error is not None:
-        raise state.tags_error
-    raise UsageError(f"there is no revision or tag {target!r}", where=where, hint=known)
+    try:
+        target = state.resolve(name, workload)
+    except UnknownRevisionError as error:
+        if state.tags_error is not None:
+            raise state.tags_error from None
+        raise UsageError(error.what, where=where, hint=error.hint) from None
+    return state.revision(target.revision)
 
 
 def exit_code_option(difference: str) -> Callable[[F], F]:

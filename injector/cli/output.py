@@ -60,7 +60,7 @@ def data_text(data: Any, output_format: str) -> str:
 def yaml_text(data: Any) -> str:
     """Return data as YAML with its control characters escaped."""
     # Imported here, because --help does not need it and loading YAML takes longer than --help may take.
-    from injector.kube.serial import dump_yaml  # noqa: PLC0415
+    from injector.kube.yaml import dump_yaml  # noqa: PLC0415
 
     return dump_yaml(data, escape=True)
 

@@ -1,6 +1,6 @@
 """From a pod's labels, a webhook's path or a name to the revision that gets the pod, by files or by the webhooks of a cluster.
 
-Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhookselectors``.
+Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhooks``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cli.options import REVISION_FLAG, find_revision
 from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
-from injector.injection.trace import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
-from injector.istio.webhookselectors import INJECT, called, passed_over, unserved, webhooks_of, why_none
+from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
+from injector.istio.webhooks import DEFAULT_NAME, INJECT_LABEL, called, passed_over, unserved, webhooks_of, why_none
 from injector.revisions.directory import TAGS_FILE
-from injector.revisions.registry import DEFAULT_REVISION, default_name
-from injector.revisions.tags import chosen, usable_tags
+from injector.revisions.tags import usable_tags
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from injector.cli.cluster import ClusterView
     from injector.cluster.reader import Reader
-    from injector.istio.webhookselectors import LiveWebhook, Service, Webhook
+    from injector.istio.webhooks import LiveWebhook, Service, Webhook
     from injector.revisions.source import RawRevision, SourceState
     from injector.revisions.tags import Tag
 
@@ -91,9 +90,7 @@ def route(state: SourceState, asked: Asked, labels: Labels, *, where: str) -> Ro
     """
     if state.tags_error is not None:
         raise state.tags_error
-    names = {raw.name for raw in state.revisions} | set(state.failures)
-    default = default_name(names, state.tags, stated=state.default)
-    webhook, name = _webhook(_served(names, state, default), asked, labels)
+    webhook, name = _webhook(_served(state), asked, labels)
     if name is None:
         return uncalled(webhook, _SELECTORS)
     call = Call(webhook, name, asked.envs, strict=asked.flag == REVISION_FLAG)
@@ -113,29 +110,32 @@ def resolved(state: SourceState, call: Call, workload: Sequence[str], *, where: 
         UsageError: the call is strict, and names nothing that is there.
         DataError: the revision is there and cannot be read.
     """
-    names = {raw.name for raw in state.revisions} | set(state.failures)
     name = call.name
-    if name == DEFAULT_REVISION and name not in {*names, *state.tags}:
+    if name == DEFAULT_NAME and name not in {*state.names, *state.tags}:
         name = ""  # no revision or tag is called so: the webhook's path is the one without a name
-    wanted = name or default_name(names, state.tags, stated=state.default) or ""
-    usable, faults = usable_tags({key: tag for key, tag in state.tags.items() if key == wanted}, names)
+    wanted = name or state.default_name or ""
+    usable, faults = usable_tags({key: tag for key, tag in state.tags.items() if key == wanted}, state.names)
     if wanted in state.tags and wanted not in usable:
         return refused(TAG, str(faults[0]), tags_where).after(call.step)
-    target, said = _target(state.tags.get(wanted), wanted, workload)
     lead = "" if name else f"no name asks for the default, {wanted or 'which nothing is'}; "
-    steps = (call.step, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), tags_where))
+
+    def steps(said: str) -> tuple[Step, Step]:
+        return call.step, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), tags_where)
+
     try:
-        raw = find_revision(state, target, where=where)
+        raw = find_revision(state, name, where=where, workload=lambda: workload)
     except UsageError as error:
         if call.strict:
             raise
-        return refused(REVISION, str(error), where).after(*steps)
-    return Routed(raw, wanted if wanted in state.tags else None, steps, call.envs)
+        return refused(REVISION, str(error), where).after(*steps(f"{wanted} is no tag" if wanted else ""))
+    tag = state.tags.get(wanted)
+    said = f"{wanted} is no tag" if tag is None else _described_tag(tag, workload, raw.name)
+    return Routed(raw, None if tag is None else tag.name, steps(said), call.envs)
 
 
-def _served(names: set[str], state: SourceState, default: str | None) -> list[str]:
+def _served(state: SourceState) -> list[str]:
     # Istio's webhooks for `default` are there wherever something is the default, whatever its name.
-    return sorted(names | set(state.tags) | ({DEFAULT_REVISION} if default else set()))
+    return sorted(state.names | set(state.tags) | ({DEFAULT_NAME} if state.default_name else set()))
 
 
 def _webhook(served: list[str], asked: Asked, labels: Labels) -> tuple[Step, str | None]:
@@ -156,7 +156,7 @@ def _call(webhook: Webhook, name: str, labels: Labels) -> str:
 
 def _given(asked: Asked, labels: Labels) -> Step:
     """Return the step where a flag says which webhook called; the labels say whether Istio's own would have."""
-    name = asked.name or DEFAULT_REVISION
+    name = asked.name or DEFAULT_NAME
     unmet = [(webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name)]
     nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
     if not missing:
@@ -166,20 +166,17 @@ def _given(asked: Asked, labels: Labels) -> Step:
 
 
 def _unseen(labels: Labels) -> str:
-    if INJECT in labels.declared and INJECT not in labels.pod:
-        return f"; the annotation {INJECT} is seen by no selector, the label of that name is"
+    if INJECT_LABEL in labels.declared and INJECT_LABEL not in labels.pod:
+        return f"; the annotation {INJECT_LABEL} is seen by no selector, the label of that name is"
     return ""
 
 
-def _target(tag: Tag | None, name: str, workload: Sequence[str]) -> tuple[str, str]:
-    """Return the revision that a name means for a workload, as the registry resolves it, and that in words."""
-    if tag is None:
-        return name, f"{name} is no tag" if name else ""
+def _described_tag(tag: Tag, workload: Sequence[str], revision: str) -> str:
+    """Say how a tag leads to the revision of a workload."""
     if tag.sole:
-        return tag.revision, f"{name} is a tag of {tag.revision}"
-    target = chosen(tag.weights, tag.salt or tag.name, workload)
-    weights = ", ".join(f"{revision}: {weight}" for revision, weight in tag.weights)
-    return target, f"{name} is a tag of {weights}; {'/'.join(workload)} gets {target}"
+        return f"{tag.name} is a tag of {revision}"
+    weights = ", ".join(f"{name}: {weight}" for name, weight in tag.weights)
+    return f"{tag.name} is a tag of {weights}; {'/'.join(workload)} gets {revision}"
 
 
 SOURCE: Final = "the cluster's webhooks"

@@ -9,34 +9,35 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.options import Duration
-from injector.settings import FIELDS, Settings
+from injector.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from injector.settings import Setting
 
-KINDS: Final[dict[str, dict[str, Any]]] = {
-    "path": {"type": click.Path(path_type=Path), "metavar": "PATH"},
-    "port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
-    "duration": {"type": Duration()},
-    "flag": {"is_flag": True},
-    "switch": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
-    "text": {},
-    "texts": {"multiple": True},
-    "count": {"type": click.IntRange(1), "metavar": "COUNT"},
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "Path | None": {"type": click.Path(path_type=Path), "metavar": "PATH"},
+    "Port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
+    "Count": {"type": click.IntRange(1), "metavar": "COUNT"},
+    "float": {"type": Duration(), "metavar": "DURATION"},
+    "bool": {"is_flag": True},
+    "bool | None": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
+    "str": {},
+    "str | None": {},
+    "tuple[str, ...]": {"multiple": True},
 }
-"""The arguments of click's option for each kind of setting."""
+"""The arguments of ``click.Option`` for each type of setting."""
 
 
 def option_of(setting: Setting) -> click.Option:
     """Return the option for a setting."""
-    arguments = dict(KINDS[setting.kind])
-    if setting.words:
-        arguments["type"] = click.Choice(setting.words)
+    arguments = dict(OPTIONS[setting.kind])
+    if setting.choices:
+        arguments["type"] = click.Choice(setting.choices)
     if setting.metavar:
         arguments["metavar"] = setting.metavar
     return click.Option(
         [*setting.flags, setting.name],
-        default=f"{setting.default:g}s" if setting.kind == "duration" else setting.default,
+        default=f"{setting.default:g}s" if setting.kind == "float" else setting.default,
         show_default=setting.default not in (None, "", (), False),
         envvar=setting.variable,
         show_envvar=True,
@@ -61,5 +62,5 @@ def run(**settings: Any) -> None:
     run_server(Settings(**settings).checked())
 
 
-serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in FIELDS]))
+serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in SETTINGS]))
 """The command."""

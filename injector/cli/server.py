@@ -25,26 +25,30 @@ from injector.cluster.client import KubeClient, Pace
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import ConfigError, InjectorError, UsageError, whereabouts
+from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
-from injector.revisions.directory import DEFAULT_NAME, MergedSource, SingleSource
+from injector.revisions.directory import MergedSource, SingleSource
 from injector.revisions.following import Follower, Tempo
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, changes
 from injector.revisions.unserved import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.revisions.watching import file_changes
-from injector.webhook.cabundle import CaBundles
-from injector.webhook.certificate import CertificateFiles
 from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
-from injector.webhook.health import HealthFile, SelfProbe
 from injector.webhook.inject import Desk
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
 from injector.webhook.server import Listeners, Services, serve
-from injector.webhook.status import revision_rows
-from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
+from injector.webhook.status.health import HealthFile
+from injector.webhook.status.report import revision_rows
+from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfcheck import SelfCheck
+from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from injector.webhook.tls.source import Handshakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,8 +57,8 @@ if TYPE_CHECKING:
     from injector.revisions.following import Watch
     from injector.revisions.source import RevisionSource
     from injector.settings import Settings
-    from injector.webhook.supervisor import Follow
-    from injector.webhook.tls import Certificates
+    from injector.webhook.lifecycle import Follow
+    from injector.webhook.tls.source import CertificateSource
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +110,7 @@ def run_server(settings: Settings) -> None:
         recent,
         follower,
         certificates=tls.certificates,
-        probe=None if tls.certificates is None else SelfProbe(tls.certificates, settings.bind),
+        probe=None if tls.certificates is None else SelfCheck(tls.certificates, settings.bind),
         health_file=_health_file(settings),
         unserved=_unserved(settings, registry, pace),
         elsewhere=frozenset(settings.served_elsewhere),
@@ -236,7 +240,7 @@ class Tls:
     ``follow`` has the background tasks for it that follow the cluster, by name.
     """
 
-    certificates: Certificates | None = None
+    certificates: CertificateSource | None = None
     clients: ClientAuthority | None = None
     follow: Mapping[str, Follow] = field(default_factory=dict)
 
@@ -255,7 +259,7 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
         clients = ClientAuthority(settings.client_ca_file, settings.client_name)
     handshakes, rollout = Handshakes(clients), BundleRollout()
     follow: dict[str, Follow] = {}
-    certificates: Certificates
+    certificates: CertificateSource
     if client is not None and settings.self_signed:
         secret = _secret(settings, client, handshakes, rollout)
         certificates = secret.certificates
@@ -266,9 +270,9 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
         by_name = settings.webhook_config_name or ""
         namespace = "" if by_name else own_namespace(settings)
         target = Target(settings.service, namespace, by_name, settings.webhook_name or "")
-        bundles = CaBundles(client, target, lambda: certificates.bundle, spread=rollout, observer=metrics)
+        bundles = CaBundles(client, target, lambda: certificates.bundle, rollout=rollout, observer=metrics)
         certificates.changed = bundles.wake
-        follow["cabundle"] = partial(_patch_webhooks, client, bundles, metrics)
+        follow["cabundle"] = partial(_patch_webhooks, client, bundles)
     return Tls(certificates, clients, follow)
 
 
@@ -288,23 +292,24 @@ def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
 
 def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, rollout: BundleRollout) -> CaSecret:
     namespace = own_namespace(settings)
-    used = rollout if settings.patches else ExternalRollout()
-    certificates = SelfSigned(service_names(settings.service, namespace), used, handshakes=handshakes)
-    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, used)
+    if not settings.patches:
+        rollout = ExternalRollout()
+    certificates = SelfSigned(service_names(settings.service, namespace), rollout, handshakes=handshakes)
+    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, rollout)
 
 
-def _certificate_files(settings: Settings, handshakes: Handshakes) -> CertificateSource:
+def _certificate_files(settings: Settings, handshakes: Handshakes) -> FileSource:
     if settings.tls_cert_file is None or settings.tls_key_file is None:
         raise UsageError("the webhook has no certificate", hint="give --tlsCertFile and --tlsKeyFile")
     files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
-    return CertificateSource(files, interval=settings.tls_reload_interval, handshakes=handshakes)
+    return FileSource(files, interval=settings.tls_reload_interval, handshakes=handshakes)
 
 
-async def _patch_webhooks(client: KubeClient, bundles: CaBundles, metrics: Metrics, settled: asyncio.Event) -> None:
+async def _patch_webhooks(client: KubeClient, bundles: CaBundles, settled: asyncio.Event) -> None:
     """Keep the webhooks' caBundle up to date. Missing credentials end the start; other errors are retried."""
     await client.open()
     settled.set()
-    await bundles.follow(client, metrics)
+    await bundles.follow()
 
 
 _PLAIN: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)

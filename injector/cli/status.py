@@ -16,9 +16,18 @@ from injector.cli.route import NO_WEBHOOK, Labels, Routed, asked_name, live_rout
 from injector.cluster.reader import PODS, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
-from injector.injection.drift import CURRENT, OLDER_REVISION, STATES, UNKNOWN, Drift, as_created, drift_of, sidecar_of
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.tools.drift import (
+    CURRENT,
+    OLDER_REVISION,
+    STATES,
+    UNKNOWN,
+    Drift,
+    as_created,
+    drift_of,
+    sidecar_of,
+)
 from injector.kube.typed import normalise
 from injector.revisions.tags import workload_key
 

@@ -10,7 +10,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.output import echo, json_text
-from injector.istio.minor import NEWEST, OLDEST, format_minor
+from injector.istio.behaviours import NEWEST, OLDEST, format_minor
 
 DISTRIBUTION: Final = "revision-injector"
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.serial import load_yaml
+from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-DEFAULT_REVISION: Final = "default"
 INJECTOR: Final = "istio-sidecar-injector"
 MESH: Final = "istio"
 SETTINGS_KEY: Final = "revision.yaml"
@@ -72,7 +71,7 @@ def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
     # The chart's other ConfigMaps begin with `istio-` too: without the key it is no mesh config.
     if kind == MESH and not texts and name != MESH:
         return None
-    return IstioConfigMap(kind, name.removeprefix(kind).removeprefix("-") or DEFAULT_REVISION, name, texts)
+    return IstioConfigMap(kind, name.removeprefix(kind).removeprefix("-") or DEFAULT_NAME, name, texts)
 
 
 def revision_texts(config_maps: Iterable[IstioConfigMap], *, namespace: str) -> Found:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

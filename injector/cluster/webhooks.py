@@ -16,9 +16,8 @@ import binascii
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.configmaps import DEFAULT_REVISION
 from injector.errors import ConfigError
-from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL, deactivated
+from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL, TAG_LABEL, deactivated
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def tag_webhook(item: Mapping[str, Any]) -> TagWebhook | None:
     if not tag:
         return None
     own = {key: text for key, text in (metadata.get("annotations") or {}).items() if key.startswith(ANNOTATIONS)}
-    return TagWebhook(tag, labels.get(REVISION_LABEL) or DEFAULT_REVISION, metadata["name"], own)
+    return TagWebhook(tag, labels.get(REVISION_LABEL) or DEFAULT_NAME, metadata["name"], own)
 
 
 def tag_webhooks(webhooks: Iterable[TagWebhook]) -> tuple[dict[str, TagWebhook], dict[str, ConfigError]]:

@@ -1,10 +1,9 @@
 """Injection by templates of Istio 1.0 to 1.8: the rendered lists are appended to the pod.
 
-Follows ``SidecarInjectionSpec`` and ``InjectionData`` in pkg/kube/inject/inject.go (1.8.6) and concurrency.go (1.8.6). Istio decodes
-it as JSON, which finds keys in any case; what the struct has not is ignored.
-
-Follows ``createPatch`` and what it calls in pkg/kube/inject/webhook.go (1.8.6) and, for kube-inject up to 1.7, ``IntoObject`` in
-inject.go (1.7.8). Only what comes out counts: the operations of Istio's patch are applied here as functions of the pod.
+Follows ``SidecarInjectionSpec`` and ``InjectionData`` in pkg/kube/inject/inject.go and concurrency.go (1.8.6). Istio decodes the text as
+JSON, which finds keys in any case and ignores fields that the struct does not have. The steps follow ``createPatch`` in
+pkg/kube/inject/webhook.go (1.8.6) and, for kube-inject up to 1.7, ``IntoObject`` in inject.go (1.7.8). Istio's patch operations are
+functions of the pod here, because only their result counts.
 """
 
 from __future__ import annotations
@@ -15,29 +14,27 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import DataError, OverlayError
+from injector.errors import DataError, ManifestError, OverlayError
+from injector.golang.json import go_json
 from injector.injection import containers as c
-from injector.injection import probes, prometheus
 from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL
-from injector.injection.guard import guarded
-from injector.injection.render import MOST_VALUES
-from injector.injection.result import Made
-from injector.injection.status import STATUS, read_status
+from injector.injection.render import MOST_VALUES, UNREADABLE
+from injector.injection.steps import probes, prometheus
+from injector.injection.steps.status import STATUS, read_status
 from injector.istio.annotations import known_annotations, parse_bool
+from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.podfields import missing_fields
 from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.pruning import pruned
 from injector.kube.quantity import parse_quantity
-from injector.kube.serial import go_json, load_yaml
-from injector.kube.typed import normalise
+from injector.kube.typed import normalise, pruned
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
 
     from injector.injection.data import Parameters
-    from injector.kube.pruning import FieldName
+    from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path, no secret
 _LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets", "dnsConfig")
@@ -58,50 +55,64 @@ class AppendSpec:
     redirect_annotations: Mapping[str, str]
 
 
-def parse_lists(text: str, *, where: str) -> dict[str, Any]:
-    """Parse rendered text.
+@dataclass(frozen=True, slots=True)
+class ListTemplate:
+    """The one template of a revision up to 1.8."""
 
-    Raises:
-        OverlayError: it is not a YAML mapping.
-    """
-    try:
-        raw = load_yaml(text, where=where, most=MOST_VALUES) or {}
-        if not isinstance(raw, dict):
-            raise OverlayError("the rendered text is not a mapping", where=where)
-    except DataError as error:
-        raise _not_read(error, where) from error
-    return raw
+    revision: Revision
 
+    def render(self, data: TemplateData) -> dict[str, Any]:
+        """Return the lists that the template renders for ``data``.
 
-def read_append_spec(raw: dict[str, Any], missing: AbstractSet[FieldName] = frozenset(), *, where: str) -> AppendSpec:
-    """Read parsed text; ``missing`` are the fields that the minor's Kubernetes does not know.
+        Raises:
+            TemplateRenderError: the template fails.
+            OverlayError: the rendered text is not a YAML mapping.
+        """
+        text, where = self.revision.templates[SIDECAR_TEMPLATE_NAME].render(data), self._where()
+        try:
+            lists = load_yaml(text, where=where, most=MOST_VALUES) or {}
+        except ManifestError as error:
+            raise self._unreadable(error) from error
+        if not isinstance(lists, dict):
+            raise self._unreadable(ManifestError("the rendered text is not a mapping"))
+        return lists
 
-    Raises:
-        OverlayError: a list holds something else than its objects.
-    """
-    try:
-        by_key = {str(key).lower(): value for key, value in raw.items()}
-        lists = {key: by_key[key.lower()] for key in _LISTS if by_key.get(key.lower()) is not None}
-        spec = normalise(pruned(lists, "v1.PodSpec", missing), "v1.PodSpec", coerce=True)
-    except DataError as error:
-        raise _not_read(error, where) from error
-    return AppendSpec(
-        init_containers=spec.get("initContainers") or [],
-        containers=spec.get("containers") or [],
-        volumes=spec.get("volumes") or [],
-        image_pull_secrets=spec.get("imagePullSecrets") or [],
-        dns_config=spec.get("dnsConfig"),
-        rewrite_probes=by_key.get("rewriteapphttpprobe") is True,
-        redirect_annotations=by_key.get("podredirectannot") or {},
-    )
+    def trees(self, lists: dict[str, Any]) -> Any:
+        """Return the JSON data of lists."""
+        return lists
 
+    def merge(self, lists: dict[str, Any]) -> AppendSpec:
+        """Return the lists as Kubernetes' objects, without the fields that the minor's Kubernetes does not know.
 
-def _not_read(error: DataError, where: str) -> OverlayError:
-    return OverlayError(
-        f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
-        where=f"{where}, {error.where}" if error.where and error.where != where else where,
-        hint="look at the annotations that the template inserts into its text",
-    )
+        Raises:
+            OverlayError: a list holds something else than its objects.
+        """
+        by_key = {str(key).lower(): value for key, value in lists.items()}
+        by_field = {key: by_key[key.lower()] for key in _LISTS if by_key.get(key.lower()) is not None}
+        try:
+            known = pruned(by_field, "v1.PodSpec", missing_fields(self.revision.minor))
+            spec = normalise(known, "v1.PodSpec", coerce=True)
+        except DataError as error:
+            raise self._unreadable(error) from error
+        return AppendSpec(
+            init_containers=spec.get("initContainers") or [],
+            containers=spec.get("containers") or [],
+            volumes=spec.get("volumes") or [],
+            image_pull_secrets=spec.get("imagePullSecrets") or [],
+            dns_config=spec.get("dnsConfig"),
+            rewrite_probes=by_key.get("rewriteapphttpprobe") is True,
+            redirect_annotations=by_key.get("podredirectannot") or {},
+        )
+
+    def _where(self) -> str:
+        return f"revision {self.revision.name}, rendered template"
+
+    def _unreadable(self, error: DataError) -> OverlayError:
+        where = self._where()
+        if error.where and error.where != where:
+            where = f"{where}, {error.where}"
+        hint = "look at the annotations that the template inserts into its text"
+        return OverlayError(f"{UNREADABLE}: {error.what}", where=where, hint=hint)
 
 
 def with_concurrency(spec: AppendSpec) -> AppendSpec:
@@ -181,26 +192,28 @@ _UNNOTED: Final = {
 }
 
 
-def inject_appending(params: Parameters, *, webhook: bool) -> Made:
-    """Inject a pod by the single template of 1.0 to 1.8; ``webhook`` is False for kube-inject.
+def appended(params: Parameters, seen: c.Pod, spec: AppendSpec, *, webhook: bool) -> c.Pod:
+    """Return the pod with what the template of 1.0 to 1.8 rendered; ``webhook`` is False for kube-inject.
 
-    Raises:
-        DataError: the template fails, or what it renders is no lists to append.
+    ``seen`` is the pod as ``seen_by_template`` returned it.
     """
-    revision, behaviours = params.revision, params.revision.behaviours
-    patches = webhook or behaviours.kube_inject_patches
-    pod = _with_fs_group(params.pod, params) if patches else params.pod
-    where = f"revision {revision.name}, rendered template"
-    spec, findings = guarded(
-        params,
-        pod,
-        lambda data: parse_lists(revision.templates[SIDECAR_TEMPLATE_NAME].render(data), where=where),
-        lambda lists: read_append_spec(lists, missing_fields(revision.minor), where=where),
-        lambda lists: lists,
-    )
     spec = _completed(params, spec)
-    final = _patched(params, pod, spec) if patches else _with_fs_group(_assembled(params, spec), params)
-    return Made(normalise(final, "v1.Pod"), (SIDECAR_TEMPLATE_NAME,), findings)
+    final = (
+        _patched(params, seen, spec)
+        if _patches(params, webhook=webhook)
+        else _with_fs_group(_assembled(params, spec), params)
+    )
+    pod: c.Pod = normalise(final, "v1.Pod")
+    return pod
+
+
+def seen_by_template(params: Parameters, *, webhook: bool) -> c.Pod:
+    """Return the pod as the template sees it: with the group that may read the proxy's token."""
+    return _with_fs_group(params.pod, params) if _patches(params, webhook=webhook) else params.pod
+
+
+def _patches(params: Parameters, *, webhook: bool) -> bool:
+    return webhook or params.revision.behaviours.kube_inject_patches
 
 
 def _completed(params: Parameters, spec: AppendSpec) -> AppendSpec:

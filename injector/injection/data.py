@@ -1,23 +1,23 @@
-"""What one injection works with, gathered before the first template runs, and the data that templates get.
+"""The parameters of one injection, gathered before the first template runs, and the data that templates get.
 
-Follows ``InjectionParameters`` and ``extractClusterAndNetwork`` in pkg/kube/inject (1.30.3).
-
-Follows ``estimateConcurrency`` in pkg/kube/inject/inject.go (1.17.8). Istio 1.10 declares the field and leaves it 0.
-
-Follows ``SidecarTemplateData``, ``ProxyImage`` and ``imageURL`` in pkg/kube/inject/inject.go (1.30.3).
+Follows ``InjectionParameters``, ``extractClusterAndNetwork``, ``SidecarTemplateData``, ``ProxyImage``, ``imageURL`` and
+``DetectNativeSidecar`` in pkg/kube/inject (1.30.3), and ``estimateConcurrency`` in pkg/kube/inject/inject.go (1.17.8). Istio 1.10
+declares that field and leaves it 0.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
 from injector.gotemplate.values import Int64
 from injector.injection import containers as c
-from injector.injection.openshift import proxy_ids
 from injector.injection.result import ENFORCE
+from injector.injection.steps.openshift import proxy_ids
+from injector.istio.annotations import parse_bool
 from injector.istio.goview import string_struct, view
 from injector.istio.template import TemplateData
 from injector.kube.quantity import parse_quantity
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from injector.gotemplate.values import Struct
+    from injector.istio.behaviours import Minor
     from injector.istio.mesh import MeshFacts
-    from injector.istio.minor import Minor
     from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 
@@ -194,3 +194,26 @@ def tag_of_type(tag: str, image_type: str) -> str:
     suffix = next((f"-{known}" for known in _KNOWN_IMAGE_TYPES if tag.endswith(f"-{known}")), "")
     bare = tag.removesuffix(suffix)
     return bare if image_type == "default" else f"{bare}-{image_type}"
+
+
+# Native sidecars are stable since Kubernetes 1.33 (KEP 753).
+_FIRST_MINOR: Final = 33
+_VERSION = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
+
+
+def native_sidecar(revision: Revision) -> bool:
+    """Return whether pods of ``revision`` get native sidecars unless their annotation says otherwise.
+
+    With ``auto`` every node must be new enough; with no nodes known it is off, as in Istio without a cluster to ask.
+    """
+    mode = revision.native_sidecars
+    if not revision.behaviours.native_sidecar_nodes:
+        return parse_bool(mode) is True
+    if mode != "auto":
+        return mode == "true"
+    return bool(revision.node_versions) and all(_supports(version) for version in revision.node_versions)
+
+
+def _supports(kubelet_version: str) -> bool:
+    match = _VERSION.fullmatch(kubelet_version)
+    return match is not None and int(match[1]) >= _FIRST_MINOR

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache, reduce
 from itertools import dropwhile, takewhile
 from operator import getitem, or_
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import BreakOutError, DataError
 from injector.injection import containers as c
@@ -29,7 +29,8 @@ from injector.injection.data import namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.mesh import apply_proxy_config, mesh_facts
 from injector.kube.schema import struct_type
-from injector.kube.serial import dump_json, load_yaml
+from injector.kube.serial import dump_json
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -172,8 +173,6 @@ MORE_FILLERS: Final = (Filler("J"), Filler("k", _ALPHANUMERIC), Filler("W", _ANY
 parts of the value that the template changes."""
 
 
-R = TypeVar("R")
-T = TypeVar("T")
 Path = tuple[str | int, ...]
 
 _PROXY_CONFIG: Final = "proxy.istio.io/config"
@@ -191,69 +190,73 @@ _HINT: Final = "take quotes, line breaks and other syntax of YAML out of it"
 _BRANCH_HINT: Final = f"{_HINT}; if the template is meant to decide by them, run the guard with `warn`"
 
 
-def guarded(
-    params: Parameters,
-    seen: c.Pod,
-    render: Callable[[TemplateData], T],
-    complete: Callable[[T], R],
-    tree: Callable[[T], Any],
-) -> tuple[R, tuple[str, ...]]:
-    """Return the result of a pod's templates, if no value breaks out of them, and the findings of a guard that only warns.
+class PodTemplates(Protocol):
+    """The templates of one pod, and what becomes of their texts."""
+
+    def render(self, data: TemplateData) -> Any:
+        """Render the templates for template data, and parse the text."""
+
+    def trees(self, rendered: Any) -> Any:
+        """Return the JSON data of what ``render`` returned, which is compared."""
+
+    def merge(self, rendered: Any) -> Any:
+        """Make the result of what ``render`` returned."""
+
+
+class Guard:
+    """Compares what templates rendered for a pod with renderings of fillers, and finds the value to name.
 
     Args:
-        params: the injection; its ``guard`` says what happens to a pod with such a value.
+        params: the injection; its ``guard`` says what happens to a pod with a value that breaks out.
         seen: the pod as templates see it.
-        render: renders the templates for template data, and parses the text.
-        complete: makes the result of what ``render`` returns.
-        tree: returns the JSON data of what ``render`` returns, which is compared.
-
-    Raises:
-        BreakOutError: a value breaks out, or the templates fail because of it, and the guard enforces.
-        DataError: as ``render`` and ``complete``.
-    """
-    given = _document(params, seen)
-    texts = [] if params.guard == OFF else _dangerous_texts(params, given)
-    if not texts:
-        return complete(render(template_data(params, seen))), ()
-
-    search = _Search(params, seen, given, texts, render, tree)
-    try:
-        real = render(template_data(params, seen))
-        rendered = complete(real)
-    except DataError as error:
-        if params.guard == ENFORCE:
-            search.raise_for_failure(complete, error)
-        raise
-    found = search.finding(tree(real))
-    if found is not None and params.guard == ENFORCE:
-        raise found
-    return rendered, () if found is None else (str(found),)
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """Compares a real rendering with those of fillers, and finds the value to name.
-
-    Attributes:
-        given: what templates see, see ``_document``.
-        texts: the dangerous ones in it; the first one is the first to be suspected.
+        templates: renders again.
     """
 
-    params: Parameters
-    seen: c.Pod
-    given: dict[str, Any]
-    texts: list[str]
-    render: Callable[[TemplateData], Any]
-    tree: Callable[[Any], Any]
+    def __init__(self, params: Parameters, seen: c.Pod, templates: PodTemplates) -> None:
+        self._params = params
+        self._seen = seen
+        self._templates = templates
+        self._given = _document(params, seen)
+        # The dangerous texts; the first one is the first to be suspected.
+        self._texts = [] if params.guard == OFF else _dangerous_texts(params, self._given)
 
-    def finding(self, real: Any) -> BreakOutError | None:
+    def check(self, rendered: Any) -> tuple[str, ...]:
+        """Return the findings of a guard that only warns about what the templates rendered.
+
+        Raises:
+            BreakOutError: a value breaks out, and the guard enforces.
+        """
+        error = self._finding(self._templates.trees(rendered)) if self._texts else None
+        if error is not None and self._params.guard == ENFORCE:
+            raise error
+        return () if error is None else (str(error),)
+
+    def check_failure(self, cause: DataError) -> None:
+        """Check why the templates, or merging what they rendered, failed.
+
+        Raises:
+            BreakOutError: they would not fail without a dangerous value, and the guard enforces.
+        """
+
+        def fails(texts: Sequence[str]) -> bool:
+            try:
+                self._templates.merge(self._templates.render(self._data(texts, None)))
+            except DataError:
+                return True
+            return False
+
+        if self._texts and self._params.guard == ENFORCE and not fails(self._texts):
+            what = "the value makes the template fail, or render what is not YAML"
+            raise BreakOutError(what, where=self._named(fails), hint=_HINT) from cause
+
+    def _finding(self, real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
-        decoding, compared = decodes(self.params.revision.templates), []
-        for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self.texts)) else (FILLERS,):
-            renderings = [self._rendering(self.texts, fillers[0])]
-            if decoding or fillers is DOCUMENT_FILLERS or difference(real, renderings) is not None:
-                renderings.append(self._rendering(self.texts, fillers[1]))
-            found = None if None in renderings else difference(real, renderings)
+        decoding, compared = decodes(self._params.revision.templates), []
+        for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self._texts)) else (FILLERS,):
+            renderings = [self._rendering(self._texts, fillers[0])]
+            if decoding or fillers is DOCUMENT_FILLERS or mismatch(real, renderings) is not None:
+                renderings.append(self._rendering(self._texts, fillers[1]))
+            found = None if None in renderings else mismatch(real, renderings)
             if found is None and None not in renderings:
                 return None
             compared.append((fillers[0], renderings, found))
@@ -264,40 +267,26 @@ class _Search:
         filler, _, found = max(compared, key=lambda each: each[2] is not None)
         return self._error(real, filler, found)
 
-    def raise_for_failure(self, complete: Callable[[Any], Any], cause: DataError) -> None:
-        """Raise for templates that fail, if they would not fail without a dangerous value."""
-
-        def fails(texts: Sequence[str]) -> bool:
-            try:
-                complete(self.render(self._data(texts, None)))
-            except DataError:
-                return True
-            return False
-
-        if not fails(self.texts):
-            what = "the value makes the template fail, or render what is not YAML"
-            raise BreakOutError(what, where=self._named(fails), hint=_HINT) from cause
-
     def _rendering(self, texts: Sequence[str], filler: Filler) -> Any:
         """Return what the templates render with fillers in place of ``texts``; None if they fail."""
         try:
-            data = self._data(texts, replace(filler, decoding=decodes(self.params.revision.templates)))
-            return self.tree(self.render(data))
+            data = self._data(texts, replace(filler, decoding=decodes(self._params.revision.templates)))
+            return self._templates.trees(self._templates.render(data))
         except DataError:
             return None
 
     def _fits(self, real: Any, first: Filler, renderings: list[Any]) -> bool:
         """Return whether nothing but text differs that two renderings had in common by chance: more of them tell."""
         for filler in MORE_FILLERS:
-            more = [*renderings, self._rendering(self.texts, replace(filler, space=first.space))]
-            found = None if more[-1] is None else difference(real, more)
+            more = [*renderings, self._rendering(self._texts, replace(filler, space=first.space))]
+            found = None if more[-1] is None else mismatch(real, more)
             if more[-1] is not None and found is None:
                 return True
             if found is not None and found.inserted:
                 renderings = more
         return False
 
-    def _error(self, real: Any, filler: Filler, found: Difference | None) -> BreakOutError:
+    def _error(self, real: Any, filler: Filler, found: Mismatch | None) -> BreakOutError:
         def is_as_real(texts: Sequence[str]) -> bool:
             rendering = self._rendering(texts, filler)
             if rendering is None or found is None:
@@ -316,14 +305,14 @@ class _Search:
 
         ``is_as_real`` tells whether they render the same with some texts replaced: they do with none and do not with all.
         """
-        texts, probes = self.texts, _PROBES if len(texts_of(self.given)) <= _LARGE else 1
+        texts, probes = self._texts, _PROBES if len(texts_of(self._given)) <= _LARGE else 1
         start, end, middle = 0, len(texts), 1
         while end - start > 1 and probes:
             probes -= 1
             start, end = (start, middle) if is_as_real(texts[middle:]) else (middle, end)
             middle = (start + end) // 2
         others = end - start - 1
-        return _place(self.given, texts[start]) + (f", or one of {others} other values" if others else "")
+        return _place(self._given, texts[start]) + (f", or one of {others} other values" if others else "")
 
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
         """Return template data with fillers in place of texts; without the annotations and labels that have them if there is no filler.
@@ -332,14 +321,14 @@ class _Search:
             DataError: with them, the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
         """
         chosen = {text: (filler or FILLERS[0]).fill(text) for text in texts}
-        given = _replaced(self.given, chosen)
+        given = _replaced(self._given, chosen)
         if filler is None:
             for kind in ("metadata", "owner"):
                 for name in _MAPS:
                     if given.get(kind, {}).get(name):
-                        entries = self.given[kind][name].items()
+                        entries = self._given[kind][name].items()
                         given[kind][name] = {k: v for k, v in entries if _key(k, chosen) == k and v not in chosen}
-        params, told = self.params, given["workload"]
+        params, told = self._params, given["workload"]
         overlaid = params.proxy_config
         text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
         if text in chosen and overlaid is not params.revision.mesh:
@@ -351,11 +340,11 @@ class _Search:
             proxy_config=overlaid,
             mesh_in_data=overlaid if params.mesh_in_data is params.proxy_config else params.mesh_in_data,
         )
-        return template_data(changed, {**self.seen, "metadata": given["metadata"], "spec": given["spec"]})
+        return template_data(changed, {**self._seen, "metadata": given["metadata"], "spec": given["spec"]})
 
     def _mesh(self, text: str, filler: Filler | None) -> Any:
         """Return the mesh with a ProxyConfig whose dangerous texts are replaced: the injector decodes it, whatever templates do."""
-        revision = self.params.revision
+        revision = self._params.revision
         if filler is None:
             return revision.mesh
         proxy = load_yaml(text) or {}
@@ -363,7 +352,7 @@ class _Search:
         if filler.decoding:
             texts += [each for each in texts_of(proxy.get("proxyMetadata")) if is_encoded(each)]
         if not texts:
-            return self.params.proxy_config
+            return self._params.proxy_config
         chosen = {each: replace(filler, space=None).fill(each) for each in texts}
         return mesh_facts(
             apply_proxy_config(dump_json(_replaced(proxy, chosen)).decode(), revision.mesh.mesh_config, revision.minor)
@@ -428,7 +417,7 @@ def _key(key: str, chosen: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """Where a real rendering differs from those of fillers.
 
     ``shape`` is whether keys, lengths or types differ, ``inserted`` whether it is a text at a place of insertion.
@@ -439,7 +428,7 @@ class Difference:
     inserted: bool = False
 
 
-def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Difference | None:
+def mismatch(real: Any, renderings: Sequence[Any], path: Path = ()) -> Mismatch | None:
     """Return the first difference between a real rendering and those of fillers that no inserted value explains; None if there is none.
 
     A single rendering has no place of insertion: the real one must equal it.
@@ -448,40 +437,40 @@ def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Differe
         return None  # equal blocks of text are read once
     first, every = renderings[0], [real, *renderings]
     if all(isinstance(each, dict) for each in every):
-        return _difference_of_objects(real, renderings, path)
+        return _object_mismatch(real, renderings, path)
     if all(isinstance(each, list) for each in every):
         if any(len(each) != len(first) for each in every):
-            return Difference(path, shape=True)
-        items = (difference(real[n], [each[n] for each in renderings], (*path, n)) for n in range(len(first)))
+            return Mismatch(path, shape=True)
+        items = (mismatch(real[n], [each[n] for each in renderings], (*path, n)) for n in range(len(first)))
         return next((found for found in items if found is not None), None)
     if any(isinstance(each, dict | list) for each in every):
-        return Difference(path, shape=True)
+        return Mismatch(path, shape=True)
     inserted = any(type(each) is not type(first) or each != first for each in renderings)
     same = has_constants(real, renderings) if inserted else type(real) is type(first) and real == first
-    return None if same else Difference(path, inserted=inserted)
+    return None if same else Mismatch(path, inserted=inserted)
 
 
-def _difference_of_objects(real: dict[str, Any], renderings: Sequence[dict[str, Any]], path: Path) -> Difference | None:
+def _object_mismatch(real: dict[str, Any], renderings: Sequence[dict[str, Any]], path: Path) -> Mismatch | None:
     constant = [key for key in renderings[0] if all(key in each for each in renderings)]
     for key in constant:
         if key not in real:
-            return Difference((*path, key), shape=True)
-        found = difference(real[key], [each[key] for each in renderings], (*path, key))
+            return Mismatch((*path, key), shape=True)
+        found = mismatch(real[key], [each[key] for each in renderings], (*path, key))
         if found is not None:
             return found
     # The other keys are inserted.
     inserted = [[key for key in each if key not in constant] for each in (real, *renderings)]
     left = inserted[0]
     if any(len(keys) != len(left) for keys in inserted):
-        return Difference(path, shape=True)
+        return Mismatch(path, shape=True)
     for keys in zip(*inserted[1:], strict=True):
         values = [each[key] for each, key in zip(renderings, keys, strict=True)]
         fitting = (
-            key for key in left[:_CANDIDATES] if has_constants(key, keys) and difference(real[key], values) is None
+            key for key in left[:_CANDIDATES] if has_constants(key, keys) and mismatch(real[key], values) is None
         )
         found_key = next(fitting, None)
         if found_key is None:
-            return Difference(path, inserted=True)
+            return Mismatch(path, inserted=True)
         left.remove(found_key)
     return None
 

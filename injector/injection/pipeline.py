@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonpatch
 
-from injector.errors import AnnotationError
+from injector.errors import AnnotationError, DataError
 from injector.gotemplate.budget import Budget, metered_by
 from injector.gotemplate.rendering import Rendering as GoRendering
 from injector.injection import containers as c
-from injector.injection import openshift, prometheus
-from injector.injection.append import inject_appending
-from injector.injection.data import Parameters, cluster_envs
-from injector.injection.guard import guarded
-from injector.injection.native import native_sidecar
-from injector.injection.overrides import init_user_adjusted, reapplied, reinserted
+from injector.injection.append import ListTemplate, appended, seen_by_template
+from injector.injection.data import Parameters, cluster_envs, native_sidecar, template_data
+from injector.injection.guard import Guard
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
-from injector.injection.render import Rendered, apply_overlays, overlays_of, select_templates
-from injector.injection.result import Injected, Made, RequestFacts, Skipped
-from injector.injection.status import read_status, stripped
+from injector.injection.render import OverlayTemplates, Rendered, select_templates
+from injector.injection.result import Injected, Outcome, RequestFacts, Skipped
+from injector.injection.steps import openshift, prometheus
+from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
+from injector.injection.steps.status import read_status, stripped
 from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
+from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.mesh import MeshFacts, apply_proxy_config, mesh_facts
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
@@ -34,6 +34,7 @@ from injector.kube.typed import normalise
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from injector.injection.guard import PodTemplates
     from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 
@@ -197,7 +198,7 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
 
 
-def inject(params: Parameters, *, webhook: bool) -> Made:
+def inject(params: Parameters, *, webhook: bool) -> Outcome:
     """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
 
     Raises:
@@ -207,16 +208,34 @@ def inject(params: Parameters, *, webhook: bool) -> Made:
     validated(revision, pod)
     with metered_by(GoRendering(_BUDGET)):
         if revision.config.appends:
-            return inject_appending(params, webhook=webhook)
+            seen = seen_by_template(params, webhook=webhook)
+            spec, findings = render_guarded(params, seen, ListTemplate(revision))
+            return Outcome(appended(params, seen, spec, webhook=webhook), (SIDECAR_TEMPLATE_NAME,), findings)
         names = select_templates(revision, pod, params.default_templates)
-        rendered, findings = guarded(
-            params,
-            reinserted(_without_earlier_injection(params)),
-            lambda data: overlays_of(revision, pod, data, names),
-            lambda overlays: apply_overlays(revision, pod, names, overlays, native=params.native_sidecar),
-            lambda overlays: [overlay.tree for overlay in overlays],
-        )
-    return Made(finished(params, rendered), rendered.names, findings)
+        seen = reinserted(_without_earlier_injection(params))
+        templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
+        rendered, findings = render_guarded(params, seen, templates)
+    return Outcome(finished(params, rendered), names, findings)
+
+
+def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:
+    """Render the templates of a pod and merge what they render; ``seen`` is the pod as they see it.
+
+    Returns:
+        The result of ``templates.merge``, and the findings of a guard that only warns.
+
+    Raises:
+        BreakOutError: a value of the pod breaks out of the templates, and the guard enforces.
+        DataError: the templates fail, or what they render cannot be merged.
+    """
+    guard = Guard(params, seen, templates)
+    try:
+        rendered = templates.render(template_data(params, seen))
+        merged = templates.merge(rendered)
+    except DataError as error:
+        guard.check_failure(error)
+        raise
+    return merged, guard.check(rendered)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from injector.injection import containers as c
-from injector.injection import probes, prometheus
 from injector.injection.data import NETWORK, NETWORK_LABEL
-from injector.injection.status import STATUS, status_text
+from injector.injection.steps import probes, prometheus
+from injector.injection.steps.status import STATUS, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Select the templates of a pod, render them, and lay them over the pod.
+"""Select the templates of a pod, render them, and merge what they render over the pod.
 
 Follows ``RunTemplate``, ``selectTemplates`` and ``resolveAliases`` in pkg/kube/inject/inject.go (1.30.3).
 """
@@ -6,16 +6,14 @@ Follows ``RunTemplate``, ``selectTemplates`` and ``resolveAliases`` in pkg/kube/
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
-from injector.istio.podfields import missing_fields
+from injector.istio.behaviours import missing_fields
 from injector.kube.overlay import Overlay, read_overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from injector.istio.revision import Revision
     from injector.istio.template import Template, TemplateData
 
@@ -23,14 +21,19 @@ TEMPLATES: Final = "inject.istio.io/templates"
 MOST_VALUES: Final = 20_000
 """Values in what a template renders, keys included; the largest of Istio's render 500."""
 _MOST_TEMPLATES: Final = 32
+UNREADABLE: Final = "failed parsing generated injected YAML (check Istio sidecar injector configuration)"
+_HINT: Final = "look at the annotations that the template inserts into its text"
 NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What templates came to.
+    """The result of templates.
 
-    ``merged``: the pod with all overlays; ``template``: the overlays alone, as a pod; ``names``: the templates run.
+    Attributes:
+        merged: the pod with all overlays.
+        template: the overlays alone, as a pod.
+        names: the names of the templates.
     """
 
     merged: c.Pod
@@ -56,89 +59,95 @@ def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) 
     return tuple(target for name in names for target in aliases.get(name, (name,)))
 
 
-def apply_overlays(
-    revision: Revision, pod: c.Pod, names: tuple[str, ...], overlays: Sequence[Overlay], *, native: bool
-) -> Rendered:
-    """Merge the overlays of the templates ``names`` over ``pod``, one after the other.
+@dataclass(frozen=True, slots=True)
+class OverlayTemplates:
+    """The templates that one pod gets, each of which renders an overlay: a part of a Pod.
 
-    ``native`` is whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
-
-    Raises:
-        OverlayError: one of them is not an overlay of a pod.
+    Attributes:
+        revision: the revision of the templates.
+        pod: the pod before injection.
+        names: the names of the templates, in order.
+        native: whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
     """
-    merged = pod
-    template: c.Pod = {}
-    for name, overlay in zip(names, overlays, strict=True):
-        template = _applied(revision, name, template, overlay)
-        if _native(revision, merged, native=native):
-            merged = _proxy_among_init(merged, template)
-        merged = _applied(revision, name, merged, overlay)
-    return Rendered(merged, template, names)
 
+    revision: Revision
+    pod: c.Pod
+    names: tuple[str, ...]
+    native: bool = False
 
-def overlays_of(revision: Revision, pod: c.Pod, data: TemplateData, names: tuple[str, ...]) -> list[Overlay]:
-    """Return the overlay that each of the templates ``names``, which ``pod`` asks for or gets, renders for ``data``.
+    def render(self, data: TemplateData) -> list[Overlay]:
+        """Return the overlay that each template renders for ``data``.
 
-    Raises:
-        AnnotationError: the pod asks for a template that the revision does not have.
-        TemplateRenderError: a template fails.
-        OverlayError: the rendered text is not a YAML mapping.
-    """
-    return [_read(revision, name, _template(revision, pod, name).render(data)) for name in names]
+        Raises:
+            AnnotationError: the pod asks for a template that the revision does not have.
+            TemplateRenderError: a template fails.
+            OverlayError: the rendered text is not a YAML mapping.
+        """
+        return [self._read(name, self._template(name).render(data)) for name in self.names]
 
+    def trees(self, overlays: list[Overlay]) -> Any:
+        """Return the JSON data of overlays."""
+        return [overlay.tree for overlay in overlays]
 
-def _native(revision: Revision, merged: c.Pod, *, native: bool) -> bool:
-    behaviours = revision.behaviours
-    if behaviours.native_sidecar_annotation:
-        native = {"true": True, "false": False}.get(c.annotations_of(merged).get(NATIVE_SIDECAR, ""), native)
-    return native and behaviours.sidecar_among_init
+    def merge(self, overlays: list[Overlay]) -> Rendered:
+        """Merge the overlays over the pod, one after the other.
 
+        Raises:
+            OverlayError: one of them is not an overlay of a pod.
+        """
+        merged = self.pod
+        template: c.Pod = {}
+        for name, overlay in zip(self.names, overlays, strict=True):
+            template = self._applied(name, template, overlay)
+            if self._is_native(merged):
+                merged = _proxy_among_init(merged, template)
+            merged = self._applied(name, merged, overlay)
+        return Rendered(merged, template, self.names)
 
-def _template(revision: Revision, pod: c.Pod, name: str) -> Template:
-    template = revision.templates.get(name)
-    if template is not None:
-        return template
-    known = ", ".join(sorted(revision.templates))
-    what = f'requested template "{name}" not found; have {known}'
-    if TEMPLATES in c.annotations_of(pod):
-        where = f"metadata.annotations[{TEMPLATES}]"
-        raise AnnotationError(what, where=where, hint=f"name templates of revision {revision.name}")
-    raise ConfigError(what, where=f"{revision.origin}: defaultTemplates", hint="name a template that `templates` holds")
+    def _template(self, name: str) -> Template:
+        template = self.revision.templates.get(name)
+        if template is not None:
+            return template
+        known = ", ".join(sorted(self.revision.templates))
+        what = f'requested template "{name}" not found; have {known}'
+        if TEMPLATES in c.annotations_of(self.pod):
+            where = f"metadata.annotations[{TEMPLATES}]"
+            raise AnnotationError(what, where=where, hint=f"name templates of revision {self.revision.name}")
+        where = f"{self.revision.origin}: defaultTemplates"
+        raise ConfigError(what, where=where, hint="name a template that `templates` holds")
 
+    def _read(self, name: str, text: str) -> Overlay:
+        """Read a rendered text, without the fields that the minor does not know. A Jinja2 revision may render any field."""
+        where = f"revision {self.revision.name}, template {name}"
+        missing = None if self.revision.engine == "jinja2" else missing_fields(self.revision.minor)
+        try:
+            overlay = read_overlay(text, "v1.Pod", missing, where=f"{where}, rendered text", most=MOST_VALUES)
+        except DataError as error:
+            raise OverlayError(f"{UNREADABLE}: {error.what}", where=error.where or where, hint=_HINT) from error
+        if overlay is None:
+            hint = "a template renders a part of a Pod"
+            raise OverlayError("the rendered text is not a mapping", where=where, hint=hint)
+        return overlay
 
-def _read(revision: Revision, name: str, text: str) -> Overlay:
-    """Read a rendered text, without the fields that the minor does not know. A Jinja2 revision may render any field."""
-    where = f"revision {revision.name}, template {name}"
-    missing = None if revision.engine == "jinja2" else missing_fields(revision.minor)
-    try:
-        overlay = read_overlay(text, "v1.Pod", missing, where=f"{where}, rendered text", most=MOST_VALUES)
-    except DataError as error:
-        raise OverlayError(
-            f"failed parsing generated injected YAML (check Istio sidecar injector configuration): {error.what}",
-            where=error.where or where,
-            hint="look at the annotations that the template pastes into its text",
-        ) from error
-    if overlay is None:
-        raise OverlayError("the rendered text is not a mapping", where=where, hint="a template renders a part of a Pod")
-    return overlay
+    def _applied(self, name: str, pod: c.Pod, overlay: Overlay) -> c.Pod:
+        try:
+            return overlay.over(pod)
+        except DataError as error:
+            where = f"revision {self.revision.name}, template {name}"
+            raise OverlayError(f"failed applying injection overlay: {error.what}", where=where, hint=_HINT) from error
 
-
-def _applied(revision: Revision, name: str, pod: c.Pod, overlay: Overlay) -> c.Pod:
-    try:
-        return overlay.over(pod)
-    except DataError as error:
-        raise OverlayError(
-            f"failed applying injection overlay: {error.what}",
-            where=f"revision {revision.name}, template {name}",
-            hint="look at the annotations that the template pastes into its text",
-        ) from error
+    def _is_native(self, merged: c.Pod) -> bool:
+        behaviours, native = self.revision.behaviours, self.native
+        if behaviours.native_sidecar_annotation:
+            native = {"true": True, "false": False}.get(c.annotations_of(merged).get(NATIVE_SIDECAR, ""), native)
+        return native and behaviours.sidecar_among_init
 
 
 def _proxy_among_init(merged: c.Pod, template: c.Pod) -> c.Pod:
-    """Move the user's own istio-proxy to where the template has it, so that the two merge.
+    """Move the user's own istio-proxy to the list in which the template has it, so that the two merge.
 
-    A native sidecar stands among the init containers, while the user's customisation stands among the containers. Where an earlier
-    injection left a proxy in both lists, nothing moves: two of one name would stand in one list, and neither be whole.
+    A native sidecar is an init container, while the user customises it among the containers. If an earlier injection left a proxy in
+    both lists, nothing moves: one list would have two containers of one name, and neither would be complete.
     """
     own = c.find(c.PROXY, c.containers_of(merged))
     if own is None or c.find(c.PROXY, c.containers_of(template, "initContainers")) is None:

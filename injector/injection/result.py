@@ -82,7 +82,7 @@ class Injected:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Outcome:
     """The pod after templates and post-processing, the names of the templates, and the findings of a guard that only warns."""
 
     pod: dict[str, Any]

@@ -15,7 +15,7 @@ from injector.errors import DataError
 from injector.gotemplate.sprig.strings import SPACE, trim
 from injector.gotemplate.text import quote
 from injector.istio.addresses import NET_PREFIXES, NETIP_PREFIXES, parse_prefix, parse_uint
-from injector.istio.minor import NEWEST, OLDEST, Minor
+from injector.istio.behaviours import NEWEST, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 

@@ -1,23 +1,79 @@
-"""What Istio's minors do differently outside their templates: one table, resolved once when a revision is built.
+"""Istio's minor versions, and what each does differently outside its templates: one table, resolved when a revision is built.
 
 Each row was read in Istio's code at the last tag of the minors around it (pkg/kube/inject, before 1.4 pilot/pkg/kube/inject).
+``podfields.json`` is written by tests/istio/recorder/podfields, which compares k8s.io/api at the version in each minor's go.mod.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.istio.minor import NEWEST, OLDEST, Minor
+import orjson
+
+from injector.errors import ConfigError
 from injector.kube.pods import OwnerRules
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from injector.kube.typed import FieldName
+
+Minor: TypeAlias = tuple[int, int]
+
+OLDEST: Final[Minor] = (1, 0)
+NEWEST: Final[Minor] = (1, 30)
+
+_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.\-+].*)?", re.ASCII)
 _SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public"})
 _TRUTHY: Final = frozenset({"y", "yes", "true", "on"})
 
 
+def parse_minor(text: str, *, where: str = "istioVersion") -> Minor:
+    """Return the minor of a version such as ``1.24``, ``v1.24.6`` or ``1.24-alpha.0``.
+
+    Raises:
+        ConfigError: the text is not a version, or its minor is not supported.
+    """
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is not an Istio version", where=where, hint="write it as 1.24")
+    minor = (int(match[1]), int(match[2]))
+    if not OLDEST <= minor <= NEWEST:
+        raise ConfigError(
+            f"Istio {format_minor(minor)} is not supported",
+            where=where,
+            hint=f"supported are {format_minor(OLDEST)} to {format_minor(NEWEST)}",
+        )
+    return minor
+
+
+def format_minor(minor: Minor) -> str:
+    """Return ``1.24`` for ``(1, 24)``."""
+    return f"{minor[0]}.{minor[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class MinorValue:
+    """The value of a behaviour or of a default field from the minor ``first`` to the minor ``last``."""
+
+    name: str
+    value: Any
+    first: Minor = OLDEST
+    last: Minor = NEWEST
+
+
+def values_at(minor: Minor, rows: Iterable[MinorValue]) -> dict[str, Any]:
+    """Return the values that apply to ``minor``, by name."""
+    return {row.name: row.value for row in rows if row.first <= minor <= row.last}
+
+
 @dataclass(frozen=True, slots=True)
 class Behaviours:
-    """The behaviours of one minor: field by field what ``ROWS`` holds for it. The rows' comments say what a field means."""
+    """The behaviours of one minor. The comments of ``ROWS`` explain the fields."""
 
     template_fields: frozenset[str]
     ignored_namespaces: frozenset[str]
@@ -76,33 +132,23 @@ class Behaviours:
     yaml_folds: bool
 
     def wants_injection(self, value: str) -> bool | None:
-        """Return what a value of ``sidecar.istio.io/inject`` asks for, None where it leaves it to the policy."""
+        """Read a value of ``sidecar.istio.io/inject``; None leaves the decision to the policy."""
         if self.strict_inject_values:
             return {"true": True, "false": False}.get(value)
         return value.lower() in _TRUTHY if value else None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One behaviour: its value from the minor ``first`` to the minor ``last``."""
-
-    name: str
-    first: Minor
-    last: Minor
-    value: Any
+def _since(name: str, first: Minor) -> tuple[MinorValue, ...]:
+    """Return the rows of a behaviour that every minor from ``first`` on has."""
+    return MinorValue(name, value=False, last=(first[0], first[1] - 1)), MinorValue(name, value=True, first=first)
 
 
-def _since(name: str, first: Minor) -> tuple[Row, Row]:
-    """Return the rows of a behaviour that came with the minor ``first`` and stayed."""
-    return Row(name, OLDEST, (first[0], first[1] - 1), value=False), Row(name, first, NEWEST, value=True)
-
-
-def _between(name: str, first: Minor, last: Minor) -> tuple[Row, Row, Row]:
-    """Return the rows of a behaviour that came with the minor ``first`` and went after ``last``."""
+def _between(name: str, first: Minor, last: Minor) -> tuple[MinorValue, ...]:
+    """Return the rows of a behaviour that only the minors from ``first`` to ``last`` have."""
     return (
-        Row(name, OLDEST, (first[0], first[1] - 1), value=False),
-        Row(name, first, last, value=True),
-        Row(name, (last[0], last[1] + 1), NEWEST, value=False),
+        MinorValue(name, value=False, last=(first[0], first[1] - 1)),
+        MinorValue(name, value=True, first=first, last=last),
+        MinorValue(name, value=False, first=(last[0], last[1] + 1)),
     )
 
 
@@ -112,57 +158,57 @@ _DATA_1_0: Final = frozenset({"ObjectMeta", "Spec", "ProxyConfig", "MeshConfig"}
 _DATA_1_9: Final = _DATA_1_0 | {"DeploymentMeta", "Values", "TypeMeta", "Revision"}
 _DATA_1_22: Final = _DATA_1_9 | {"ProxyImage", "CompliancePolicy", "ProxyUID", "ProxyGID", "InboundTrafficPolicyMode"}
 
-ROWS: Final[tuple[Row, ...]] = (
+ROWS: Final[tuple[MinorValue, ...]] = (
     # The fields of SidecarTemplateData.
-    Row("template_fields", OLDEST, (1, 0), _DATA_1_0),
-    Row("template_fields", (1, 1), (1, 1), _DATA_1_0 | {"DeploymentMeta"}),
-    Row("template_fields", (1, 2), (1, 2), _DATA_1_0 | {"DeploymentMeta", "Values"}),
-    Row("template_fields", (1, 3), (1, 8), _DATA_1_0 | {"DeploymentMeta", "Values", "TypeMeta"}),
-    Row("template_fields", (1, 9), (1, 9), _DATA_1_9),
-    Row("template_fields", (1, 10), (1, 12), _DATA_1_9 | {"EstimatedConcurrency"}),
-    Row("template_fields", (1, 13), (1, 17), _DATA_1_9 | {"EstimatedConcurrency", "ProxyImage"}),
-    Row("template_fields", (1, 18), (1, 18), _DATA_1_9 | {"ProxyImage"}),
-    Row("template_fields", (1, 19), (1, 19), _DATA_1_9 | {"ProxyImage", "CompliancePolicy"}),
-    Row("template_fields", (1, 20), (1, 21), _DATA_1_22 - {"InboundTrafficPolicyMode"}),
-    Row("template_fields", (1, 22), (1, 26), _DATA_1_22),
-    Row("template_fields", (1, 27), NEWEST, _DATA_1_22 | {"NativeSidecars"}),
-    Row("ignored_namespaces", OLDEST, (1, 8), _SYSTEM_NAMESPACES),
-    Row("ignored_namespaces", (1, 9), NEWEST, _SYSTEM_NAMESPACES | {"kube-node-lease", "local-path-storage"}),
-    # The label sidecar.istio.io/inject counts, and more than the annotation.
+    MinorValue("template_fields", _DATA_1_0, last=(1, 0)),
+    MinorValue("template_fields", _DATA_1_0 | {"DeploymentMeta"}, first=(1, 1), last=(1, 1)),
+    MinorValue("template_fields", _DATA_1_0 | {"DeploymentMeta", "Values"}, first=(1, 2), last=(1, 2)),
+    MinorValue("template_fields", _DATA_1_0 | {"DeploymentMeta", "Values", "TypeMeta"}, first=(1, 3), last=(1, 8)),
+    MinorValue("template_fields", _DATA_1_9, first=(1, 9), last=(1, 9)),
+    MinorValue("template_fields", _DATA_1_9 | {"EstimatedConcurrency"}, first=(1, 10), last=(1, 12)),
+    MinorValue("template_fields", _DATA_1_9 | {"EstimatedConcurrency", "ProxyImage"}, first=(1, 13), last=(1, 17)),
+    MinorValue("template_fields", _DATA_1_9 | {"ProxyImage"}, first=(1, 18), last=(1, 18)),
+    MinorValue("template_fields", _DATA_1_9 | {"ProxyImage", "CompliancePolicy"}, first=(1, 19), last=(1, 19)),
+    MinorValue("template_fields", _DATA_1_22 - {"InboundTrafficPolicyMode"}, first=(1, 20), last=(1, 21)),
+    MinorValue("template_fields", _DATA_1_22, first=(1, 22), last=(1, 26)),
+    MinorValue("template_fields", _DATA_1_22 | {"NativeSidecars"}, first=(1, 27)),
+    MinorValue("ignored_namespaces", _SYSTEM_NAMESPACES, last=(1, 8)),
+    MinorValue("ignored_namespaces", _SYSTEM_NAMESPACES | {"kube-node-lease", "local-path-storage"}, first=(1, 9)),
+    # The label sidecar.istio.io/inject counts, and overrides the annotation.
     *_since("inject_label", (1, 12)),
-    # Only `true` and `false` count; before, y, yes, true and on in any case were true and all else false.
+    # Only `true` and `false` count. Earlier minors read y, yes, true and on in any case as true, and any other text as false.
     *_since("strict_inject_values", (1, 27)),
     # The annotation proxy.istio.io/config.
     *_since("proxy_config_annotation", (1, 6)),
-    # Templates see the annotation proxy.istio.io/config in .MeshConfig too, not only in .ProxyConfig.
-    Row("mesh_overlay_in_data", OLDEST, (1, 12), value=True),
-    Row("mesh_overlay_in_data", (1, 13), NEWEST, value=False),
-    # The proxy may be an init container (native sidecar): it is looked for, moved, ordered and probed there as well.
+    # Templates see the annotation proxy.istio.io/config in .MeshConfig as well as in .ProxyConfig.
+    MinorValue("mesh_overlay_in_data", value=True, last=(1, 12)),
+    MinorValue("mesh_overlay_in_data", value=False, first=(1, 13)),
+    # The proxy may be an init container (native sidecar), so the proxy is also found, moved, ordered and probed there.
     *_since("sidecar_among_init", (1, 19)),
     # The status annotation names the revision.
     *_since("status_revision", (1, 11)),
-    # What an earlier injection added is no override of the user's.
+    # Containers of an earlier injection do not count as overrides by the user.
     *_since("skip_injected_overrides", (1, 17)),
-    # A uid of the user's own proxy container reaches istio-init and istio-validation.
+    # istio-init and istio-validation get the uid that the user sets on the proxy container.
     *_since("adjust_init_user", (1, 20)),
-    # values.global.variant is the default type of the proxy's image.
+    # values.global.variant is the default type of the proxy image.
     *_since("values_variant", (1, 22)),
-    # Prometheus' annotations count in every spelling with the same sanitised name; scrape=false declines.
+    # Prometheus annotations count in every spelling with the same sanitised name; scrape=false turns merging off.
     *_since("prometheus_sanitised", (1, 13)),
     *_since("tcp_probes", (1, 12)),
-    # ... unless the feature variable REWRITE_TCP_PROBES is false.
-    Row("tcp_probes_optional", OLDEST, (1, 11), value=False),
-    Row("tcp_probes_optional", (1, 12), (1, 18), value=True),
-    Row("tcp_probes_optional", (1, 19), NEWEST, value=False),
+    # The feature variable REWRITE_TCP_PROBES can turn TCP probes off.
+    MinorValue("tcp_probes_optional", value=False, last=(1, 11)),
+    MinorValue("tcp_probes_optional", value=True, first=(1, 12), last=(1, 18)),
+    MinorValue("tcp_probes_optional", value=False, first=(1, 19)),
     *_since("grpc_probes", (1, 13)),
     *_since("lifecycle_probes", (1, 25)),
-    # On re-injection the probers noted before are kept ...
+    # A second injection keeps the recorded probers ...
     *_since("merge_probers", (1, 17)),
-    # ... and noted anew where they were lost.
+    # ... and records them again if they were lost.
     *_since("append_missing_probers", (1, 27)),
-    # The default of the feature variable ENABLE_NATIVE_SIDECARS; `auto` asks the nodes.
-    Row("native_sidecars", OLDEST, (1, 26), value="false"),
-    Row("native_sidecars", (1, 27), NEWEST, value="auto"),
+    # The default of the feature variable ENABLE_NATIVE_SIDECARS; `auto` depends on the versions of the nodes.
+    MinorValue("native_sidecars", "false", last=(1, 26)),
+    MinorValue("native_sidecars", "auto", first=(1, 27)),
     *_since("native_sidecar_annotation", (1, 24)),
     *_since("native_sidecar_nodes", (1, 27)),
     *_since("openshift", (1, 23)),
@@ -171,88 +217,101 @@ ROWS: Final[tuple[Row, ...]] = (
     # neverInjectSelector and alwaysInjectSelector.
     *_since("selectors", (1, 1)),
     *_since("namespace_from_request", (1, 1)),
-    # 1.0 to 1.8, where the rendered lists are appended: --concurrency follows from the proxy's CPUs.
+    # --concurrency is computed from the proxy's CPUs.
     *_between("concurrency_args", (1, 1), (1, 8)),
-    # Cluster and network of the URL: not at all, by position, or as pairs.
-    Row("cluster_env", OLDEST, (1, 5), ""),
-    Row("cluster_env", (1, 6), (1, 7), "positional"),
-    Row("cluster_env", (1, 8), NEWEST, "pairs"),
-    # The proxy gets the mount of the service account's token that the application has.
+    # How cluster and network are read from the webhook's URL: not at all, by position, or as pairs.
+    MinorValue("cluster_env", "", last=(1, 5)),
+    MinorValue("cluster_env", "positional", first=(1, 6), last=(1, 7)),
+    MinorValue("cluster_env", "pairs", first=(1, 8)),
+    # The proxy gets the application's mount of the service account token.
     *_between("token_mount", (1, 1), (1, 8)),
     *_between("dns_config", (1, 1), (1, 8)),
-    # When the pod's fsGroup becomes 1337: by mesh config (replacing or keeping the pod's security context), or by feature.
-    Row("fs_group", OLDEST, (1, 0), ""),
-    Row("fs_group", (1, 1), (1, 2), "sds_token_mount"),
-    Row("fs_group", (1, 3), (1, 3), "sds_replace"),
-    Row("fs_group", (1, 4), (1, 7), "sds"),
-    Row("fs_group", (1, 8), (1, 8), "feature"),
-    Row("fs_group", (1, 9), NEWEST, ""),
-    # Labels that the injector adds itself; from 1.9 on the templates do.
-    Row("added_labels", OLDEST, (1, 3), frozenset()),
-    Row("added_labels", (1, 4), (1, 4), frozenset({"tls_mode"})),
-    Row("added_labels", (1, 5), (1, 5), frozenset({"tls_mode", "canonical"})),
-    Row("added_labels", (1, 6), (1, 7), frozenset({"tls_mode", "canonical", "revision"})),
-    Row("added_labels", (1, 8), (1, 8), frozenset({"tls_mode", "canonical", "revision", "network"})),
-    Row("added_labels", (1, 9), NEWEST, frozenset()),
-    # What makes the application wait for the proxy: nothing, the values, or the mesh config too.
-    Row("hold_application", OLDEST, (1, 6), ""),
-    Row("hold_application", (1, 7), (1, 7), "values"),
-    Row("hold_application", (1, 8), NEWEST, "mesh"),
+    # What sets the pod's fsGroup to 1337: mesh config (replacing or keeping the pod's security context), or a feature variable.
+    MinorValue("fs_group", "", last=(1, 0)),
+    MinorValue("fs_group", "sds_token_mount", first=(1, 1), last=(1, 2)),
+    MinorValue("fs_group", "sds_replace", first=(1, 3), last=(1, 3)),
+    MinorValue("fs_group", "sds", first=(1, 4), last=(1, 7)),
+    MinorValue("fs_group", "feature", first=(1, 8), last=(1, 8)),
+    MinorValue("fs_group", "", first=(1, 9)),
+    # Labels that the injector adds; from 1.9 on the templates add them.
+    MinorValue("added_labels", frozenset(), last=(1, 3)),
+    MinorValue("added_labels", frozenset({"tls_mode"}), first=(1, 4), last=(1, 4)),
+    MinorValue("added_labels", frozenset({"tls_mode", "canonical"}), first=(1, 5), last=(1, 5)),
+    MinorValue("added_labels", frozenset({"tls_mode", "canonical", "revision"}), first=(1, 6), last=(1, 7)),
+    MinorValue("added_labels", frozenset({"tls_mode", "canonical", "revision", "network"}), first=(1, 8), last=(1, 8)),
+    MinorValue("added_labels", frozenset(), first=(1, 9)),
+    # What can make the application wait for the proxy: nothing, the values, or also the mesh config.
+    MinorValue("hold_application", "", last=(1, 6)),
+    MinorValue("hold_application", "values", first=(1, 7), last=(1, 7)),
+    MinorValue("hold_application", "mesh", first=(1, 8)),
     *_since("prometheus_merge", (1, 6)),
     *_since("probe_rewrite", (1, 1)),
     *_since("probe_rewrite_annotation", (1, 2)),
     *_since("startup_probes", (1, 7)),
-    # A rewritten HTTPS probe asks the agent by HTTP.
+    # A rewritten HTTPS probe calls the agent over HTTP.
     *_since("probe_scheme", (1, 2)),
-    # A probe that asks the agent's port already is not noted again.
+    # A probe that already uses the agent's port is not recorded again.
     *_since("passes_rewritten_probes", (1, 9)),
-    # The probers' JSON has {httpGet, timeoutSeconds} by URL, before the bare action.
+    # The recorded probers are {httpGet, timeoutSeconds} by URL; before, the bare action.
     *_since("prober_timeouts", (1, 5)),
     *_between("prober_env_when_empty", (1, 1), (1, 7)),
-    # The agent's port is that of the proxy's argument --statusPort, later that of the mesh config.
+    # The agent's port is the proxy's argument --statusPort; later it comes from the mesh config.
     *_between("probe_port_from_args", (1, 1), (1, 5)),
-    # How the webhook tells a pod's workload.
-    Row("owner_rules", OLDEST, (1, 2), OwnerRules(controllers=False)),
-    Row("owner_rules", (1, 3), (1, 5), replace(_OWNERS_1_3, job_digits=None)),
-    Row("owner_rules", (1, 6), (1, 7), _OWNERS_1_3),
-    Row("owner_rules", (1, 8), (1, 9), replace(_OWNERS_1_3, hash_required=True)),
-    Row("owner_rules", (1, 10), (1, 11), replace(_OWNERS_1_12, deployment_configs=False)),
-    Row("owner_rules", (1, 12), (1, 21), _OWNERS_1_12),
-    Row("owner_rules", (1, 22), NEWEST, OwnerRules()),
-    # .DeploymentMeta has no owners, and not the label deploymentconfig; from 1.22 on it is but a name and a namespace.
+    # How the webhook finds a pod's workload.
+    MinorValue("owner_rules", OwnerRules(controllers=False), last=(1, 2)),
+    MinorValue("owner_rules", replace(_OWNERS_1_3, job_digits=None), first=(1, 3), last=(1, 5)),
+    MinorValue("owner_rules", _OWNERS_1_3, first=(1, 6), last=(1, 7)),
+    MinorValue("owner_rules", replace(_OWNERS_1_3, hash_required=True), first=(1, 8), last=(1, 9)),
+    MinorValue("owner_rules", replace(_OWNERS_1_12, deployment_configs=False), first=(1, 10), last=(1, 11)),
+    MinorValue("owner_rules", _OWNERS_1_12, first=(1, 12), last=(1, 21)),
+    MinorValue("owner_rules", OwnerRules(), first=(1, 22)),
+    # .DeploymentMeta has neither owners nor the label deploymentconfig; from 1.22 on it has only a name and a namespace.
     *_since("owner_meta_bare", (1, 11)),
-    # Templates do not see the label deploymentconfig of a pod that a DeploymentConfig made: Go's maps are shared.
+    # Templates do not see the label deploymentconfig of a DeploymentConfig's pod: Istio deletes it from a map that both share.
     *_between("hides_deployment_config", (1, 12), (1, 18)),
-    # kube-inject prints `selector: null` where a workload has none: apps/v1 wants one, its beta versions did not.
+    # kube-inject prints `selector: null` for a workload without one: apps/v1 requires it, its beta versions did not.
     *_since("kube_inject_selector", (1, 2)),
-    # kube-inject takes the webhook's way through a patch.
+    # kube-inject builds a patch, as the webhook does.
     *_since("kube_inject_patches", (1, 8)),
     *_since("kube_inject_pull_secrets", (1, 6)),
-    # kube-inject tells the workload of a bare Pod by its owner, as the webhook does (1.21.0; not in 1.20.8).
+    # kube-inject finds the workload of a bare Pod by its owner, as the webhook does (1.21.0; not in 1.20.8).
     *_since("kube_inject_owners", (1, 21)),
     *_between("kube_inject_redirect_annotations", (1, 3), (1, 7)),
-    # kube-inject leaves alone what has a sidecar: told by its containers, or by the status annotation as well.
-    Row("kube_inject_injected_check", OLDEST, (1, 1), ""),
-    Row("kube_inject_injected_check", (1, 2), (1, 8), "containers"),
-    Row("kube_inject_injected_check", (1, 9), (1, 16), "status"),
-    Row("kube_inject_injected_check", (1, 17), NEWEST, ""),
+    # How kube-inject recognises a sidecar and skips the workload: by its containers, or also by the status annotation.
+    MinorValue("kube_inject_injected_check", "", last=(1, 1)),
+    MinorValue("kube_inject_injected_check", "containers", first=(1, 2), last=(1, 8)),
+    MinorValue("kube_inject_injected_check", "status", first=(1, 9), last=(1, 16)),
+    MinorValue("kube_inject_injected_check", "", first=(1, 17)),
     # kube-inject prints `creationTimestamp: null`, as Kubernetes' libraries before 0.34 do.
-    Row("kube_inject_creation_timestamp", OLDEST, (1, 27), value=True),
-    Row("kube_inject_creation_timestamp", (1, 28), NEWEST, value=False),
-    # ... and the status of a StatefulSet without a word of them (k8s.io/api before 0.24).
+    MinorValue("kube_inject_creation_timestamp", value=True, last=(1, 27)),
+    MinorValue("kube_inject_creation_timestamp", value=False, first=(1, 28)),
+    # kube-inject prints `availableReplicas: 0` in the status of a StatefulSet (k8s.io/api 0.24 and later).
     *_since("kube_inject_available_replicas", (1, 13)),
-    # gopkg.in/yaml.v2 wraps lines at 80 columns, but for v2.3.0.
-    Row("yaml_folds", OLDEST, (1, 6), value=True),
-    Row("yaml_folds", (1, 7), (1, 9), value=False),
-    Row("yaml_folds", (1, 10), NEWEST, value=True),
-    # How kube-inject warns: plainly, with an arrow, or with kind and namespace as well.
-    Row("kube_inject_warning", OLDEST, (1, 7), "plain"),
-    Row("kube_inject_warning", (1, 8), (1, 12), "arrow"),
-    Row("kube_inject_warning", (1, 13), NEWEST, "kind"),
+    # gopkg.in/yaml.v2 wraps lines at 80 columns, except in v2.3.0.
+    MinorValue("yaml_folds", value=True, last=(1, 6)),
+    MinorValue("yaml_folds", value=False, first=(1, 7), last=(1, 9)),
+    MinorValue("yaml_folds", value=True, first=(1, 10)),
+    # The form of kube-inject's warnings: plain, with an arrow, or also with kind and namespace.
+    MinorValue("kube_inject_warning", "plain", last=(1, 7)),
+    MinorValue("kube_inject_warning", "arrow", first=(1, 8), last=(1, 12)),
+    MinorValue("kube_inject_warning", "kind", first=(1, 13)),
 )
 
 
 def behaviours_of(minor: Minor) -> Behaviours:
-    """Return the behaviours of ``minor``; every field has exactly one row for each known minor (a test holds that)."""
-    found = {row.name: row.value for row in ROWS if row.first <= minor <= row.last}
-    return Behaviours(**{field.name: found[field.name] for field in fields(Behaviours)})
+    """Return the behaviours of ``minor``; a test checks that each field has exactly one row for each supported minor."""
+    values = values_at(minor, ROWS)
+    return Behaviours(**{field.name: values[field.name] for field in fields(Behaviours)})
+
+
+@cache
+def missing_fields(minor: Minor) -> frozenset[FieldName]:
+    """Return the pod fields, as (struct, JSON name), that ``minor`` drops from rendered templates: its k8s.io/api lacks them."""
+    return frozenset(name for name, since in _field_minors() if minor < since)
+
+
+@cache
+def _field_minors() -> tuple[tuple[FieldName, Minor], ...]:
+    raw: dict[str, str] = orjson.loads(files(__package__).joinpath("podfields.json").read_bytes())
+    names = {name: name.rpartition(".") for name in raw}
+    return tuple(((names[name][0], names[name][2]), parse_minor(raw[name], where=name)) for name in raw)

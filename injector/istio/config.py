@@ -1,10 +1,11 @@
-"""The inject config: the key ``config`` of ConfigMap ``istio-sidecar-injector``, and which Istio it is of.
+"""The inject config and the Helm values: the keys ``config`` and ``values`` of ConfigMap ``istio-sidecar-injector``.
 
-Follows Istio's pkg/kube/inject/inject.go ``Config`` and ``UnmarshalConfig`` (1.30.3) and, for a single ``template``, the same at
-1.8.6 and before.
+The inject config follows Istio's pkg/kube/inject/inject.go ``Config`` and ``UnmarshalConfig`` (1.30.3) and, for a single ``template``,
+the same file at 1.8.6 and before. Templates see the values as Go's ``map[string]interface {}`` decoded from JSON, so every number is a
+float64. The injector reads a few fields of them, as Istio does from opconfig.Values (pkg/kube/inject/webhook.go ``NewValuesConfig``).
 
-The image tag of the values names the release in all but test builds; else the shape of the config, and what its templates use that
-later minors have not, give a range, of which the newest minor counts.
+``infer_minor`` finds the Istio minor that the ConfigMap belongs to. The image tag in the values names the release, except in test
+builds. Otherwise the newest minor that fits counts, judged by the shape of the config and by the features that its templates use.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, ManifestError
-from injector.istio.minor import NEWEST, OLDEST, Minor, format_minor
+from injector.gotemplate.fmt import sprint
+from injector.istio.behaviours import NEWEST, OLDEST, Minor, format_minor
 from injector.kube.selectors import Selector
-from injector.kube.serial import load_yaml
-from injector.kube.typedscalar import TypeMismatchError, coerced_string
+from injector.kube.serial import dump_json, load_json
+from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.istio.values import Values
-
-_string: Final = coerced_string("string")
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
 _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installation"
@@ -33,9 +33,9 @@ _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installa
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The part of an inject config that decides who is injected.
+    """The part of an inject config that decides which pods are injected.
 
-    A selector that Kubernetes refuses is left out, as Istio logs and passes over it.
+    A selector that Kubernetes refuses is left out: Istio logs it and continues.
     """
 
     policy: str
@@ -47,8 +47,15 @@ class Policy:
 class InjectConfig:
     """An inject config of any minor.
 
-    ``templates`` maps names to template texts. ``appends`` tells the generation: True for the single ``template`` of 1.0 to 1.8,
-    whose rendered lists are appended, False for the ``templates`` of 1.9 and later, which are strategic merge overlays.
+    Attributes:
+        policy: decides which pods are injected.
+        templates: template texts by name.
+        appends: True for the single ``template`` of 1.0 to 1.8, whose rendered lists are appended; False for the ``templates`` of 1.9
+            and later, which are strategic merge overlays.
+        delimiters: the opening and closing delimiter of the templates.
+        default_templates: the templates of pods that do not choose any.
+        aliases: lists of templates by alias.
+        injected_annotations: annotations that are added to injected pods.
     """
 
     policy: Policy
@@ -60,48 +67,103 @@ class InjectConfig:
     injected_annotations: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Helm values: as JSON, and the fields that the injector reads."""
+
+    json: bytes
+    hub: str
+    tag: str
+    variant: str
+    proxy_image: str
+    cluster_name: str
+    network: str
+    hold_application: bool
+    rewrite_probes: bool
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """A new copy of the values as templates see them: a template may change its copy."""
+        tree: dict[str, Any] = load_json(self.json)
+        return tree
+
+
 def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
-    """Read an inject config as Istio's ConfigMap holds it.
+    """Read an inject config from the text of Istio's ConfigMap.
 
     Raises:
-        ConfigError: it is no YAML mapping, a key has the wrong type, or it holds no template at all.
+        ConfigError: the text is not a YAML mapping, a key has the wrong type, or there is no template.
     """
-    raw = load_yaml(text, where=where)
-    if not isinstance(raw, dict):
-        raise ConfigError(
-            f"an inject config is a mapping, this is {_kind(raw)}",
-            where=where,
-            hint="give the key `config` of ConfigMap istio-sidecar-injector",
-        )
-    reader = _Reader(raw, where)
-    templates = reader.string_map("templates")
-    single = reader.string("template")
-    appends = not templates and "templates" not in raw
+    reader = _Reader(_mapping(load_yaml(text, where=where), "config", where), where)
+    templates = reader.text_map("templates")
+    single = reader.text("template")
+    appends = not templates and "templates" not in reader.raw
     if appends:
         templates = {SIDECAR_TEMPLATE_NAME: _usable_single(single, where)}
+    never, always = reader.selectors("neverInjectSelector"), reader.selectors("alwaysInjectSelector")
+    aliases = reader.get("aliases", dict) or {}
     return InjectConfig(
-        policy=Policy(
-            reader.string("policy"), reader.selectors("neverInjectSelector"), reader.selectors("alwaysInjectSelector")
-        ),
+        policy=Policy(reader.text("policy"), never, always),
         templates=MappingProxyType(templates),
         appends=appends,
         delimiters=_delimiters(single) if appends else ("{{", "}}"),
-        default_templates=reader.strings("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
-        aliases=MappingProxyType(reader.string_lists("aliases")),
-        injected_annotations=MappingProxyType(reader.string_map("injectedAnnotations")),
+        default_templates=reader.texts("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
+        aliases=MappingProxyType({name: reader.texts(f"aliases.{name}", item) for name, item in aliases.items()}),
+        injected_annotations=MappingProxyType(reader.text_map("injectedAnnotations")),
     )
+
+
+def parse_values(text: str | None, *, where: str = "values") -> Values:
+    """Read Helm values from YAML or JSON; None, for Istio before 1.2, gives empty values.
+
+    Raises:
+        ConfigError: the values are not a mapping, or a field that the injector reads has the wrong type.
+    """
+    raw = None if text is None else load_yaml(text, where=where)
+    raw = {} if raw is None else _mapping(raw, "values", where)
+    reader = _Reader(raw, where)
+    tag = reader.get("global.tag")
+    return Values(
+        json=dump_json(float_numbers(raw)),
+        hub=reader.get("global.hub", str) or "",
+        tag="" if tag is None else sprint(float_numbers(tag)),
+        variant=reader.get("global.variant", str) or "",
+        proxy_image=reader.get("global.proxy.image", str) or "",
+        cluster_name=reader.get("global.multiCluster.clusterName", str) or "",
+        network=reader.get("global.network", str) or "",
+        hold_application=reader.get("global.proxy.holdApplicationUntilProxyStarts", bool) or False,
+        rewrite_probes=reader.get("sidecarInjectorWebhook.rewriteAppHTTPProbe", bool) or False,
+    )
+
+
+def float_numbers(value: Any) -> Any:
+    """Return JSON data with each integer as a float: encoding/json decodes every number into float64."""
+    if isinstance(value, dict):
+        return {key: float_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [float_numbers(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def _mapping(raw: Any, key: str, where: str) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        hint = f"give the key `{key}` of ConfigMap istio-sidecar-injector"
+        raise ConfigError(f"`{key}` must be a mapping but is {_kind(raw)}", where=where, hint=hint)
+    return raw
 
 
 def _usable_single(template: str, where: str) -> str:
     if not template.strip():
         raise ConfigError(
-            "it has neither `templates` nor `template`",
+            "there is neither `templates` nor `template`",
             where=where,
             hint="give the key `config` of ConfigMap istio-sidecar-injector unchanged",
         )
     if _SENTINEL in template:
         raise ConfigError(
-            "it has only the placeholder `template` that marks the format of Istio 1.9 and later, without `templates`",
+            "`templates` is missing; `template` is only the placeholder that marks the format of Istio 1.9 and later",
             where=where,
             hint="copy the whole key `config` of the ConfigMap",
         )
@@ -110,92 +172,103 @@ def _usable_single(template: str, where: str) -> str:
 
 def _delimiters(template: str) -> tuple[str, str]:
     # Istio 1.0 and 1.1 parse with [[ ]] (pilot/pkg/kube/inject/inject.go, sidecarTemplateDelimBegin), later minors with {{ }}.
-    # A template of theirs always opens with an action of its own delimiters, so the first one decides.
+    # Each template of Istio starts with an action in its own delimiters, so the first one decides.
     square, curly = template.find("[["), template.find("{{")
     return ("[[", "]]") if square >= 0 and (curly < 0 or square < curly) else ("{{", "}}")
 
 
+_KINDS: Final = {
+    dict: "a mapping",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
+_HINTS: Final = {dict: "make it a mapping", str: "make it a string", bool: "write true or false, without quotes"}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), "empty")
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Typed reads of a mapping, as encoding/json decodes it into Config: null is absent, another type is an error."""
+    """Typed reads of a mapping, as encoding/json decodes it into a Go struct: null is absent, another type is an error."""
 
     raw: Mapping[str, Any]
     where: str
 
-    def string(self, key: str) -> str:
+    def get(self, path: str, kind: type = object) -> Any:
+        """Return the value at a dotted path, None if it is absent or null."""
+        value: Any = self.raw
+        walked: list[str] = []
+        for key in path.split("."):
+            if value is None:
+                return None
+            if not isinstance(value, dict):
+                raise self._wrong(".".join(walked), value, _HINTS[dict])
+            value = value.get(key)
+            walked.append(key)
+        if value is not None and not isinstance(value, kind):
+            raise self._wrong(path, value, _HINTS[kind])
+        return value
+
+    def text(self, key: str) -> str:
         return self._text(key, self.raw.get(key))
 
-    def strings(self, key: str) -> tuple[str, ...]:
-        return self._strings(key, self.raw.get(key))
+    def text_map(self, key: str) -> dict[str, str]:
+        items = self.get(key, dict) or {}
+        return {name: self._text(f"{key}.{name}", item) for name, item in items.items()}
 
-    def string_map(self, key: str) -> dict[str, str]:
-        return {name: self._text(f"{key}.{name}", item) for name, item in self._mapping(key).items()}
-
-    def string_lists(self, key: str) -> dict[str, tuple[str, ...]]:
-        return {name: self._strings(f"{key}.{name}", item) for name, item in self._mapping(key).items()}
+    def texts(self, path: str, *values: Any) -> tuple[str, ...]:
+        """Return the list at ``path``, or the value given, as texts."""
+        (value,) = values or (self.raw.get(path),)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise self._wrong(path, value, "make it a list of strings")
+        return tuple(self._text(f"{path}[{index}]", item) for index, item in enumerate(value))
 
     def selectors(self, key: str) -> tuple[Selector, ...]:
         value = self.raw.get(key)
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self._wrong(key, "a list of label selectors", value)
+            raise self._wrong(key, value, "make it a list of label selectors")
         return tuple(selector for item in value if (selector := _selector(item)) is not None)
 
-    def _mapping(self, key: str) -> dict[str, Any]:
-        value = self.raw.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise self._wrong(key, "a mapping", value)
-        return value
-
-    def _strings(self, key: str, value: Any) -> tuple[str, ...]:
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            raise self._wrong(key, "a list of strings", value)
-        return tuple(self._text(f"{key}[{index}]", item) for index, item in enumerate(value))
-
-    def _text(self, key: str, value: Any) -> str:
+    def _text(self, path: str, value: Any) -> str:
         # sigs.k8s.io/yaml writes numbers and bools as strings where Go's field is one.
         if value is None:
             return ""
         try:
-            return str(_string(value))
-        except TypeMismatchError:
-            raise self._wrong(key, "a string", value) from None
+            return str(normalise(value, "string", coerce=True))
+        except ManifestError:
+            raise self._wrong(path, value, _HINTS[str]) from None
 
-    def _wrong(self, key: str, wanted: str, value: Any) -> ConfigError:
-        return ConfigError(f"`{key}` is {_kind(value)}", where=self.where, hint=f"make it {wanted}")
+    def _wrong(self, path: str, value: Any, hint: str) -> ConfigError:
+        return ConfigError(f"`{path}` is {_kind(value)}", where=self.where, hint=hint)
 
 
 def _selector(raw: dict[str, Any]) -> Selector | None:
-    """Compile a selector; None for one that Kubernetes refuses, which Istio logs and passes over."""
     try:
         return Selector.compile(raw)
     except ManifestError:
         return None
 
 
-def _kind(value: Any) -> str:
-    kinds = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-    return kinds.get(type(value), "empty")
-
-
 _RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)
-_LAST_SQUARE: Final[Minor] = (1, 1)
-_LAST_SINGLE_TEMPLATE: Final[Minor] = (1, 8)
-_GONE: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
+_REMOVED_FEATURES: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
     (re.compile(r"(?:gt|lt|ge|le) \.ProxyConfig\.Concurrency\b(?!\.)"), (1, 6), "compare .ProxyConfig.Concurrency"),
     (re.compile(r"\{\{-?\s*render\s"), (1, 13), "call render"),
     (re.compile(r"(?<![\w)])\.EstimatedConcurrency\b"), (1, 17), "read .EstimatedConcurrency"),
 )
-"""What templates did, the last minor that let them, and how to say it: the first that fits counts."""
+"""Features of templates, the last minor that has each, and a description. The first match counts."""
 
 
 def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
-    """Return the minor and why: the image tag if it names a known release of this shape, else the newest of the shape."""
+    """Return the minor and the reason: the image tag if it names a release that fits the config, else the newest that fits."""
     newest, shape = _newest_of_shape(config)
     match = _RELEASE_TAG.fullmatch(values.tag)
     if match is not None:
@@ -207,13 +280,13 @@ def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
 
 def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:
     texts = "\n".join(config.templates.values())
-    ends = [(last, f"templates that {told}") for pattern, last, told in _GONE if pattern.search(texts)]
-    return min([_shape(config), *ends])
-
-
-def _shape(config: InjectConfig) -> tuple[Minor, str]:
+    ends: list[tuple[Minor, str]] = [
+        (last, f"templates that {feature}") for pattern, last, feature in _REMOVED_FEATURES if pattern.search(texts)
+    ]
     if not config.appends:
-        return NEWEST, "a map of templates"
-    if config.delimiters[0] == "[[":
-        return _LAST_SQUARE, "a template in [[ ]]"
-    return _LAST_SINGLE_TEMPLATE, "a single template in {{ }}"
+        ends.insert(0, (NEWEST, "a map of templates"))
+    elif config.delimiters[0] == "[[":
+        ends.insert(0, ((1, 1), "a template in [[ ]]"))
+    else:
+        ends.insert(0, ((1, 8), "a single template in {{ }}"))
+    return min(ends)

@@ -1,112 +1,81 @@
 """Istio's template functions.
 
-Follows pkg/kube/inject/template.go ``createInjectionFuncmap`` (1.30.3). Some shadow sprig's functions of the same name with other
-semantics: ``indent`` leaves the first line alone, ``contains`` takes the needle first, ``env`` takes a default, ``omit`` works on
-map[string]string.
+Follows ``createInjectionFuncmap``, ``appendMultusNetwork`` and ``otelResourceAttributes`` in pkg/kube/inject/template.go (1.30.3),
+webhook.go or inject.go before 1.14. Some functions replace sprig's of the same name and behave differently: ``indent`` does not indent
+the first line, ``contains`` takes the needle first, ``env`` takes a default, ``omit`` works on map[string]string.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.json import go_json
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer
-from injector.istio import mesh, multus
+from injector.istio.behaviours import NEWEST, OLDEST, Minor, MinorValue, values_at
+from injector.istio.config import float_numbers
 from injector.istio.goview import plain
-from injector.istio.minor import NEWEST, OLDEST
-from injector.istio.otel import otel_resource_attributes
-from injector.istio.values import float_numbers
-from injector.kube.serial import dump_yaml, go_json, load_json
+from injector.istio.mesh import proto_to_json
+from injector.istio.proto import format_duration
+from injector.kube.serial import load_json
+from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from injector.istio.minor import Minor
-
-_NON_TCP: Final = frozenset({"UDP", "SCTP"})
-_PROXY: Final = "istio-proxy"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A function under one name from the minor ``first`` to the minor ``last``; ``make`` builds it for a minor and its environment."""
-
-    name: str
-    signature: str
-    make: Callable[[Minor, Mapping[str, str]], Callable[..., Any]]
-    first: Minor
-    last: Minor = NEWEST
+_ATTRIBUTE_PREFIX: Final = "resource.opentelemetry.io/service."
 
 
 def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
-    """Return the functions that Istio's ``minor`` adds to Go's and sprig's.
+    """Return the functions that Istio's ``minor`` adds to those of Go and sprig.
 
-    ``env`` stands for istiod's environment, which the function ``env`` reads.
+    ``env`` takes the place of istiod's environment, which the function ``env`` reads.
     """
-    return {
-        row.name: Func(row.name, row.signature, row.make(minor, env)) for row in _ROWS if row.first <= minor <= row.last
-    }
+    functions: dict[str, Func] = values_at(minor, _FUNCTIONS)
+    if minor >= (1, 4):
+        functions["protoToJSON"] = Func("protoToJSON", f"func({_ANY}) string", partial(_proto_to_json, minor))
+    if minor >= (1, 5):
+        functions["env"] = Func("env", "func(string, string) string", partial(_env, env))
+    return functions
 
 
-def _same(call: Callable[..., Any]) -> Callable[[Minor, Mapping[str, str]], Callable[..., Any]]:
-    return lambda _minor, _env: call
+def _env(variables: Mapping[str, str], key: str, default: str) -> str:
+    return variables.get(key) or default
 
 
-@dataclass(frozen=True, slots=True)
-class _Env:
-    """``env``: a feature variable of the revision, or the default where it is unset or empty."""
-
-    variables: Mapping[str, str]
-
-    def __call__(self, key: str, default: str) -> str:
-        return self.variables.get(key) or default
+def _target(value: Any) -> Any:
+    return value.target if isinstance(value, Pointer) else value
 
 
-@dataclass(frozen=True, slots=True)
-class _ProtoToJson:
-    """``protoToJSON``: a message as JSON, a ProxyConfig without what equals the minor's defaults."""
-
-    minor: Minor
-
-    def __call__(self, message: Any) -> str:
-        if isinstance(message, Pointer):
-            message = message.target
-        return "{}" if message is None else mesh.proto_to_json(message, self.minor)
+def _proto_to_json(minor: Minor, message: Any) -> str:
+    target = _target(message)
+    return "{}" if target is None else proto_to_json(target, minor)
 
 
-@dataclass(frozen=True, slots=True)
-class _FormatDuration:
-    """``formatDuration``: a protobuf duration as Go's time.Duration prints it."""
-
-    unset: str
-
-    def __call__(self, duration: Any) -> str:
-        target = duration.target if isinstance(duration, Pointer) else duration
-        return self.unset if target is None else mesh.format_duration(target)
+def _format_duration(duration: Any, *, unset: str = "0s") -> str:
+    target = _target(duration)
+    return unset if target is None else format_duration(target)
 
 
-def isset(entries: Mapping[str, str], key: str) -> bool:
-    """Return whether ``key`` is in the map."""
+def _isset(entries: Mapping[str, str], key: str) -> bool:
     return key in entries
 
 
-def directory(path: str) -> str:
+def _directory(path: str) -> str:
     """Return the path up to and including its last slash, as Go's path.Split."""
     return path[: path.rfind("/") + 1]
 
 
-def flipped_contains(needle: str, haystack: str) -> bool:
-    """Return whether ``haystack`` contains ``needle``: the arguments in the order a pipeline wants."""
+def _contains(needle: str, haystack: str) -> bool:
     return needle in haystack
 
 
 def exclude_inbound_port(port: Any, excluded: str) -> str:
-    """Return the port list ``excluded`` with ``port`` added, unless it is empty, 0 or already there."""
+    """Add a port to the comma-separated list ``excluded``, unless it is empty, 0 or already in the list."""
     text = trim(sprint(port))
     if text in ("", "0"):
         return excluded
@@ -116,31 +85,29 @@ def exclude_inbound_port(port: Any, excluded: str) -> str:
     return ",".join([trim(item) for item in ports if trim(item)] + [text])
 
 
-def value_or_default(value: Any, default: Any) -> Any:
+def _value_or_default(value: Any, default: Any) -> Any:
     """Return ``default`` for nil and the empty string, else ``value``."""
     return default if value is None or (type(value) is str and not value) else value
 
 
-def to_json(entries: Mapping[str, str]) -> str:
-    """Return a map[string]string as JSON; a nil map gives ``{}``."""
+def _to_json(entries: Mapping[str, str]) -> str:
     return go_json(dict(entries), sort_keys=True)
 
 
-def from_json(text: str) -> Any:
-    """Return decoded JSON; as Istio, the string ``{}`` where it does not decode."""
+def _from_json(text: str) -> Any:
+    """Decode JSON; if it is not valid, return the string ``{}``, as Istio does."""
     try:
         return float_numbers(load_json(text))
     except DataError:
         return "{}"
 
 
-def struct_to_json(value: Any) -> str:
-    """Return any value as encoding/json prints it; nil gives ``{}``."""
+def _struct_to_json(value: Any) -> str:
     return "{}" if value is None else go_json(plain(value))
 
 
-def to_yaml(value: Any, *, fold: bool = True) -> str:
-    """Return any value as sigs.k8s.io/yaml prints it, with its last newline, or nothing for what JSON does not have.
+def _to_yaml(value: Any, *, fold: bool = True) -> str:
+    """Write a value as sigs.k8s.io/yaml does, with its last newline; a value that JSON cannot express gives an empty text.
 
     1.7 to 1.9 do not fold long lines.
     """
@@ -150,136 +117,226 @@ def to_yaml(value: Any, *, fold: bool = True) -> str:
         return ""
 
 
-def indent(spaces: int, source: str) -> str:
-    """Return ``source`` with every line but the first indented.
-
-    Raises:
-        FuncError: the indentation is absurd (Go would try it).
-    """
+def _indent(spaces: int, source: str) -> str:
+    """Indent every line but the first."""
     if abs(spaces) > 1000:  # noqa: PLR2004 - no YAML nests so deep; a hostile number must not allocate
         raise FuncError(f"indent {spaces} is too wide")
-    return source.replace("\n", "\n" + " " * max(spaces, -spaces))
+    return source.replace("\n", "\n" + " " * abs(spaces))
 
 
-def annotation(meta: Any, name: str, default: Any) -> str:
+def _annotation(meta: Any, name: str, default: Any) -> str:
     """Return a pod's annotation, or ``default`` printed as fmt.Sprint does."""
     value = meta.field("Annotations").get(name)
     return value if value is not None else sprint(default)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ports:
-    """``includeInboundPorts`` and ``applicationPorts``: the ports of containers, joined by commas."""
-
-    ignored_protocols: frozenset[str]
-    ignored_container: str = ""
-
-    def __call__(self, containers: Iterable[Any]) -> str:
-        return ",".join(
-            str(port.field("ContainerPort"))
-            for container in containers
-            if not self.ignored_container or container.field("Name") != self.ignored_container
-            for port in container.field("Ports")
-            if port.field("Protocol") not in self.ignored_protocols
-        )
+def _ports(containers: Iterable[Any], *, skip: str = "", protocols: frozenset[str] = frozenset({"UDP", "SCTP"})) -> str:
+    """Return the ports of containers, joined by commas, except those of the container ``skip`` and of some protocols."""
+    return ",".join(
+        str(port.field("ContainerPort"))
+        for container in containers
+        if not skip or container.field("Name") != skip
+        for port in container.field("Ports")
+        if port.field("Protocol") not in protocols
+    )
 
 
-def _ports(container: str) -> Callable[[Minor, Mapping[str, str]], Callable[..., Any]]:
-    return lambda minor, _env: _Ports(_NON_TCP if minor >= (1, 4) else frozenset(), container)
+def _string_map(entries: dict[str, str], *, nil: bool = False) -> Map:
+    return Map("string", "string", entries, nil=nil)
 
 
-def _string_map(entries: dict[str, str]) -> Map:
-    return Map("string", "string", entries)
-
-
-def omit(entries: Mapping[str, str], *keys: str) -> Map:
-    """Return a map[string]string without ``keys``."""
+def _omit(entries: Mapping[str, str], *keys: str) -> Map:
     return _string_map({key: value for key, value in entries.items() if key not in keys})
 
 
-def strdict(*pairs: str) -> Map:
-    """Return a map[string]string of alternating keys and values; a last key alone maps to the empty string."""
+def _strdict(*pairs: str) -> Map:
+    """Make a map[string]string of alternating keys and values; a last key without a value gets the empty string."""
     values = [*pairs[1::2], ""]
     return _string_map(dict(zip(pairs[::2], values, strict=False)))
 
 
-def merge_maps(*maps: Mapping[str, str]) -> Map:
-    """Return the maps merged, the later ones winning."""
+def _merge_maps(*maps: Mapping[str, str]) -> Map:
+    """Merge maps; the later ones win."""
     merged: dict[str, str] = {}
     for entries in maps:
         merged.update(entries)
-    return Map("string", "string", merged, nil=not maps)
+    return _string_map(merged, nil=not maps)
 
 
-def to_json_map(*maps: Mapping[str, str]) -> str:
+def _to_json_map(*maps: Mapping[str, str]) -> str:
     """Return the merged maps as JSON; no maps at all give ``null``, as a nil map does in Go."""
-    return go_json(dict(merge_maps(*maps)), sort_keys=True) if maps else "null"
+    return _to_json(_merge_maps(*maps)) if maps else "null"
 
 
-def omit_nil(value: Any) -> Any:
-    """Return JSON data without nil values; what that empties is nil too."""
-    return _omit_nil(value)[0]
+def _omit_nil(value: Any) -> Any:
+    """Remove nil values from JSON data, and the maps and lists that this empties."""
+    return _without_nil(value)[0]
 
 
-def _omit_nil(value: Any) -> tuple[Any, bool]:
+def _without_nil(value: Any) -> tuple[Any, bool]:
+    """Return the value and whether it was changed."""
     if value is None:
         return None, True
     if isinstance(value, dict):
-        kept = {key: _omit_nil(item) for key, item in value.items()}
-        if not any(changed for _, changed in kept.values()):
+        pairs = {key: _without_nil(item) for key, item in value.items()}
+        if not any(changed for _, changed in pairs.values()):
             return value, False
-        found = {key: item for key, (item, _) in kept.items() if item is not None}
-        return found or None, True
+        return {key: item for key, (item, _) in pairs.items() if item is not None} or None, True
     if isinstance(value, list):
-        items = [_omit_nil(item) for item in value]
+        items = [_without_nil(item) for item in value]
         if not any(changed for _, changed in items):
             return value, False
         return [item for item, _ in items if item is not None] or None, True
     return value, False
 
 
+def append_multus_network(existing: str, network: str, *, once: bool = True, namespaced: bool = True) -> str:
+    """Append a network to the annotation ``k8s.v1.cni.cncf.io/networks``, a comma-separated text or a JSON array.
+
+    Args:
+        existing: the annotation.
+        network: the network of Istio's CNI.
+        once: skip a network that is already listed, and an array that is not valid JSON (since 1.9).
+        namespaced: split ``namespace/name`` into two fields of the JSON object (since 1.23).
+    """
+    if not existing:
+        return network
+    end = existing.rfind("]")
+    if end < 0:
+        listed = once and network in (item.strip() for item in existing.split(","))
+        return existing if listed else f"{existing}, {network}"
+    namespace, _, name = network.partition("/") if namespaced and "/" in network else ("", "", network)
+    if once:
+        networks = _networks(existing)
+        if networks is None or any(
+            item.get("name") == name and (not namespaced or (item.get("namespace") or "") == namespace)
+            for item in networks
+        ):
+            return existing
+    added = f', {{"name": "{name}", "namespace": "{namespace}"}}' if namespace else f', {{"name": "{name}"}}'
+    return existing[:end] + added + existing[end:]
+
+
+def _networks(text: str) -> list[dict[str, Any]] | None:
+    try:
+        networks = load_json(text)
+    except DataError:
+        return None
+    valid = isinstance(networks, list) and all(isinstance(item, dict) for item in networks)
+    return networks if valid else None
+
+
+def _otel_resource_attributes(
+    mesh_config: Any,
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    namespace: str,
+    containers: Sequence[Any],
+) -> str:
+    """Return the pod's OpenTelemetry attributes as ``key=value`` pairs, if a provider asks for the semantic conventions.
+
+    Annotations override the pod's own data. ``service.instance.id`` contains ``$(POD_NAME)``, which Kubernetes expands: a pod has no
+    name yet when it is injected.
+    """
+    message = _target(mesh_config)
+    if message is None or not message.derived(_has_enriching_provider):
+        return ""
+    attributes = {
+        "namespace": annotations.get(_ATTRIBUTE_PREFIX + "namespace") or namespace,
+        "version": annotations.get(_ATTRIBUTE_PREFIX + "version")
+        or labels.get("app.kubernetes.io/version")
+        or (_image_version(containers[0].field("Image")) if len(containers) == 1 else ""),
+        "instance.id": annotations.get(_ATTRIBUTE_PREFIX + "instance.id")
+        or (f"{namespace}.$(POD_NAME).{containers[0].field('Name')}" if containers else ""),
+    }
+    return ",".join(f"service.{key}={value}" for key, value in attributes.items() if value)
+
+
+def _has_enriching_provider(message: Any) -> bool:
+    for provider in message.field("ExtensionProviders"):
+        otel = _get(_target(provider), "GetOpentelemetry")
+        if otel is not None and str(_get(otel, "GetServiceAttributeEnrichment")) == "OTEL_SEMANTIC_CONVENTIONS":
+            return True
+    return False
+
+
+def _get(message: Any, getter: str) -> Any:
+    method = message.method(getter)
+    return _target(method.call()) if method is not None else None
+
+
+def _image_version(image: str) -> str:
+    name, _, digest = image.partition("@")
+    slash, colon = name.rfind("/"), name.rfind(":")
+    tag = name[colon + 1 :] if colon > slash else ""
+    return "@".join(part for part in (tag, digest) if part)
+
+
 _STRING_MAP: Final = "map[string]string"
 _ANY: Final = "interface {}"
-_ROWS: Final = (
-    _Row(
-        "formatDuration",
-        f"func({_ANY}) string",
-        lambda minor, _: _FormatDuration("1s" if minor < (1, 14) else "0s"),
-        OLDEST,
+
+
+def _function(
+    name: str, signature: str, call: Callable[..., Any], first: Minor = OLDEST, last: Minor = NEWEST
+) -> MinorValue:
+    return MinorValue(name, Func(name, f"func{signature}", call), first, last)
+
+
+_FUNCTIONS: Final = (
+    _function("formatDuration", f"({_ANY}) string", partial(_format_duration, unset="1s"), last=(1, 13)),
+    _function("formatDuration", f"({_ANY}) string", _format_duration, (1, 14)),
+    _function("isset", f"({_STRING_MAP}, string) bool", _isset),
+    _function("excludeInboundPort", f"({_ANY}, string) string", exclude_inbound_port),
+    _function("includeInboundPorts", "([]v1.Container) string", partial(_ports, protocols=frozenset()), last=(1, 3)),
+    _function("includeInboundPorts", "([]v1.Container) string", _ports, (1, 4)),
+    _function(
+        "applicationPorts",
+        "([]v1.Container) string",
+        partial(_ports, skip="istio-proxy", protocols=frozenset()),
+        last=(1, 3),
     ),
-    _Row("isset", f"func({_STRING_MAP}, string) bool", _same(isset), OLDEST),
-    _Row("excludeInboundPort", f"func({_ANY}, string) string", _same(exclude_inbound_port), OLDEST),
-    _Row("includeInboundPorts", "func([]v1.Container) string", _ports(""), OLDEST),
-    _Row("applicationPorts", "func([]v1.Container) string", _ports(_PROXY), OLDEST),
-    _Row("annotation", f"func(v1.ObjectMeta, string, {_ANY}) string", _same(annotation), OLDEST),
-    # Later minors have sprig's toJson, which takes anything.
-    _Row("toJson", f"func({_STRING_MAP}) string", _same(to_json), OLDEST, (1, 18)),
-    _Row("toJSON", f"func({_STRING_MAP}) string", _same(to_json), (1, 1)),
-    _Row("kubevirtInterfaces", "func(string) string", _same(str), (1, 1)),
-    _Row("valueOrDefault", "func(string, string) string", _same(value_or_default), (1, 1), (1, 1)),
-    _Row("valueOrDefault", f"func({_ANY}, {_ANY}) {_ANY}", _same(value_or_default), (1, 2)),
-    _Row("fromJSON", f"func(string) {_ANY}", _same(from_json), (1, 1)),
-    _Row("toYaml", f"func({_ANY}) string", _same(to_yaml), (1, 1), (1, 6)),
-    _Row("toYaml", f"func({_ANY}) string", _same(partial(to_yaml, fold=False)), (1, 7), (1, 9)),
-    _Row("toYaml", f"func({_ANY}) string", _same(to_yaml), (1, 10)),
-    _Row("indent", "func(int, string) string", _same(indent), (1, 1)),
-    _Row("directory", "func(string) string", _same(directory), (1, 1)),
-    _Row("contains", "func(string, string) bool", _same(flipped_contains), (1, 2)),
-    _Row("structToJSON", f"func({_ANY}) string", _same(struct_to_json), (1, 3)),
-    _Row("toLower", "func(string) string", _same(lower), (1, 3)),
-    _Row("protoToJSON", f"func({_ANY}) string", lambda minor, _: _ProtoToJson(minor), (1, 4)),
-    _Row("env", "func(string, string) string", lambda _, env: _Env(env), (1, 5)),
-    _Row("appendMultusNetwork", "func(string, string) string", lambda minor, _: multus.AppendNetwork.of(minor), (1, 8)),
-    _Row("excludeInterfaces", "func(string) string", _same(str), (1, 15)),
-    _Row("omit", f"func({_STRING_MAP}, ...string) {_STRING_MAP}", _same(omit), (1, 18)),
-    _Row("strdict", f"func(...string) {_STRING_MAP}", _same(strdict), (1, 18)),
-    _Row("toJsonMap", f"func(...{_STRING_MAP}) string", _same(to_json_map), (1, 18)),
-    _Row("mergeMaps", f"func(...{_STRING_MAP}) {_STRING_MAP}", _same(merge_maps), (1, 21)),
-    _Row("omitNil", f"func({_ANY}) {_ANY}", _same(omit_nil), (1, 28)),
-    _Row(
+    _function("applicationPorts", "([]v1.Container) string", partial(_ports, skip="istio-proxy"), (1, 4)),
+    _function("annotation", f"(v1.ObjectMeta, string, {_ANY}) string", _annotation),
+    # Later minors have sprig's toJson, which takes any value.
+    _function("toJson", f"({_STRING_MAP}) string", _to_json, last=(1, 18)),
+    _function("toJSON", f"({_STRING_MAP}) string", _to_json, (1, 1)),
+    _function("kubevirtInterfaces", "(string) string", str, (1, 1)),
+    _function("valueOrDefault", "(string, string) string", _value_or_default, (1, 1), (1, 1)),
+    _function("valueOrDefault", f"({_ANY}, {_ANY}) {_ANY}", _value_or_default, (1, 2)),
+    _function("fromJSON", f"(string) {_ANY}", _from_json, (1, 1)),
+    _function("toYaml", f"({_ANY}) string", _to_yaml, (1, 1), (1, 6)),
+    _function("toYaml", f"({_ANY}) string", partial(_to_yaml, fold=False), (1, 7), (1, 9)),
+    _function("toYaml", f"({_ANY}) string", _to_yaml, (1, 10)),
+    _function("indent", "(int, string) string", _indent, (1, 1)),
+    _function("directory", "(string) string", _directory, (1, 1)),
+    _function("contains", "(string, string) bool", _contains, (1, 2)),
+    _function("structToJSON", f"({_ANY}) string", _struct_to_json, (1, 3)),
+    _function("toLower", "(string) string", lower, (1, 3)),
+    _function(
+        "appendMultusNetwork",
+        "(string, string) string",
+        partial(append_multus_network, once=False, namespaced=False),
+        (1, 8),
+        (1, 8),
+    ),
+    _function(
+        "appendMultusNetwork",
+        "(string, string) string",
+        partial(append_multus_network, namespaced=False),
+        (1, 9),
+        (1, 22),
+    ),
+    _function("appendMultusNetwork", "(string, string) string", append_multus_network, (1, 23)),
+    _function("excludeInterfaces", "(string) string", str, (1, 15)),
+    _function("omit", f"({_STRING_MAP}, ...string) {_STRING_MAP}", _omit, (1, 18)),
+    _function("strdict", f"(...string) {_STRING_MAP}", _strdict, (1, 18)),
+    _function("toJsonMap", f"(...{_STRING_MAP}) string", _to_json_map, (1, 18)),
+    _function("mergeMaps", f"(...{_STRING_MAP}) {_STRING_MAP}", _merge_maps, (1, 21)),
+    _function("omitNil", f"({_ANY}) {_ANY}", _omit_nil, (1, 28)),
+    _function(
         "otelResourceAttributes",
-        f"func(*v1alpha1.MeshConfig, {_STRING_MAP}, {_STRING_MAP}, string, []v1.Container) string",
-        _same(otel_resource_attributes),
+        f"(*v1alpha1.MeshConfig, {_STRING_MAP}, {_STRING_MAP}, string, []v1.Container) string",
+        _otel_resource_attributes,
         (1, 30),
     ),
 )

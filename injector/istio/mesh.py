@@ -15,17 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError
 from injector.gotemplate.values import Pointer
+from injector.istio.behaviours import Minor, MinorValue, values_at
 from injector.istio.frozen import frozen
-from injector.istio.minor import NEWEST, OLDEST, Minor
-from injector.istio.proto import Message, format_duration, parse_message, to_json
-from injector.istio.protoschema import mesh_config_type, message_type, proxy_config_type
-from injector.kube.serial import load_yaml
+from injector.istio.proto import (
+    Message,
+    mesh_config_type,
+    message_type,
+    parse_message,
+    proxy_config_type,
+    to_json,
+)
+from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 _SECOND: Final = 1_000_000_000
 _ZIPKIN: Final = {"zipkin": {"address": "zipkin.istio-system:9411"}}
@@ -37,89 +43,78 @@ _PROVIDERS: Final = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
-    """A field's default from the minor ``first`` to the minor ``last``."""
-
-    field: str
-    value: Any
-    first: Minor = OLDEST
-    last: Minor = NEWEST
-
-
-PROXY_DEFAULTS: Final[tuple[Default, ...]] = (
-    Default("configPath", "/etc/istio/proxy", last=(1, 5)),
-    Default("configPath", "./etc/istio/proxy", first=(1, 6)),
-    Default("binaryPath", "/usr/local/bin/envoy"),
-    Default("serviceCluster", "istio-proxy"),
-    Default("drainDuration", 2 * _SECOND, last=(1, 0)),
-    Default("drainDuration", 45 * _SECOND, first=(1, 1)),
-    Default("parentShutdownDuration", 3 * _SECOND, last=(1, 0)),
-    Default("parentShutdownDuration", 60 * _SECOND, first=(1, 1), last=(1, 16)),
-    Default("terminationDrainDuration", 5 * _SECOND, first=(1, 7)),
-    Default("discoveryAddress", "istio-pilot:15007", last=(1, 0)),
-    Default("discoveryAddress", "istio-pilot:15010", first=(1, 1), last=(1, 5)),
-    Default("discoveryAddress", "istiod.istio-system.svc:15012", first=(1, 6)),
-    Default("discoveryRefreshDelay", 1 * _SECOND, last=(1, 0)),
-    Default("connectTimeout", 1 * _SECOND, last=(1, 5)),
-    Default("envoyMetricsService", {}, first=(1, 3), last=(1, 8)),
-    Default("envoyAccessLogService", {}, first=(1, 3), last=(1, 8)),
-    Default("proxyAdminPort", 15000),
-    Default("controlPlaneAuthPolicy", 1, first=(1, 7)),
-    Default("concurrency", 2, first=(1, 6), last=(1, 17)),
-    Default("statNameLength", 189, first=(1, 1)),
-    Default("statusPort", 15020, first=(1, 6)),
-    Default("tracing", _ZIPKIN, first=(1, 6), last=(1, 21)),
+PROXY_DEFAULTS: Final[tuple[MinorValue, ...]] = (
+    MinorValue("configPath", "/etc/istio/proxy", last=(1, 5)),
+    MinorValue("configPath", "./etc/istio/proxy", first=(1, 6)),
+    MinorValue("binaryPath", "/usr/local/bin/envoy"),
+    MinorValue("serviceCluster", "istio-proxy"),
+    MinorValue("drainDuration", 2 * _SECOND, last=(1, 0)),
+    MinorValue("drainDuration", 45 * _SECOND, first=(1, 1)),
+    MinorValue("parentShutdownDuration", 3 * _SECOND, last=(1, 0)),
+    MinorValue("parentShutdownDuration", 60 * _SECOND, first=(1, 1), last=(1, 16)),
+    MinorValue("terminationDrainDuration", 5 * _SECOND, first=(1, 7)),
+    MinorValue("discoveryAddress", "istio-pilot:15007", last=(1, 0)),
+    MinorValue("discoveryAddress", "istio-pilot:15010", first=(1, 1), last=(1, 5)),
+    MinorValue("discoveryAddress", "istiod.istio-system.svc:15012", first=(1, 6)),
+    MinorValue("discoveryRefreshDelay", 1 * _SECOND, last=(1, 0)),
+    MinorValue("connectTimeout", 1 * _SECOND, last=(1, 5)),
+    MinorValue("envoyMetricsService", {}, first=(1, 3), last=(1, 8)),
+    MinorValue("envoyAccessLogService", {}, first=(1, 3), last=(1, 8)),
+    MinorValue("proxyAdminPort", 15000),
+    MinorValue("controlPlaneAuthPolicy", 1, first=(1, 7)),
+    MinorValue("concurrency", 2, first=(1, 6), last=(1, 17)),
+    MinorValue("statNameLength", 189, first=(1, 1)),
+    MinorValue("statusPort", 15020, first=(1, 6)),
+    MinorValue("tracing", _ZIPKIN, first=(1, 6), last=(1, 21)),
 )
 
-MESH_DEFAULTS: Final[tuple[Default, ...]] = (
-    Default("disablePolicyChecks", value=True, first=(1, 1), last=(1, 7)),
-    Default("ingressClass", "istio", last=(1, 0)),
-    Default("ingressClass", "istio", first=(1, 6)),
-    Default("ingressControllerMode", 3, last=(1, 0)),
-    Default("ingressControllerMode", 3, first=(1, 6)),
-    Default("ingressService", "istio-ingressgateway", first=(1, 1)),
-    Default("rdsRefreshDelay", 1 * _SECOND, last=(1, 0)),
-    Default("sdsRefreshDelay", 15 * _SECOND, last=(1, 0)),
-    Default("sdsUdsPath", "unix:./etc/istio/proxy/SDS", first=(1, 6), last=(1, 7)),
-    Default("enableTracing", value=True),
-    Default("accessLogFile", "/dev/stdout", last=(1, 5)),
-    Default("protocolDetectionTimeout", 100_000_000, first=(1, 3), last=(1, 5)),
-    Default("protocolDetectionTimeout", 5 * _SECOND, first=(1, 6), last=(1, 7)),
-    Default("protocolDetectionTimeout", 0, first=(1, 8)),
-    Default("trustDomain", "cluster.local", first=(1, 6)),
-    Default("enableAutoMtls", value=False, first=(1, 4), last=(1, 5)),
-    Default("enableAutoMtls", value=True, first=(1, 6)),
-    Default("outboundTrafficPolicy", {"mode": 1}, first=(1, 1)),
-    Default("inboundTrafficPolicy", {"mode": 0}, first=(1, 22)),
-    Default("localityLbSetting", {"enabled": True}, first=(1, 6)),
-    Default("rootNamespace", "istio-system", first=(1, 1)),
-    Default("proxyListenPort", 15001),
-    Default("proxyInboundListenPort", 15006, first=(1, 18)),
-    Default("connectTimeout", 1 * _SECOND, last=(1, 5)),
-    Default("connectTimeout", 10 * _SECOND, first=(1, 6)),
-    Default("defaultServiceExportTo", _ANYWHERE, first=(1, 1)),
-    Default("defaultVirtualServiceExportTo", _ANYWHERE, first=(1, 1)),
-    Default("defaultDestinationRuleExportTo", _ANYWHERE, first=(1, 1)),
-    Default("dnsRefreshRate", 5 * _SECOND, first=(1, 1), last=(1, 13)),
-    Default("dnsRefreshRate", 60 * _SECOND, first=(1, 14)),
-    Default("enablePrometheusMerge", value=True, first=(1, 18)),
-    Default("defaultProviders", {"accessLogging": ["envoy"]}, first=(1, 11), last=(1, 11)),
-    Default("defaultProviders", {}, first=(1, 12)),
-    Default("extensionProviders", _PROVIDERS[2:], first=(1, 11), last=(1, 11)),
-    Default("extensionProviders", _PROVIDERS, first=(1, 12)),
+MESH_DEFAULTS: Final[tuple[MinorValue, ...]] = (
+    MinorValue("disablePolicyChecks", value=True, first=(1, 1), last=(1, 7)),
+    MinorValue("ingressClass", "istio", last=(1, 0)),
+    MinorValue("ingressClass", "istio", first=(1, 6)),
+    MinorValue("ingressControllerMode", 3, last=(1, 0)),
+    MinorValue("ingressControllerMode", 3, first=(1, 6)),
+    MinorValue("ingressService", "istio-ingressgateway", first=(1, 1)),
+    MinorValue("rdsRefreshDelay", 1 * _SECOND, last=(1, 0)),
+    MinorValue("sdsRefreshDelay", 15 * _SECOND, last=(1, 0)),
+    MinorValue("sdsUdsPath", "unix:./etc/istio/proxy/SDS", first=(1, 6), last=(1, 7)),
+    MinorValue("enableTracing", value=True),
+    MinorValue("accessLogFile", "/dev/stdout", last=(1, 5)),
+    MinorValue("protocolDetectionTimeout", 100_000_000, first=(1, 3), last=(1, 5)),
+    MinorValue("protocolDetectionTimeout", 5 * _SECOND, first=(1, 6), last=(1, 7)),
+    MinorValue("protocolDetectionTimeout", 0, first=(1, 8)),
+    MinorValue("trustDomain", "cluster.local", first=(1, 6)),
+    MinorValue("enableAutoMtls", value=False, first=(1, 4), last=(1, 5)),
+    MinorValue("enableAutoMtls", value=True, first=(1, 6)),
+    MinorValue("outboundTrafficPolicy", {"mode": 1}, first=(1, 1)),
+    MinorValue("inboundTrafficPolicy", {"mode": 0}, first=(1, 22)),
+    MinorValue("localityLbSetting", {"enabled": True}, first=(1, 6)),
+    MinorValue("rootNamespace", "istio-system", first=(1, 1)),
+    MinorValue("proxyListenPort", 15001),
+    MinorValue("proxyInboundListenPort", 15006, first=(1, 18)),
+    MinorValue("connectTimeout", 1 * _SECOND, last=(1, 5)),
+    MinorValue("connectTimeout", 10 * _SECOND, first=(1, 6)),
+    MinorValue("defaultServiceExportTo", _ANYWHERE, first=(1, 1)),
+    MinorValue("defaultVirtualServiceExportTo", _ANYWHERE, first=(1, 1)),
+    MinorValue("defaultDestinationRuleExportTo", _ANYWHERE, first=(1, 1)),
+    MinorValue("dnsRefreshRate", 5 * _SECOND, first=(1, 1), last=(1, 13)),
+    MinorValue("dnsRefreshRate", 60 * _SECOND, first=(1, 14)),
+    MinorValue("enablePrometheusMerge", value=True, first=(1, 18)),
+    MinorValue("defaultProviders", {"accessLogging": ["envoy"]}, first=(1, 11), last=(1, 11)),
+    MinorValue("defaultProviders", {}, first=(1, 12)),
+    MinorValue("extensionProviders", _PROVIDERS[2:], first=(1, 11), last=(1, 11)),
+    MinorValue("extensionProviders", _PROVIDERS, first=(1, 12)),
 )
 
 
 def default_proxy_config(minor: Minor) -> dict[str, Any]:
     """Return the ProxyConfig that ``minor`` starts from, in plain form."""
-    return {row.field: row.value for row in PROXY_DEFAULTS if row.first <= minor <= row.last}
+    return values_at(minor, PROXY_DEFAULTS)
 
 
 def default_mesh_config(minor: Minor) -> dict[str, Any]:
     """Return the MeshConfig that ``minor`` starts from, in plain form, its ``defaultConfig`` included."""
-    fields = {row.field: row.value for row in MESH_DEFAULTS if row.first <= minor <= row.last}
-    return {**fields, "defaultConfig": default_proxy_config(minor)}
+    return {**values_at(minor, MESH_DEFAULTS), "defaultConfig": default_proxy_config(minor)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +177,6 @@ def _number(value: Any) -> int | None:
 def _wrapped(value: Any) -> Any:
     return _field(value, "Value")
 
-
-__all__ = [
-    "MOST_VALUES",
-    "apply_proxy_config",
-    "format_duration",
-    "parse_mesh_config",
-    "proto_to_json",
-    "read_proxy_config",
-]
 
 # proxyMetadata is merged by key, and proxyHeaders by field, from these minors on; before, a document's replaces what was there.
 _METADATA_MERGED: Final[Minor] = (1, 10)

@@ -1,14 +1,13 @@
 """Messages of istio.io/api: read from JSON, written as JSON, and seen by templates as Go's generated structs.
 
-They are what Go's generated structs hold: an enumeration that prints by its name, google.protobuf.Duration and the wrapped scalars.
-
-Follows golang/protobuf's jsonpb (v1.5.4), by which Istio reads and writes its mesh config (pkg/util/protomarshal, 1.30.3): fields go by
-their JSON or their protobuf name, the JSON name first; enums by name or number, durations as Go's; of a oneof's members the last declared
-one counts; null leaves a field alone, and is the zero value in a list or a map.
+Follows golang/protobuf's jsonpb (v1.5.4), by which Istio reads and writes its mesh config (pkg/util/protomarshal, 1.30.3). Fields go by
+their JSON or their protobuf name, the JSON name first. Enums go by name or number, durations as Go writes them. Of the members of a
+oneof, the last declared one counts. Null leaves a field unset, and is the zero value in a list or a map.
 
 Plain forms: fields by JSON name, enums as numbers, durations as nanoseconds, wrapped scalars as the scalar, messages as nested mappings.
 
-``protojson`` reads and writes them, ``wellknown`` has the values that are no messages of istio.io/api.
+``meshschema.json`` is generated from the descriptors of istio.io/api (tests/istio/recorder/schema). ``_OLD_FIELDS`` adds fields that
+older minors had and later ones dropped, so that their mesh configs load unchanged.
 """
 
 from __future__ import annotations
@@ -16,16 +15,183 @@ from __future__ import annotations
 import math
 import re
 from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+import orjson
+
 from injector.errors import ConfigError
+from injector.golang.json import go_json
+from injector.golang.time import go_duration, parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
-from injector.istio.duration import go_duration, json_duration, parse_duration
-from injector.istio.protoschema import DURATION, FREE_FORM, WRAPPERS, Field, MessageType, enum_type, message_type
-from injector.kube.serial import go_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from injector.istio.behaviours import Minor
+
+_SECOND: Final = 1_000_000_000
+MESH_CONFIG: Final = "istio.mesh.v1alpha1.MeshConfig"
+PROXY_CONFIG: Final = "istio.mesh.v1alpha1.ProxyConfig"
+DURATION: Final = "google.protobuf.Duration"
+WRAPPERS: Final = {
+    "google.protobuf.BoolValue": "bool",
+    "google.protobuf.Int32Value": "int32",
+    "google.protobuf.UInt32Value": "uint32",
+    "google.protobuf.Int64Value": "int64",
+    "google.protobuf.StringValue": "string",
+    "google.protobuf.DoubleValue": "double",
+}
+FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
+
+
+# Up to 1.6.14 a ProxyConfig's concurrency is a plain number, which is 0 and not nil where it is not set; from 1.7.8 on it is wrapped.
+_UP_TO_1_6: Final = "@1.6"
+_PLAIN: Final = {"concurrency": ("int32", ""), "defaultConfig": ("message", PROXY_CONFIG + _UP_TO_1_6)}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: its names in JSON, in protobuf and in Go, its kind, and the message or enum it holds."""
+
+    json: str
+    proto: str
+    go: str
+    kind: str
+    type: str
+    repeated: bool
+    map_key: str
+    oneof: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """A message: its fields in declaration order, and by each of their names."""
+
+    name: str
+    go_type: str
+    fields: tuple[Field, ...]
+    by_json: Mapping[str, Field]
+    by_go: Mapping[str, Field]
+    oneofs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType:
+    """An enumeration: numbers by name and names by number."""
+
+    go_type: str
+    numbers: Mapping[str, int]
+    names: Mapping[int, str]
+
+
+# Field, kind and the field it stands behind; the number of the minors that had each is in the mesh defaults.
+_OLD_FIELDS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
+    PROXY_CONFIG: (
+        ("parentShutdownDuration", DURATION, "drainDuration"),
+        ("connectTimeout", DURATION, "zipkinAddress"),
+    ),
+    MESH_CONFIG: (
+        ("mixerCheckServer", "string", ""),
+        ("mixerReportServer", "string", "mixerCheckServer"),
+        ("disablePolicyChecks", "bool", "mixerReportServer"),
+        ("policyCheckFailOpen", "bool", "disablePolicyChecks"),
+        ("sidecarToTelemetrySessionAffinity", "bool", "policyCheckFailOpen"),
+        ("enableClientSidePolicyCheck", "bool", "sidecarToTelemetrySessionAffinity"),
+        ("sdsUdsPath", "string", "enableTracing"),
+        ("sdsRefreshDelay", DURATION, "sdsUdsPath"),
+        ("enableSdsTokenMount", "bool", "sdsUdsPath"),
+        ("sdsUseK8sSaJwt", "bool", "enableSdsTokenMount"),
+        ("rdsRefreshDelay", DURATION, "sdsUdsPath"),
+    ),
+}
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    table: Mapping[str, Any] = orjson.loads(files(__package__).joinpath("meshschema.json").read_bytes())
+    return table
+
+
+def mesh_config_type(minor: Minor) -> str:
+    """Return the name of the minor's MeshConfig, for ``message_type``."""
+    return MESH_CONFIG + (_UP_TO_1_6 if minor <= (1, 6) else "")
+
+
+def proxy_config_type(minor: Minor) -> str:
+    """Return the name of the minor's ProxyConfig, for ``message_type``."""
+    return PROXY_CONFIG + (_UP_TO_1_6 if minor <= (1, 6) else "")
+
+
+@cache
+def message_type(name: str) -> MessageType:
+    """Return a message type by its full protobuf name, or by one of ``mesh_config_type`` and ``proxy_config_type``."""
+    base, variant, _ = name.partition(_UP_TO_1_6)
+    raw = _table()["messages"][base]
+    fields = [
+        Field(
+            json=item["json"],
+            proto=item.get("proto", item["json"]),
+            go=item["go"],
+            kind=item["kind"],
+            type=item.get("type", ""),
+            repeated=item.get("repeated", False),
+            map_key=item.get("mapKey", ""),
+            oneof=item.get("oneof", ""),
+        )
+        for item in raw["fields"]
+    ]
+    _add_old(fields, base)
+    if variant:
+        kinds = [_PLAIN.get(field.json, (field.kind, field.type)) for field in fields]
+        fields = [replace(field, kind=kind, type=of) for field, (kind, of) in zip(fields, kinds, strict=True)]
+    by_json = {field.proto: field for field in fields} | {field.json: field for field in fields}
+    oneofs = frozenset(field.oneof for field in fields if field.oneof)
+    return MessageType(name, raw["goType"], tuple(fields), by_json, {field.go: field for field in fields}, oneofs)
+
+
+def _add_old(fields: list[Field], name: str) -> None:
+    known = {field.json for field in fields}
+    for json_name, kind, after in _OLD_FIELDS.get(name, ()):
+        if json_name in known:
+            continue
+        is_message = "." in kind
+        field = Field(
+            json=json_name,
+            proto=_snake(json_name),
+            go=json_name[0].upper() + json_name[1:],
+            kind="message" if is_message else kind,
+            type=kind if is_message else "",
+            repeated=False,
+            map_key="",
+            oneof="",
+        )
+        place = next((index + 1 for index, other in enumerate(fields) if other.json == after), 0)
+        fields.insert(place, field)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
+
+
+@cache
+def enum_type(name: str) -> EnumType:
+    """Return an enumeration by its full protobuf name."""
+    raw = _table()["enums"][name]
+    numbers = raw["values"]
+    return EnumType(raw["goType"], numbers, {number: text for text, number in reversed(numbers.items())})
+
+
+def json_duration(nanoseconds: int) -> str:
+    """Return a duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimals."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    seconds, fraction = divmod(rest, _SECOND)
+    digits = f"{fraction:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{sign}{seconds}.{digits}s" if digits else f"{sign}{seconds}s"
 
 
 class EnumValue(Int32):

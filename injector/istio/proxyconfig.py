@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.time import go_duration
 from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
-from injector.istio.duration import go_duration
 from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 _MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000

@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
-from injector.istio.behaviours import Behaviours, behaviours_of
-from injector.istio.config import InjectConfig, infer_minor, parse_inject_config
+from injector.istio.behaviours import Behaviours, Minor, behaviours_of, format_minor, parse_minor
+from injector.istio.config import InjectConfig, Values, infer_minor, parse_inject_config, parse_values
 from injector.istio.frozen import frozen
 from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
-from injector.istio.minor import Minor, format_minor, parse_minor
 from injector.istio.template import (
     Template,
     Templates,
@@ -25,7 +24,6 @@ from injector.istio.template import (
     shared_template,
     shared_templates,
 )
-from injector.istio.values import Values, parse_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,7 +191,7 @@ def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origi
 def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> Mapping[str, Template]:
     if settings.engine == "jinja2":
         # Jinja2 takes longer to load than a whole injection; revisions of Istio's own do not need it.
-        from injector.istio.jinja import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
+        from injector.istio.jinja.engine import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
 
         return Templates(compile_jinja_templates(config.templates, minor))
     texts, rest = tuple(config.templates.items()), (config.delimiters, minor, tuple(sorted(settings.env.items())))

@@ -1,4 +1,4 @@
-"""Names that are served, told to somebody who asked for another one."""
+"""Lists of served names, and suggestions for a name that is not served, for messages to users."""
 
 from __future__ import annotations
 
@@ -9,33 +9,27 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-# A label's value has at most 63 characters (k8s.io/apimachinery/pkg/util/validation, LabelValueMaxLength); admission
-# webhooks see labels before the API server checks them.
-MAX_VALUE: Final = 63
-# To compare two names takes up to 0.1 ms: what one answer may cost is bounded, however many names are served.
-_COMPARED: Final = 100
-_REMEMBERED: Final = 256
+# The longest label value (k8s.io/apimachinery/pkg/util/validation, LabelValueMaxLength). Admission webhooks see labels before the API
+# server checks them.
+MAX_LABEL_VALUE: Final = 63
+# Comparing two names takes up to 0.1 ms, so the number of comparisons is limited.
+_MAX_COMPARED: Final = 100
 
 
-def nearest(name: str, names: Collection[str]) -> str | None:
-    """Return the name of ``names`` that is most like ``name``; None where none is."""
-    return _nearest(name[:MAX_VALUE], frozenset(names))
+def did_you_mean(name: str, names: Collection[str]) -> str:
+    """Return `` (did you mean X?)`` with the most similar of ``names``, or an empty text if none is similar."""
+    similar = _most_similar(name[:MAX_LABEL_VALUE], frozenset(names))
+    return f" (did you mean {similar}?)" if similar else ""
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _nearest(name: str, names: frozenset[str]) -> str | None:
-    found = get_close_matches(name.lower(), sorted(names)[:_COMPARED], n=1)
-    return found[0] if found else None
+@lru_cache(maxsize=256)
+def _most_similar(name: str, names: frozenset[str]) -> str | None:
+    matches = get_close_matches(name.lower(), sorted(names)[:_MAX_COMPARED], n=1)
+    return matches[0] if matches else None
 
 
-def meant(name: str, names: Collection[str]) -> str:
-    """Return a question for the nearest name, with a blank before it; nothing where none is near."""
-    found = nearest(name, names)
-    return f" (did you mean {found}?)" if found else ""
-
-
-def listed(names: Iterable[str], *, room: int) -> str:
-    """Return names in order, as many as fit into ``room`` characters, and how many more there are."""
+def list_names(names: Iterable[str], *, room: int) -> str:
+    """Return names in order, as many as fit into ``room`` characters, and the number of the others."""
     ordered = sorted(names)
     if not ordered:
         return "none"

@@ -23,7 +23,7 @@ from injector.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 
 class TemplateData(Struct):

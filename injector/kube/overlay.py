@@ -21,8 +21,6 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import DataError
-from injector.kube.goencode import zero_of
-from injector.kube.pruning import pruned
 from injector.kube.schema import struct_type, underlying
 from injector.kube.strategicpatch import (
     FieldMeta,
@@ -33,14 +31,14 @@ from injector.kube.strategicpatch import (
     partitioned,
     strategic_merge,
 )
-from injector.kube.typed import ALWAYS_WRITTEN, drops_empty, normalise
-from injector.kube.yamlread import load_yaml, read_part, resolve_plain
+from injector.kube.typed import ALWAYS_WRITTEN, drops_empty, normalise, pruned, zero_of
+from injector.kube.yaml.read import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from injector.kube.pruning import FieldName
+    from injector.kube.typed import FieldName
 
 Object: TypeAlias = dict[str, Any]
 

@@ -17,10 +17,11 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
 from injector.cluster.webhooks import tag_webhook, tag_webhooks
 from injector.errors import DataError
-from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
-from injector.revisions.source import ClusterFacts, RawRevision, SourceState, checked_name
+from injector.revisions.names import checked_name
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tagannotations import annotated_tag
 
 if TYPE_CHECKING:

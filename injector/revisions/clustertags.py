@@ -14,8 +14,7 @@ from injector.cluster.configmaps import istio_config_map, revision_texts
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope, every, names
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, tag_webhook
 from injector.errors import ClusterError, TagError
-from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
-from injector.istio.webhookselectors import INJECTION
+from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.revisions.clustersource import cluster_tags
 from injector.revisions.tagplan import Configurations, Placement, Plan, planned, planned_revision
 from injector.revisions.tagstore import TagState
@@ -92,7 +91,7 @@ class ClusterTags:
 
         async def read(client: Client) -> dict[str, tuple[str, ...]]:
             # Only namespaces with a label of Istio's; selectors cannot say `or`, so these are asked for in two lists.
-            scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION}=enabled")]
+            scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
             return followers(
                 [
                     (each["metadata"]["name"], each["metadata"]["labels"])
@@ -111,7 +110,7 @@ class ClusterTags:
         """
         scopes = [("namespace", Scope(NAMESPACES, labels=f"{REVISION_LABEL}={name}"))]
         if name == DEFAULT_NAME:
-            enabled = f"{INJECTION}=enabled,{REVISION_LABEL}!={name}"
+            enabled = f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"
             scopes.append(("namespace", Scope(NAMESPACES, labels=enabled)))
         scopes.append(("pod", Scope(PODS, labels=f"{REVISION_LABEL}={name}")))
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.kube.serial import load_yaml
-from injector.revisions.source import RawRevision, SourceState, checked_name
+from injector.istio.webhooks import DEFAULT_NAME
+from injector.kube.yaml import load_yaml
+from injector.revisions.names import checked_name
+from injector.revisions.source import RawRevision, SourceState
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
@@ -135,9 +137,6 @@ def _settings(path: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ConfigError("it is no mapping", where=str(path), hint='write lines such as `istioVersion: "1.24"`')
     return raw
-
-
-DEFAULT_NAME: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from injector.errors import UnknownRevisionError
-from injector.revisions.tags import DEFAULT_TAG, chosen
+from injector.istio.webhooks import DEFAULT_NAME
+from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag
-
-DEFAULT_REVISION: Final = "default"
-# An error message stays readable in `kubectl` output; who has more revisions finds them on the status page.
-_NAMES_IN_MESSAGE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +56,20 @@ class Snapshot:
 
         Where something is the default, whatever its name, Istio's webhooks for ``default`` lead to it.
         """
-        return frozenset((*self.revisions, *self.tags, *((DEFAULT_REVISION,) if self.default is not None else ())))
+        return frozenset((*self.revisions, *self.tags, *((DEFAULT_NAME,) if self.default is not None else ())))
 
     def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> Resolved:
-        """Return the revision that serves requests for ``name``: a revision, a tag, or empty for the default.
-
-        ``workload`` returns what tells the workload from others, and is asked only where a tag has several revisions
-        to choose from. Without it such a tag stands for its heaviest revision.
+        """Return the revision that serves requests for ``name``; see ``resolve_name``.
 
         Raises:
-            UnknownRevisionError: nothing is served under the name.
+            UnknownRevisionError: no revision or tag has this name.
         """
-        wanted = name or self.default
-        if wanted is None:
-            raise UnknownRevisionError(
-                "no default revision",
-                where="path /inject",
-                hint=f"name a revision, or tag one `default`; {self._known()}",
-            )
-        tag = self.tags.get(wanted)
-        if tag is not None:
-            return self._tagged(tag, workload)
-        revision = self.revisions.get(wanted)
-        if revision is None:
-            raise UnknownRevisionError(f"no revision or tag {wanted!r} is served here", hint=self._known())
-        return Resolved(revision)
-
-    def _tagged(self, tag: Tag, workload: Callable[[], Sequence[str]] | None) -> Resolved:
-        name = tag.revision if workload is None or tag.sole else chosen(tag.weights, tag.salt or tag.name, workload())
-        shadow = tag.shadow
+        target = resolve_name(name, self.revisions, self.tags, default=self.default, workload=workload)
+        if target.tag is None:
+            return Resolved(self.revisions[target.revision])
+        shadow = target.tag.shadow
         candidate = None if shadow is None else Candidate(self.revisions[shadow.revision], shadow.sample)
-        return Resolved(self.revisions[name], tag.name, candidate)
-
-    def _known(self) -> str:
-        names = [*sorted(self.revisions), *sorted(self.tags)]
-        if not names:
-            return "none is served"
-        more = f" and {len(names) - _NAMES_IN_MESSAGE} more" if len(names) > _NAMES_IN_MESSAGE else ""
-        return f"known are {', '.join(names[:_NAMES_IN_MESSAGE])}{more}"
+        return Resolved(self.revisions[target.revision], target.tag.name, candidate)
 
 
 class Registry:
@@ -129,12 +101,3 @@ def snapshot_of(revisions: Iterable[Revision], tags: Mapping[str, Tag], *, defau
     return Snapshot(
         MappingProxyType(by_name), MappingProxyType(dict(tags)), default_name(by_name, tags, stated=default)
     )
-
-
-def default_name(revisions: Collection[str], tags: Collection[str], *, stated: str | None = None) -> str | None:
-    """Return the name that a request without one is resolved by; None where nothing says which it is."""
-    if DEFAULT_TAG in tags or DEFAULT_REVISION in revisions:
-        return DEFAULT_REVISION
-    if len(revisions) == 1:
-        return next(iter(revisions))
-    return stated if stated in revisions else None

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from injector.errors import ConfigError
+from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from injector.errors import DataError
+    from injector.revisions.names import Target
     from injector.revisions.tags import Tag
-
-# RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).
-_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-
-RESERVED_NAMES: Final = frozenset({"cluster", "net"})
-"""Names that the path ``/inject/...`` gives another meaning: Istio's ``/inject/cluster/C/net/N``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +68,34 @@ class SourceState:
     facts: ClusterFacts = ClusterFacts()
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of all revisions, readable or not."""
+        return frozenset((*(raw.name for raw in self.revisions), *self.failures))
+
+    @property
+    def default_name(self) -> str | None:
+        """The name that requests without one get; None if there is no default."""
+        return default_name(self.names, self.tags, stated=self.default)
+
+    def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> Target:
+        """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``.
+
+        Raises:
+            UnknownRevisionError: no revision or tag has this name.
+        """
+        return resolve_name(name, self.names, self.tags, default=self.default_name, workload=workload)
+
+    def revision(self, name: str) -> RawRevision:
+        """Return the revision with this name, which is one of ``names``.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        if name in self.failures:
+            raise self.failures[name]
+        return next(raw for raw in self.revisions if raw.name == name)
+
+    @property
     def fingerprint(self) -> str:
         """What tells it from a state with any other text, tag or fault."""
         digest = hashlib.sha256()
@@ -94,29 +116,3 @@ class RevisionSource(Protocol):
 
     def read(self) -> SourceState:
         """Return what it holds now; raise ConfigError where it cannot be reached at all."""
-
-
-def is_label(name: str) -> bool:
-    """Tell whether ``name`` is a DNS-1123 label."""
-    return _LABEL.fullmatch(name) is not None
-
-
-def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
-    """Return ``name`` if it can name a revision or a tag.
-
-    Raises:
-        ConfigError: it is no DNS-1123 label, or the path of requests gives it another meaning.
-    """
-    if not is_label(name):
-        raise ConfigError(
-            f"{name[:80]!r} cannot name a {kind}",
-            where=where,
-            hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
-        )
-    if name in RESERVED_NAMES:
-        raise ConfigError(
-            f"`{name}` cannot name a {kind}",
-            where=where,
-            hint=f"choose another: /inject/{name}/... is Istio's own path",
-        )
-    return name

@@ -18,7 +18,7 @@ from injector.cluster.webhooks import ANNOTATIONS
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.serial import dump_json, load_json
-from injector.revisions.source import checked_name
+from injector.revisions.names import checked_name
 from injector.revisions.tags import Tag, read_tag
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from injector.istio.webhooks import (
     deactivated,
     is_deactivated,
     options_of,
+    overlaps,
     tag_webhook,
 )
-from injector.istio.webhookselectors import overlaps
 from injector.revisions.tagannotations import tag_annotations
 
 if TYPE_CHECKING:

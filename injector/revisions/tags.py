@@ -25,13 +25,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
+from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.pods import workload_of
-from injector.kube.serial import load_yaml
 from injector.kube.typed import normalise
-from injector.revisions.source import checked_name
+from injector.kube.yaml import load_yaml
+from injector.revisions.names import checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _BYTES: Final = 8
 # A float holds 53 bits: 52 of the hash and the half that keeps a draw off 0 and 1, where the logarithm is of no use.
@@ -55,7 +56,7 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
     return workload.namespace or namespace, workload.kind, name
 
 
-def chosen(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) -> str:
+def choose(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) -> str:
     """Return the revision of ``weights`` that the workload ``key`` gets; at least one weight is above 0.
 
     The order of ``weights`` does not matter, nor what they add up to.
@@ -79,7 +80,6 @@ def draw(*words: str) -> float:
     return ((int.from_bytes(state.digest(), "big") >> _SPARE_BITS) + 0.5) / _RANGE
 
 
-DEFAULT_TAG: Final = "default"
 _KEYS: Final = ("revision", "weights", "salt", "shadow")
 _SHADOW_KEYS: Final = ("revision", "sample")
 _ALL: Final = 100
@@ -122,6 +122,12 @@ class Tag:
     def targets(self) -> tuple[str, ...]:
         """Every revision that it names."""
         return tuple(name for name, _ in self.weights)
+
+    def revision_for(self, workload: Callable[[], Sequence[str]] | None) -> str:
+        """Return the revision for the workload with this key; without a key, the one with the largest weight."""
+        if workload is None or self.sole:
+            return self.revision
+        return choose(self.weights, self.salt or self.name, workload())
 
 
 def parse_tags(text: str, *, where: str = "tags.yaml") -> dict[str, Tag]:
@@ -174,7 +180,7 @@ def _fault(tag: Tag, revisions: Collection[str]) -> ConfigError | None:
     missing = [name for name, weight in tag.weights if weight and name not in revisions]
     if missing:
         return _not_served(missing, f"tag `{tag.name}`", "move the tag")
-    if tag.name in revisions and tag.name != DEFAULT_TAG:
+    if tag.name in revisions and tag.name != DEFAULT_NAME:
         return ConfigError("a revision has the same name", where=f"tag `{tag.name}`", hint="rename the tag")
     return None
 

@@ -15,12 +15,13 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
-from injector.kube.serial import dump_yaml, load_yaml
-from injector.kube.yamledit import with_entry, without_entry
+from injector.istio.webhooks import DEFAULT_NAME
+from injector.kube.yaml import dump_yaml, load_yaml
+from injector.kube.yaml.edit import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource, read_text
 from injector.revisions.files import remove_folder, replace_file
-from injector.revisions.source import is_label
-from injector.revisions.tags import DEFAULT_TAG, Tag, parse_tags
+from injector.revisions.names import is_label, list_names
+from injector.revisions.tags import Tag, parse_tags
 from injector.revisions.users import Users, followers, refuse_used, users
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NAMES_IN_MESSAGE: Final = 20
 NO_TAGS: Final = "{}\n"
 """What a file without tags holds: an empty one is refused where it is served, as one that somebody is about to write."""
 # istioctl's words for what stands for a revision or a tag, kept for whoever looks for its texts.
@@ -111,7 +111,7 @@ def check_tag(state: TagState, tag: Tag, *, overwrite: bool = False) -> None:
         TagError: it would hide a revision of its name, leads to a revision that is not there, or is there already and
             ``overwrite`` is false.
     """
-    if tag.name != DEFAULT_TAG and (tag.name in state.revisions or tag.name in state.broken):
+    if tag.name != DEFAULT_NAME and (tag.name in state.revisions or tag.name in state.broken):
         raise TagError(
             f'cannot create revision tag "{tag.name}": found existing control plane revision with same name',
             hint="choose another name: requests for that revision could not reach it",
@@ -356,9 +356,8 @@ def _flow(value: Any) -> str:
 
 
 def _known(kind: str, names: Iterable[str]) -> str:
-    known = sorted(names)
-    more = f" and {len(known) - _NAMES_IN_MESSAGE} more" if len(known) > _NAMES_IN_MESSAGE else ""
-    return f"known {kind} are {', '.join(known[:_NAMES_IN_MESSAGE])}{more}" if known else f"there are no {kind}"
+    known = list_names(names)
+    return f"known {kind} are {known}" if known else f"there are no {kind}"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

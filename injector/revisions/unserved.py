@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import NAMESPACES, PODS, Scope
-from injector.injection.status import STATUS
-from injector.istio.servednames import MAX_VALUE
-from injector.istio.webhooks import REVISION_LABEL
-from injector.istio.webhookselectors import INJECT, INJECTION
+from injector.injection.steps.status import STATUS
+from injector.istio.servednames import MAX_LABEL_VALUE
+from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -45,12 +44,12 @@ _SELECTED: Final = 200
 def kept_revision(item: Mapping[str, Any]) -> str | None:
     """Return the revision or tag that a namespace names; None where ``istio-injection`` stands before it."""
     labels = _labels(item)
-    return None if INJECTION in labels else labels.get(REVISION_LABEL)
+    return None if INJECTION_LABEL in labels else labels.get(REVISION_LABEL)
 
 
 def kept_injection(item: Mapping[str, Any]) -> bool | None:
     """Tell that a namespace has the label ``istio-injection``, which stands before a pod's ``istio.io/rev``."""
-    return True if INJECTION in _labels(item) else None
+    return True if INJECTION_LABEL in _labels(item) else None
 
 
 def kept_pod(item: Mapping[str, Any], served: Collection[str]) -> str | None:
@@ -88,7 +87,7 @@ class Tally:
             "namespaces": self.namespaces,
             "pods": self.pods,
             "names": {
-                name[:MAX_VALUE]: {"namespaces": namespaces, "pods": pods}
+                name[:MAX_LABEL_VALUE]: {"namespaces": namespaces, "pods": pods}
                 for name, (namespaces, pods) in ordered[:MAX_NAMES]
             },
             "more": max(0, len(ordered) - MAX_NAMES),
@@ -204,7 +203,7 @@ class UnservedNames:
         if self._namespaces is None:
             self._namespaces = _Namespaces(
                 self._watch_namespaces(tasks, REVISION_LABEL, kept_revision, metrics),
-                self._watch_namespaces(tasks, INJECTION, kept_injection, metrics),
+                self._watch_namespaces(tasks, INJECTION_LABEL, kept_injection, metrics),
             )
         served = self.served
         self._watch_pods(tasks, served, metrics)
@@ -248,4 +247,4 @@ class UnservedNames:
 def pod_selector(served: Collection[str]) -> str:
     """Return the label selector of pods that ask for a sidecar by a name that is none of ``served``."""
     names = ",".join(sorted(served)[:_SELECTED])
-    return f"{REVISION_LABEL},{REVISION_LABEL} notin ({names}),{INJECT} notin (false)"
+    return f"{REVISION_LABEL},{REVISION_LABEL} notin ({names}),{INJECT_LABEL} notin (false)"

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import TagError
-from injector.istio.webhooks import REVISION_LABEL
-from injector.istio.webhookselectors import INJECTION
-from injector.revisions.tags import DEFAULT_TAG
+from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -58,7 +56,7 @@ def followers(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, 
     """
     found: dict[str, set[str]] = {}
     for namespace, labels in namespaces:
-        named = [labels.get(REVISION_LABEL), DEFAULT_TAG if labels.get(INJECTION) == "enabled" else None]
+        named = [labels.get(REVISION_LABEL), DEFAULT_NAME if labels.get(INJECTION_LABEL) == "enabled" else None]
         for name in named:
             if isinstance(name, str):
                 found.setdefault(name, set()).add(namespace)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from injector.istio.duration import parse_duration
+from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
 from injector.webhook.queue import DEADLINE, OVERLOAD
 from injector.webhook.timeouts import READ

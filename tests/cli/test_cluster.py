@@ -48,7 +48,7 @@ from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
     from injector.cluster.reader import Reader
-    from injector.kube.created import Created
+    from injector.kube.pods import Created
 
 
 PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text, groups, tally
-from injector.injection.podchanges import ABSENT, Change
 from injector.injection.result import Skipped
-from injector.kube.created import Created
+from injector.injection.tools.podchanges import ABSENT, Change
+from injector.kube.pods import Created
 from tests.cli.clusters import FakeKube, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES

@@ -15,8 +15,8 @@ from injector.cli.route import Routed
 from injector.cluster.reader import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from injector.injection.result import GUARDS
-from injector.injection.trace import Step, Trace
-from injector.kube.created import Created
+from injector.injection.tools.explain import Step, Trace
+from injector.kube.pods import Created
 from injector.revisions.build import build
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
@@ -226,7 +226,7 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
         (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path exclude each other"),
         (["-r", "nope"], 64, "there is no revision or tag 'nope'"),
         (["--path", "/mutate"], 64, "--path: '/mutate' is not a path of the webhook"),
-        (["--path", "/inject/No"], 65, "'No' cannot be the name of a revision or tag"),
+        (["--path", "/inject/No"], 65, "'No' is not a valid name of a revision or tag"),
         (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is not a label; write istio-injection=enabled"),
         (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
     ],

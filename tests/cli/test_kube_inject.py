@@ -197,7 +197,7 @@ def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
         (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read: No such file or directory; check the path"),
         (["-f", "hello.yaml", "--nope"], 64, "No such option '--nope'"),
         (["-f", "hello.yaml", "--set-env", "A"], 64, "--set-env: 'A' is not NAME=VALUE"),
-        (["-f", "hello.yaml", "--istio-version", "9.9"], 65, "Istio 9.9 is not known; known are 1.0 to 1.30"),
+        (["-f", "hello.yaml", "--istio-version", "9.9"], 65, "Istio 9.9 is not supported; supported are 1.0 to 1.30"),
         (["-f", "hello.yaml", "--istio-version", "new"], 65, "'new' is not an Istio version; write it as 1.24"),
         (["-f", "hello.yaml", "--revision", "No"], 65, "'No' cannot name a revision"),
         (["-f", "hello.yaml", "--meshConfigFile", "nope"], 65, "nope: there is no such file; check the path"),
@@ -338,8 +338,8 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 
 
 def test_without_a_name_and_a_default_the_flag_is_asked_for() -> None:
-    with pytest.raises(UsageError, match=r"^x: no revision is the default; give --revision NAME; known are a, b"):
-        find_revision(STATE, None, where="x")
+    with pytest.raises(UsageError, match=r"^x: no default revision; .*create the tag `default`; known are a, b"):
+        find_revision(STATE, "", where="x")
 
 
 def test_an_unknown_name_may_be_a_tag_that_could_not_be_read() -> None:

@@ -19,11 +19,10 @@ from injector.cli.route import (
 )
 from injector.cluster.reader import ClusterReader
 from injector.errors import ClusterError, ConfigError, UsageError
-from injector.injection.trace import Step, Trace
-from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
-from injector.istio.webhookselectors import LiveWebhook, live_webhooks
+from injector.injection.tools.explain import Step, Trace
+from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
-from injector.revisions.tags import chosen, parse_tags
+from injector.revisions.tags import choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
 from tests.revisions.fakes import CONFIG, make_raw
 
@@ -95,7 +94,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
 
     found = routed(Asked(), Labels({REV: "half"}, {}, {}, workload))
 
-    assert found.raw.name == chosen(tag.weights, "half", workload)
+    assert found.raw.name == choose(tag.weights, "half", workload)
     assert found.steps[1].detail == (
         f"half is a tag of 1-24: 50, 1-30: 50; shop/Deployment/{name} gets {found.raw.name}"
     )
@@ -269,7 +268,7 @@ def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
     found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
 
     assert isinstance(found, Routed)
-    assert found.raw.name == chosen((("1-24", 50), ("1-30", 50)), "prod", given.workload)
+    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload)
 
 
 @pytest.mark.parametrize(

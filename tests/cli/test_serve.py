@@ -19,8 +19,8 @@ from injector.cluster.client import Pace
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.registry import Registry
-from injector.settings import FIELDS, Setting, Settings
-from injector.webhook.health import HealthFile
+from injector.settings import SETTINGS, Setting, Settings
+from injector.webhook.status.health import HealthFile
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 
@@ -73,7 +73,7 @@ def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting in FIELDS:
+    for setting in SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
 
     assert Settings(**parsed()) == Settings()
@@ -133,7 +133,7 @@ def test_a_variable_says_what_its_flag_does_and_the_flag_wins(monkeypatch: pytes
     assert (found["port"], found["shutdown_delay"], found["set_env"]) == (8443, 2.0, ("A=1", "B=2"))
 
 
-@pytest.mark.parametrize("setting", FIELDS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_an_option_is_its_setting(setting: Setting) -> None:
     option = option_of(setting)
 
@@ -148,7 +148,7 @@ def test_an_option_is_its_setting(setting: Setting) -> None:
 def test_the_help_has_every_flag() -> None:
     shown = run("--help").stdout
 
-    assert [each.name for each in FIELDS if each.flags[-1] not in shown] == []
+    assert [each.name for each in SETTINGS if each.flags[-1] not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None
         (["--tls-mode", "magic"], "'magic' is not one of 'files', 'self-signed'"),
         (["--insecure-http", "--port", "8080", "--opsPort", "8080"], "--ops-port: both ports are 8080; choose another"),
         ([*PLAIN, "--revisions-dir", ".", "--injectConfig", "config"], "exclude each other"),
-        ([*PLAIN, "--meshConfig", "mesh"], "--meshConfig belongs to --injectConfig"),
+        ([*PLAIN, "--meshConfig", "mesh"], "--mesh-config requires --injectConfig"),
         ([*PLAIN, "--injectConfig", "config", "--set-env", "A"], "--set-env: 'A' is not NAME=VALUE"),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says
         (["--injectConfig", "config", "--meshConfig", "mesh"], "mesh: "),
         (["--injectConfig", "broken"], "broken: config: template: sidecar:1: unclosed action"),
         (["--injectConfig", "config", "--revision", "No"], "'No' cannot name a revision"),
-        (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not known"),
+        (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not supported"),
         (["--revisions-dir", "nope"], "nope: cannot be read as a directory of revisions: No such file or directory"),
         (["--revisions-dir", "empty"], "there is no revision; add a folder for one"),
         (["--revisions-dir", "bad"], "bad/a"),
@@ -294,9 +294,9 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
     [
         ("nope.crt", "tls.key", "nope.crt: cannot be read: No such file or directory; correct --tlsCertFile"),
         ("tls.crt", "nope.key", "nope.key: cannot be read: No such file or directory; correct --tlsKeyFile"),
-        ("tls.crt", "other.key", "other.key: it is not the key of the certificate; give the key of tls.crt"),
+        ("tls.crt", "other.key", "other.key: the key belongs to another certificate; give the key of tls.crt"),
         ("old.crt", "old.key", "old.crt: it expired at "),
-        ("config", "tls.key", "config: it is no PEM certificate; give a certificate chain"),
+        ("config", "tls.key", "config: not a PEM certificate; give a certificate chain"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
@@ -411,7 +411,7 @@ def test_a_flag_of_the_old_injector_that_has_no_effect_is_named(caplog: pytest.L
 
     run(*PLAIN, "--webhookName", "sidecar-injector.istio.io")
 
-    assert messages(caplog, logging.WARNING) == ["--webhookName has no effect: no caBundle is patched here"]
+    assert messages(caplog, logging.WARNING) == ["--webhook-name has no effect: it requires --webhookConfigName"]
 
 
 def test_verbose_shows_the_traceback_before_the_line() -> None:

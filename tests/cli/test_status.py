@@ -13,9 +13,9 @@ from injector.cli import main
 from injector.cli.cluster import RUNNING, Sources, read_view
 from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
 from injector.errors import ManifestError
-from injector.injection.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
 from tests.cli.clusters import HOME, FakeKube, cluster, labelled, namespace, owned, reached, revision, tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw

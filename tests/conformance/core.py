@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 
-from injector.injection.manifest import inject_object
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.manifest import inject_object
 from injector.istio.revision import Revision, RevisionSettings, build_revision
-from injector.kube.serial import load_yaml, split_documents
+from injector.kube.yaml import load_yaml, split_documents
 from tests.conformance.corpus import OPENSHIFT_ANNOTATIONS, OPENSHIFT_NAMESPACE, Settings
 
 if TYPE_CHECKING:

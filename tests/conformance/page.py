@@ -7,8 +7,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from injector.istio.behaviours import ROWS, Behaviours, Row
-from injector.istio.minor import NEWEST, OLDEST, format_minor
+from injector.istio.behaviours import NEWEST, OLDEST, ROWS, Behaviours, MinorValue, format_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +35,17 @@ Which minors have what, beside their templates. A revision's minor is stated in 
 
 | what | {oldest} to {newest} |
 |---|---|
+"""
+
+DATES = """
+## What is not supported
+
+Sprig's date functions are there for templates of users: no template of Istio calls one. Dates are those of Python: the years 1 to 9999, to
+the microsecond. The template fails with a clear error, where Go's would not, in these cases:
+
+- a date outside these years, a layout without a year in `toDate`, and a fraction of a microsecond in `toDate` and `dateModify`;
+- the day of the year (`002`, `__2`) in the layout of `toDate`; `date` prints it;
+- a zone of 24 hours or more from UTC, and hours as the name of a zone, as in `GMT+3`.
 """
 
 TELLS: Mapping[str, str] = MappingProxyType(
@@ -116,7 +126,7 @@ def page(tallies: Iterable[Tally]) -> str:
     names = {"oldest": format_minor(OLDEST), "newest": format_minor(NEWEST)}
     tested = [f"| {each.minor} | {' | '.join(map(_of, _counts(each)))} |" for each in tallies]
     special = [f"| {TELLS[each.name]} | {_told(each.name)} |" for each in fields(Behaviours)]
-    return "\n".join([HEAD.format(**names) + "\n".join(tested), SPECIAL.format(**names) + "\n".join(special), ""])
+    return "\n".join([HEAD.format(**names) + "\n".join(tested), SPECIAL.format(**names) + "\n".join(special), DATES])
 
 
 def complete(tally: Tally) -> bool:
@@ -143,7 +153,7 @@ def _told(name: str) -> str:
     return "; ".join(f"{_minors(row)}: {_value(row.value, old)}" for row, old in zip(rows, before, strict=False))
 
 
-def _minors(row: Row) -> str:
+def _minors(row: MinorValue) -> str:
     if row.first == row.last:
         return format_minor(row.first)
     if row.last == NEWEST:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from injector.cli.manifests import changed_documents, manifest_text, read_manifests
 from injector.errors import InjectorError
-from injector.injection.manifest import inject_object
+from injector.injection.tools.manifest import inject_object
 from tests.conformance import compare, core, corpus, doors, undone
 from tests.conformance.page import Tally, complete, counted, page
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from injector.injection.drift import CURRENT, Drift, as_created, drift_of, sidecar_of
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.kube.created import defaulted_container, defaulted_volume
+from injector.injection.tools.drift import CURRENT, Drift, as_created, drift_of, sidecar_of
+from injector.kube.defaults import defaulted_container, defaulted_volume
 from tests.conformance import core, corpus, workloads
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)

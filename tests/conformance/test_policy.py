@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from injector.injection.policy import injection_required
-from injector.istio.behaviours import behaviours_of
+from injector.istio.behaviours import behaviours_of, parse_minor
 from injector.istio.config import parse_inject_config
-from injector.istio.minor import parse_minor
-from injector.kube.serial import dump_yaml
+from injector.kube.yaml import dump_yaml
 from tests.conformance import corpus
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)

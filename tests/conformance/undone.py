@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from injector.injection.uninject import uninject_object
+from injector.injection.tools.uninject import uninject_object
 from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
 from tests.conformance import compare, core, corpus

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.audit import UNAVAILABLE, audit_of, listed
+from tests.deploy.audit import UNAVAILABLE, audit_of, listed
 
 CLEAN = {"name": "aiohttp", "version": "3.14.1", "vulns": []}
 UNKNOWN = {"name": "yarl", "skip_reason": "Dependency not found"}

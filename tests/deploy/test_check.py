@@ -47,7 +47,7 @@ def test_it_fails_and_says_which_name_is_not_served(served: tuple[str, str]) -> 
     done = checked(*served, "stable", "1-99")
 
     assert done.returncode == 1
-    assert "no revision or tag '1-99' is served here" in done.stdout
+    assert "there is no revision or tag '1-99'" in done.stdout
     assert done.stdout.endswith("stable: injected\n1-99: not injected\n")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from injector.istio.protoschema import DURATION, FREE_FORM, PROXY_CONFIG, WRAPPERS, Field, enum_type, message_type
-from injector.kube.serial import dump_yaml
+from injector.istio.proto import DURATION, FREE_FORM, PROXY_CONFIG, WRAPPERS, Field, enum_type, message_type
+from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from tests.differential.dice import Dice

@@ -16,7 +16,7 @@ import orjson
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import Injected, RequestFacts
-from injector.injection.status import InjectionStatus, read_status
+from injector.injection.steps.status import InjectionStatus, read_status
 from injector.kube.schema import struct_type, underlying
 from injector.kube.serial import dump_json
 from tests.differential.golang import asked

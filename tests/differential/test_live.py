@@ -1,6 +1,6 @@
 """Go asked live, where it is installed: other inputs than the recorded ones, and patches applied and decoded as the API server does.
 
-``scripts/bench differential`` does the same by the hundred thousand.
+``scripts/reliability differential`` does the same by the hundred thousand.
 """
 
 from __future__ import annotations

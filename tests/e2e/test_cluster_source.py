@@ -46,7 +46,7 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
         assert served.image("canary") == "proxy:1.28.4"
 
         lab.delete("configmap", "istio-sidecar-injector-canary", home)
-        served.until(lambda: "no revision or tag 'canary' is served here" in served.image("canary"))
+        served.until(lambda: "there is no revision or tag 'canary'" in served.image("canary"))
         assert served.image("default") == "proxy:1.24.6"
 
         for name in ("istio", "istio-sidecar-injector"):

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.reliability import Row, keep, show
 from tests.fuzz import corpus
 from tests.fuzz.target import ROOT, TARGETS, load
 from tests.fuzz.turns import Turns
+from tests.reliability.long.rows import Row, keep, show
 
 if TYPE_CHECKING:
     from tests.fuzz.target import Target

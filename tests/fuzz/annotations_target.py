@@ -10,8 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import DataError
-from injector.injection import status as s
 from injector.injection.policy import DISABLED, ENABLED, INJECT, injection_required, verdicts
+from injector.injection.steps import status as s
 from injector.istio.annotations import ANNOTATIONS, checked_annotations, known_annotations, validate_annotations
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy

@@ -157,7 +157,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "jsonpatch", "typed", "typedscalar", "schema")),
+    modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "jsonpatch", "typed", "schema")),
     seeds=seeds,
     words=(
         *(

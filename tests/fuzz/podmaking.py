@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from injector.injection.overrides import OVERRIDES
-from injector.injection.status import STATUS
+from injector.injection.steps.overrides import OVERRIDES
+from injector.injection.steps.status import STATUS
 from tests.factories import make_container, make_pod
 from tests.fuzz.jsondata import json_data
 from tests.fuzz.reviewing import OWNER, PODS, retyped

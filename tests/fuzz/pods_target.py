@@ -17,7 +17,7 @@ import orjson
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import GUARDS, Injected, RequestFacts, Skipped
-from injector.injection.uninject import uninject_object
+from injector.injection.tools.uninject import uninject_object
 from injector.kube.serial import dump_json
 from injector.revisions.build import build
 from tests.fuzz.draws import Draws
@@ -219,23 +219,14 @@ TARGET = Target(
     modules=tuple(
         f"injection/{name}.py"
         for name in (
-            *(
-                "pipeline",
-                "overrides",
-                "containers",
-                "postprocess",
-                "probes",
-                "prometheus",
-                "status",
-                "openshift",
-                "native",
-            ),
-            *(
-                "addedmeta",
-                "uninject",
-                "render",
-                "guard",
-            ),
+            "pipeline",
+            "containers",
+            "postprocess",
+            "data",
+            "render",
+            "guard",
+            *(f"steps/{step}" for step in ("overrides", "probes", "prometheus", "status", "openshift")),
+            "tools/uninject",
         )
     ),
     seeds=seeds,

@@ -192,7 +192,7 @@ TARGET = Target(
     modules=tuple(
         f"gotemplate/sprig/{name}.py"
         for name in (
-            *("collections", "dates", "defaults", "gotime", "numeric", "randoms"),
+            *("collections", "dates", "defaults", "numeric", "randoms"),
             *("regex", "semver", "strings", "url"),
         )
     ),

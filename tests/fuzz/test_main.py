@@ -14,7 +14,7 @@ from tests.fuzz.target import TARGETS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.reliability import Row
+    from tests.reliability.long.rows import Row
 
 
 class Kept:
@@ -116,7 +116,7 @@ def test_turns_are_fuzzed_with_the_inputs_known_and_those_found(
     assert all("-max_total_time=120" in command for command in said)
     assert all(command[-2:] == [f"{tmp_path}/yaml/new", f"{tmp_path}/yaml/known"] for command in said)
     assert "injector.kube.typed" in bench.command.read_text()
-    assert "injector.kube.yamlread" not in bench.command.read_text()
+    assert "injector.kube.yaml.read" not in bench.command.read_text()
 
 
 def test_an_input_that_is_a_bug_is_shown(

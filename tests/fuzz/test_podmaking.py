@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import Any
 
-from injector.injection.overrides import OVERRIDES
+from injector.injection.steps.overrides import OVERRIDES
 from tests.fuzz.draws import Draws
 from tests.fuzz.podmaking import MADE, drawn_pod
 

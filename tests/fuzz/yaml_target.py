@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import ManifestError
-from injector.kube.serial import dump_yaml, load_yaml, split_documents
-from injector.kube.yamlwrite import emitted
+from injector.kube.yaml import dump_yaml, load_yaml, split_documents
+from injector.kube.yaml.write import emitted
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.jsondata import close, json_data
 from tests.fuzz.target import Target, recorded
@@ -66,7 +66,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=tuple(
-        f"{name}.py" for name in ("kube/yamlread", "kube/yamlwrite", "kube/serial", "golang/strconv", "golang/time")
+        f"{name}.py" for name in ("kube/yaml/read", "kube/yaml/write", "kube/serial", "golang/strconv", "golang/time")
     ),
     seeds=seeds,
     words=(

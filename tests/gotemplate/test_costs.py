@@ -16,7 +16,7 @@ from injector.gotemplate.errors import Spent
 from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Pointer, Slice
-from injector.istio.minor import NEWEST
+from injector.istio.behaviours import NEWEST
 from injector.istio.template import go_functions
 from tests.property.hostile import in_itself, nested
 

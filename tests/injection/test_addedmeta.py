@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.addedmeta import users_annotations, users_labels
+from injector.injection.tools.uninject import users_annotations, users_labels
 from tests.factories import make_container, make_pod
 
 MODE = "sidecar.istio.io/interceptionMode"

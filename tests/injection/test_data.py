@@ -6,9 +6,9 @@ import pytest
 
 from injector.gotemplate.values import Int64
 from injector.injection.data import tag_of_type, template_data
-from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
+from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from tests.factories import make_pod
 

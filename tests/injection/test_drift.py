@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import AnnotationError, ManifestError
-from injector.injection.drift import (
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.tools.drift import (
     CURRENT,
     MISSING,
     OLDER_REVISION,
@@ -22,9 +24,7 @@ from injector.injection.drift import (
     sidecar_of,
     template_changes,
 )
-from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.kube.created import defaulted_container, defaulted_volume
+from injector.kube.defaults import defaulted_container, defaulted_volume
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.factories import make_container, make_pod

@@ -9,11 +9,10 @@ import pytest
 from injector.errors import BreakOutError, DataError, OverlayError, TemplateRenderError
 from injector.injection import guard as guard_module
 from injector.injection.data import template_data
-from injector.injection.guard import difference, has_constants
+from injector.injection.guard import has_constants, mismatch
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import ENFORCE, GUARDS, OFF, WARN, Injected, RequestFacts
+from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.revisions.build import build
-from injector.settings import FIELDS, GUARD
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
@@ -145,12 +144,6 @@ def test_lists_that_are_appended_are_guarded_too() -> None:
 
     with pytest.raises(BreakOutError, match=r"metadata\.labels\[a\].* changes containers"):
         inject_pod(revision, pod, RequestFacts("shop"))
-
-
-def test_the_settings_know_the_same_words() -> None:
-    (setting,) = (each for each in FIELDS if each.name == "guard")
-
-    assert (GUARD, setting.default) == (GUARDS, ENFORCE)
 
 
 def test_in_a_large_pod_the_search_ends_early_and_says_so() -> None:
@@ -349,7 +342,7 @@ def test_texts_between_two_values_stay() -> None:
 )
 def test_a_scalar_has_the_texts_that_are_around_the_value(real: Any, renderings: list[Any], *, expected: bool) -> None:
     assert has_constants(real, renderings) is expected
-    assert (difference({"k": real}, [{"k": each} for each in renderings]) is None) is expected
+    assert (mismatch({"k": real}, [{"k": each} for each in renderings]) is None) is expected
 
 
 @pytest.mark.parametrize(
@@ -369,6 +362,6 @@ def test_a_scalar_has_the_texts_that_are_around_the_value(real: Any, renderings:
     ],
 )
 def test_the_first_difference_is_found(real: Any, renderings: list[Any], path: tuple[Any, ...] | None) -> None:
-    found = difference(real, renderings)
+    found = mismatch(real, renderings)
 
     assert (None if found is None else found.path) == path

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.podchanges import ABSENT, HIDDEN, HIDDEN_ANNOTATIONS, hiding_of
+from injector.injection.tools.podchanges import ABSENT, HIDDEN, HIDDEN_ANNOTATIONS, hiding_of
 from tests.factories import make_container, make_pod
 
 PRIVATE = "hunter2-hunter2"

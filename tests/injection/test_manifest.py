@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import AnnotationError, BreakOutError, ManifestError
-from injector.injection.manifest import inject_object
+from injector.injection.tools.manifest import inject_object
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.injection.native import native_sidecar
+from injector.injection.data import native_sidecar
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 FEATURE = "ENABLE_NATIVE_SIDECARS"

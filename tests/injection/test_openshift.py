@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from injector.injection.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE, forget_assigned_user, parse_block, proxy_ids
+from injector.injection.steps.openshift import (
+    SUPPLEMENTAL_GROUPS,
+    UID_RANGE,
+    forget_assigned_user,
+    parse_block,
+    proxy_ids,
+)
 
 
 @pytest.mark.parametrize(

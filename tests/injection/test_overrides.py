@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError
-from injector.injection.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
-from injector.injection.status import STATUS
+from injector.injection.steps.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
+from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
 from tests.factories import make_container, make_pod
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError, DataError
-from injector.injection.podchanges import ABSENT, HIDDEN, KINDS, Change, changes, decision_of, pod_changes
 from injector.injection.result import Injected, Skipped
+from injector.injection.tools.podchanges import ABSENT, HIDDEN, KINDS, Change, changes, decision_of, pod_changes
 from tests.factories import make_container, make_pod
 
 GIVEN = make_pod()

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from injector.injection.policy import Decision, Verdict, injection_required, verdicts
-from injector.istio.behaviours import behaviours_of
+from injector.istio.behaviours import NEWEST, Minor, behaviours_of
 from injector.istio.config import Policy, parse_inject_config
-from injector.istio.minor import NEWEST, Minor
 from injector.kube.selectors import Selector
 from tests.factories import make_pod
 

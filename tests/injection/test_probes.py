@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from injector.injection.probes import APP_PROBERS, REWRITE, STATUS_PORT, Rewrite, joined, rewritten
-from injector.injection.status import STATUS
+from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT, Rewrite, joined, rewritten
+from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
 from tests.factories import make_container, make_pod
 

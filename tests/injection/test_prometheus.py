@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.prometheus import (
+from injector.injection.steps.prometheus import (
     agent_annotations,
     enabled,
     merged,

@@ -7,7 +7,7 @@ import pytest
 from injector.errors import AnnotationError, ConfigError, OverlayError, TemplateRenderError
 from injector.injection.data import template_data
 from injector.injection.pipeline import webhook_parameters
-from injector.injection.render import Rendered, apply_overlays, overlays_of, select_templates
+from injector.injection.render import OverlayTemplates, Rendered, select_templates
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from tests.factories import make_container, make_pod
@@ -56,7 +56,8 @@ def _revision(version: str = "1.30", config: str = CONFIG) -> Revision:
 def _rendered(pod: dict[str, Any], *names: str, native: bool = False, version: str = "1.30") -> Rendered:
     revision = _revision(version)
     data = template_data(webhook_parameters(revision, pod, RequestFacts()), pod)
-    return apply_overlays(revision, pod, names, overlays_of(revision, pod, data, names), native=native)
+    templates = OverlayTemplates(revision, pod, names, native=native)
+    return templates.merge(templates.render(data))
 
 
 def _asking(templates: str) -> dict[str, Any]:
@@ -243,4 +244,4 @@ def test_a_rendered_text_of_very_many_values_is_refused_before_they_are_read() -
     revision = _revision(config=wrapped.replace("range 10000", "range 30000"))
     data = template_data(webhook_parameters(revision, make_pod(), RequestFacts()), make_pod())
     with pytest.raises(OverlayError, match="more than 20000 values"):
-        overlays_of(revision, make_pod(), data, ("many",))
+        OverlayTemplates(revision, make_pod(), ("many",)).render(data)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.status import InjectionStatus, read_status, status_text, stripped
+from injector.injection.steps.status import InjectionStatus, read_status, status_text, stripped
 from tests.factories import make_container, make_pod
 
 STATUS = "sidecar.istio.io/status"

@@ -7,7 +7,7 @@ import pytest
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.injection.trace import Step, Trace, ended, refused, trace_pod
+from injector.injection.tools.explain import Step, Trace, ended, refused, trace_pod
 from injector.revisions.build import build
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw

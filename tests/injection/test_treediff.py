@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.podchanges import ABSENT, HIDDEN, Difference, differences, entries, order_difference
+from injector.injection.tools.podchanges import ABSENT, HIDDEN, Difference, differences, entries, order_difference
 
 
 def found(old: Any, new: Any, path: str = "x", **options: Any) -> list[tuple[str, Any, Any]]:

@@ -7,10 +7,10 @@ import pytest
 
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
-from injector.injection.probes import APP_PROBERS as PROBERS
-from injector.injection.prometheus import ENV as SCRAPE
 from injector.injection.result import Injected, RequestFacts
-from injector.injection.uninject import uninject_object, uninject_pod
+from injector.injection.steps.probes import APP_PROBERS as PROBERS
+from injector.injection.steps.prometheus import ENV as SCRAPE
+from injector.injection.tools.uninject import uninject_object, uninject_pod
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.factories import make_container, make_pod

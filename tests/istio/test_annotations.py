@@ -17,7 +17,7 @@ from injector.istio.annotations import (
 )
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 TRAFFIC = "traffic.sidecar.istio.io/"
 READINESS = "readiness.status.sidecar.istio.io/"

@@ -2,14 +2,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.istio.behaviours import ROWS, Behaviours, behaviours_of
+from injector.errors import ConfigError
+from injector.istio.behaviours import (
+    NEWEST,
+    OLDEST,
+    ROWS,
+    Behaviours,
+    behaviours_of,
+    format_minor,
+    missing_fields,
+    parse_minor,
+)
+from injector.kube.schema import struct_type
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 MINORS = [(1, number) for number in range(31)]
 
@@ -33,7 +45,7 @@ def test_every_minor_has_exactly_one_row_for_each_behaviour(minor: Minor) -> Non
         ((1, 27), "yes", None),
     ],
 )
-def test_only_true_and_false_ask_since_1_27(minor: Minor, value: str, wanted: bool | None) -> None:
+def test_only_true_and_false_count_since_1_27(minor: Minor, value: str, wanted: bool | None) -> None:
     assert behaviours_of(minor).wants_injection(value) is wanted
 
 
@@ -44,3 +56,52 @@ def test_template_data_grows_with_the_minors() -> None:
     assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
     assert "NativeSidecars" not in behaviours_of((1, 26)).template_fields
     assert "NativeSidecars" in behaviours_of((1, 30)).template_fields
+
+
+@pytest.mark.parametrize("text", ["1.24", "v1.24", "1.24.6", "1.24-alpha.0", "1.24.0+build", " 1.24 "])
+def test_every_spelling_of_a_version_gives_its_minor(text: str) -> None:
+    assert parse_minor(text) == (1, 24)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is not an Istio version"),
+        ("latest", "is not an Istio version"),
+        ("1.31", "is not supported"),
+        ("2.0", "is not supported"),
+    ],
+)
+def test_an_unknown_version_is_refused_with_the_supported_range(text: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=what) as error:
+        parse_minor(text, where="revision.yaml: istioVersion")
+    assert error.value.where == "revision.yaml: istioVersion"
+    assert error.value.hint
+
+
+def test_a_minor_is_formatted_with_a_dot() -> None:
+    assert format_minor((1, 9)) == "1.9"
+
+
+@pytest.mark.parametrize(
+    ("struct", "field", "first"),
+    [
+        ("v1.Container", "startupProbe", (1, 4)),
+        ("v1.Container", "restartPolicy", (1, 19)),
+        ("v1.Probe", "grpc", (1, 13)),
+        ("v1.PodSpec", "topologySpreadConstraints", (1, 4)),
+        ("v1.PodSecurityContext", "seccompProfile", (1, 8)),
+    ],
+)
+def test_a_field_is_missing_up_to_the_minor_whose_kubernetes_has_it(struct: str, field: str, first: Minor) -> None:
+    assert (struct, field) in missing_fields((1, first[1] - 1))
+    assert (struct, field) not in missing_fields(first)
+
+
+def test_older_minors_miss_the_fields_that_newer_ones_miss() -> None:
+    assert missing_fields(NEWEST) == frozenset()
+    assert all(missing_fields(newer) <= missing_fields(older) for older, newer in pairwise(MINORS))
+
+
+def test_every_missing_field_is_in_the_kubernetes_schema() -> None:
+    assert [name for name in missing_fields(OLDEST) if struct_type(name[0]).json_field(name[1]) is None] == []

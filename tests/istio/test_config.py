@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from injector.errors import ConfigError, DataError
-from injector.istio.config import InjectConfig, parse_inject_config
+from injector.istio.behaviours import behaviours_of
+from injector.istio.config import InjectConfig, float_numbers, infer_minor, parse_inject_config, parse_values
+from injector.istio.template import go_functions
 from injector.kube.selectors import Selector
 
 SENTINEL = "{{ Template_Version_And_Istio_Version_Mismatched_Check_Installation }}"
@@ -80,12 +82,12 @@ def test_an_empty_map_of_templates_is_one_that_injects_nothing(text: str) -> Non
 
 @pytest.mark.parametrize("text", ["policy: enabled", "template: ''", "template: null", "template: ' \t'", "{}"])
 def test_a_config_without_any_template_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="it has neither `templates` nor `template`"):
+    with pytest.raises(ConfigError, match="there is neither `templates` nor `template`"):
         parse_inject_config(text)
 
 
 def test_a_placeholder_is_no_template() -> None:
-    with pytest.raises(ConfigError, match="it has only the placeholder `template`") as error:
+    with pytest.raises(ConfigError, match="`template` is only the placeholder") as error:
         parse_inject_config(f'template: "{SENTINEL}"', where="stable: config")
 
     assert error.value.where == "stable: config"
@@ -104,7 +106,7 @@ def test_a_placeholder_is_no_template() -> None:
     ],
 )
 def test_a_config_is_a_mapping(text: str, kind: str) -> None:
-    with pytest.raises(ConfigError, match=f"^config: an inject config is a mapping, this is {kind};"):
+    with pytest.raises(ConfigError, match=f"^config: `config` must be a mapping but is {kind};"):
         parse_inject_config(text)
 
 
@@ -165,3 +167,209 @@ def test_numbers_and_bools_are_strings_where_go_wants_one() -> None:
 
     assert (config.policy.policy, config.templates, config.default_templates) == ("true", {"a": "5"}, ("1",))
     assert config.injected_annotations == {"b": "1.5"}
+
+
+FULL = """
+global:
+  hub: docker.io/istio
+  tag: 1.24.6
+  variant: distroless
+  network: net-1
+  multiCluster: {clusterName: east}
+  proxy:
+    image: proxyv2
+    statusPort: 15020
+    holdApplicationUntilProxyStarts: true
+sidecarInjectorWebhook:
+  rewriteAppHTTPProbe: true
+"""
+
+
+def test_the_injector_reads_these_fields_itself() -> None:
+    values = parse_values(FULL)
+
+    assert (values.hub, values.tag, values.variant) == ("docker.io/istio", "1.24.6", "distroless")
+    assert (values.proxy_image, values.cluster_name, values.network) == ("proxyv2", "east", "net-1")
+    assert (values.hold_application, values.rewrite_probes) == (True, True)
+
+
+def test_json_is_yaml_too() -> None:
+    assert parse_values('{"global": {"hub": "example.com"}}').hub == "example.com"
+
+
+def test_templates_see_every_number_as_a_float() -> None:
+    port = parse_values(FULL).tree["global"]["proxy"]["statusPort"]
+
+    assert (port, type(port)) == (15020.0, float)
+
+
+@pytest.mark.parametrize("text", [None, "", "null", "{}", "global: null", "global: {proxy: null}"])
+def test_without_values_the_fields_are_zero(text: str | None) -> None:
+    values = parse_values(text)
+
+    assert (values.hub, values.tag, values.variant, values.proxy_image) == ("", "", "", "")
+    assert (values.cluster_name, values.network) == ("", "")
+    assert (values.hold_application, values.rewrite_probes) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [("1.24", "1.24"), ("124", "124"), ("'1.20'", "1.20"), ("1.20", "1.2"), ("true", "true"), ("null", "")],
+)
+def test_a_tag_may_be_any_scalar_and_prints_as_go_does(tag: str, expected: str) -> None:
+    assert parse_values(f"global: {{tag: {tag}}}").tag == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("global: {hub: 1}", "`global.hub` is a number", "make it a string"),
+        ("global: {network: [a]}", "`global.network` is a list", "make it a string"),
+        (
+            "global: {proxy: {holdApplicationUntilProxyStarts: 'true'}}",
+            "`global.proxy.holdApplicationUntilProxyStarts` is a string",
+            "write true or false, without quotes",
+        ),
+        (
+            "sidecarInjectorWebhook: {rewriteAppHTTPProbe: 1}",
+            "`sidecarInjectorWebhook.rewriteAppHTTPProbe` is a number",
+            "write true or false, without quotes",
+        ),
+        ("global: a", "`global` is a string", "make it a mapping"),
+        ("global: {proxy: [a]}", "`global.proxy` is a list", "make it a mapping"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(text: str, what: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_values(text, where="stable: values")
+
+    assert (error.value.what, error.value.where, error.value.hint) == (what, "stable: values", hint)
+
+
+@pytest.mark.parametrize("text", ["- a", "a", "1", "true"])
+def test_values_are_a_mapping(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^values: `values` must be a mapping but is "):
+        parse_values(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        (-3, -3.0),
+        (1.5, 1.5),
+        (2**63, float(2**63)),
+        ("1", "1"),
+        (None, None),
+        ({"a": [1, {"b": 2}]}, {"a": [1.0, {"b": 2.0}]}),
+    ],
+)
+def test_integers_become_floats_all_the_way_down(value: Any, expected: Any) -> None:
+    changed = float_numbers(value)
+
+    assert (changed, type(changed)) == (expected, type(expected))
+
+
+def test_booleans_are_no_numbers() -> None:
+    assert float_numbers([True, False]) == [True, False]
+    assert type(float_numbers(True)) is bool
+
+
+SQUARE = "template: '[[ .Spec ]]'"
+SINGLE = "template: '{{ .Spec }}'"
+MAP = "templates: {sidecar: '{{ .Spec }}'}"
+
+
+def _infer(config: str, tag: str) -> tuple[tuple[int, int], str]:
+    return infer_minor(parse_inject_config(config), parse_values(f'global: {{tag: "{tag}"}}'))
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("1.24.6", (1, 24)),
+        ("1.24", (1, 24)),
+        ("v1.24.6", (1, 24)),
+        ("1.24.6-distroless", (1, 24)),
+        ("1.24-alpha.0123abc", (1, 24)),
+        ("1.9.0", (1, 9)),
+        ("1.10.0", (1, 10)),
+        ("1.30.3", (1, 30)),
+        ("1.0.9", (1, 0)),
+    ],
+)
+def test_the_tag_of_a_release_names_the_minor(tag: str, expected: tuple[int, int]) -> None:
+    assert _infer(MAP, tag) == (expected, f"values.global.tag is {tag}")
+
+
+@pytest.mark.parametrize("tag", ["", "latest", "release-1.24", "1", "1.24x", "x1.24", "2.0.0", "0.8.0", "1.31.0"])
+def test_a_tag_of_no_known_release_leaves_it_to_the_shape(tag: str) -> None:
+    assert _infer(MAP, tag) == ((1, 30), "newest Istio with a map of templates (up to 1.30)")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected", "why"),
+    [
+        (SQUARE, (1, 1), "newest Istio with a template in [[ ]] (up to 1.1)"),
+        (SINGLE, (1, 8), "newest Istio with a single template in {{ }} (up to 1.8)"),
+        (MAP, (1, 30), "newest Istio with a map of templates (up to 1.30)"),
+    ],
+)
+def test_the_newest_istio_of_a_shape_counts_without_a_tag(config: str, expected: tuple[int, int], why: str) -> None:
+    assert _infer(config, "") == (expected, why)
+
+
+@pytest.mark.parametrize(
+    ("config", "tag", "expected"),
+    [
+        (SQUARE, "1.0.9", (1, 0)),
+        (SQUARE, "1.2.10", (1, 1)),
+        (SINGLE, "1.8.6", (1, 8)),
+        (SINGLE, "1.9.0", (1, 8)),
+        (SINGLE, "1.0.9", (1, 0)),
+    ],
+)
+def test_a_tag_newer_than_the_shape_is_not_believed(config: str, tag: str, expected: tuple[int, int]) -> None:
+    assert _infer(config, tag)[0] == expected
+
+
+def test_a_tag_written_as_a_number_counts() -> None:
+    values = parse_values("global: {tag: 1.24}")
+
+    assert infer_minor(parse_inject_config(MAP), values) == ((1, 24), "values.global.tag is 1.24")
+
+
+def test_no_values_at_all_leave_it_to_the_shape() -> None:
+    assert infer_minor(parse_inject_config(SQUARE), parse_values(None))[0] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected", "why"),
+    [
+        ("templates: {a: '', b: '{{ if .EstimatedConcurrency }}{{ end }}'}", (1, 17), "read .EstimatedConcurrency"),
+        ("templates: {a: '{{ .Values.EstimatedConcurrency }}'}", (1, 30), ""),
+        ("templates: {a: '{{- render .Values.x }}'}", (1, 13), "call render"),
+        ("template: '{{ render .Values.x }}'", (1, 8), "a single template"),
+        ("templates: {a: '{{ if gt .ProxyConfig.Concurrency.GetValue 0 }}{{ end }}'}", (1, 30), ""),
+        ("template: '{{ if gt .ProxyConfig.Concurrency 0 }}{{ end }}'", (1, 6), "compare .ProxyConfig.Concurrency"),
+        ("template: '[[ if gt .ProxyConfig.Concurrency 0 ]][[ end ]]'", (1, 1), ""),
+    ],
+)
+def test_what_later_minors_have_not_gives_an_end(config: str, expected: tuple[int, int], why: str) -> None:
+    minor, told = _infer(config, "")
+
+    assert minor == expected
+    assert why in told
+
+
+def test_a_tag_beyond_that_end_is_not_believed() -> None:
+    config = "templates: {a: '{{ .EstimatedConcurrency }}'}"
+
+    assert (_infer(config, "1.14.6")[0], _infer(config, "1.20.8")[0]) == ((1, 14), (1, 17))
+
+
+def test_the_ends_are_those_of_the_behaviours_and_functions() -> None:
+    assert "EstimatedConcurrency" in behaviours_of((1, 17)).template_fields
+    assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
+    assert "render" in go_functions((1, 13), {}, with_sprig=False)
+    assert "render" not in go_functions((1, 14), {}, with_sprig=False)

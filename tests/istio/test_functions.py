@@ -1,3 +1,5 @@
+"""Istio's template functions (pkg/kube/inject/template.go, 1.30.3)."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -5,32 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.gotemplate import FuncError
-from injector.gotemplate.sprig.dates import date_modify, to_date
 from injector.gotemplate.values import Int32, Map, NamedString, Pointer
-from injector.istio.functions import (
-    annotation,
-    directory,
-    exclude_inbound_port,
-    flipped_contains,
-    from_json,
-    indent,
-    isset,
-    istio_functions,
-    merge_maps,
-    omit,
-    omit_nil,
-    strdict,
-    struct_to_json,
-    to_json,
-    to_json_map,
-    to_yaml,
-    value_or_default,
-)
+from injector.istio.functions import istio_functions
 from injector.istio.goview import view, wrap
 from injector.istio.mesh import mesh_facts, parse_mesh_config
+from tests.factories import make_container
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
+    from injector.istio.goview import GoStruct
+    from injector.istio.proto import Message
 
 NIL_MAP = Map("string", "string", nil=True)
 CONTAINERS = [
@@ -39,61 +25,50 @@ CONTAINERS = [
     {"name": "quiet"},
     {"name": "signals", "ports": [{"containerPort": 9, "protocol": "SCTP"}, {"containerPort": 90}]},
 ]
-BIRTHS = [
-    ("isset", (1, 0)),
-    ("annotation", (1, 0)),
-    ("toJSON", (1, 1)),
-    ("kubevirtInterfaces", (1, 1)),
-    ("valueOrDefault", (1, 1)),
-    ("fromJSON", (1, 1)),
-    ("toYaml", (1, 1)),
-    ("indent", (1, 1)),
-    ("directory", (1, 1)),
-    ("contains", (1, 2)),
-    ("structToJSON", (1, 3)),
-    ("toLower", (1, 3)),
-    ("protoToJSON", (1, 4)),
-    ("env", (1, 5)),
-    ("appendMultusNetwork", (1, 8)),
-    ("excludeInterfaces", (1, 15)),
-    ("omit", (1, 18)),
-    ("strdict", (1, 18)),
-    ("toJsonMap", (1, 18)),
-    ("mergeMaps", (1, 21)),
-    ("omitNil", (1, 28)),
-    ("otelResourceAttributes", (1, 30)),
-]
+FIRST_MINORS = {
+    "formatDuration": 0,
+    "isset": 0,
+    "excludeInboundPort": 0,
+    "includeInboundPorts": 0,
+    "applicationPorts": 0,
+    "annotation": 0,
+    "toJSON": 1,
+    "kubevirtInterfaces": 1,
+    "valueOrDefault": 1,
+    "fromJSON": 1,
+    "toYaml": 1,
+    "indent": 1,
+    "directory": 1,
+    "contains": 2,
+    "structToJSON": 3,
+    "toLower": 3,
+    "protoToJSON": 4,
+    "env": 5,
+    "appendMultusNetwork": 8,
+    "excludeInterfaces": 15,
+    "omit": 18,
+    "strdict": 18,
+    "toJsonMap": 18,
+    "mergeMaps": 21,
+    "omitNil": 28,
+    "otelResourceAttributes": 30,
+}
 
 
 def _call(name: str, *args: Any, minor: Minor = (1, 30), env: dict[str, str] | None = None) -> Any:
     return istio_functions(minor, env or {})[name].call(*args)
 
 
-def _strings(entries: dict[str, str]) -> Map:
+def _strings(**entries: str) -> Map:
     return Map("string", "string", entries)
 
 
-@pytest.mark.parametrize(("name", "first"), BIRTHS)
-def test_a_function_stays_from_the_minor_that_brought_it(name: str, first: Minor) -> None:
-    having = [number for number in range(31) if name in istio_functions((1, number), {})]
-
-    assert having == list(range(first[1], 31))
-
-
-def test_to_json_in_lower_case_is_sprigs_since_1_19() -> None:
-    assert [number for number in range(31) if "toJson" in istio_functions((1, number), {})] == list(range(19))
-
-
-def test_istio_1_0_has_seven_functions() -> None:
-    assert set(istio_functions((1, 0), {})) == {
-        "formatDuration",
-        "isset",
-        "excludeInboundPort",
-        "includeInboundPorts",
-        "applicationPorts",
-        "annotation",
-        "toJson",
-    }
+def test_each_minor_has_the_functions_of_earlier_ones_and_its_own() -> None:
+    for minor in range(31):
+        expected = {name for name, first in FIRST_MINORS.items() if first <= minor}
+        # From 1.19 on, toJson is sprig's.
+        expected |= {"toJson"} if minor <= 18 else set()
+        assert set(istio_functions((1, minor), {})) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,16 +78,135 @@ def test_istio_1_0_has_seven_functions() -> None:
         ((1, 2), "func(interface {}, interface {}) interface {}"),
     ],
 )
-def test_value_or_default_takes_anything_since_1_2(minor: Minor, expected: str) -> None:
+def test_value_or_default_takes_any_value_since_1_2(minor: Minor, expected: str) -> None:
     assert istio_functions(minor, {})["valueOrDefault"].signature == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [("", "x"), (None, "x"), ("a", "a"), (0, 0), (False, False), ([], []), (NamedString("v1.Protocol", ""), "")],
-)
-def test_only_nil_and_the_empty_string_give_way_to_the_default(value: Any, expected: Any) -> None:
-    assert value_or_default(value, "x") == expected
+META = view("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}})
+CASES: list[tuple[str, tuple[Any, ...], Any]] = [
+    ("valueOrDefault", ("", "x"), "x"),
+    ("valueOrDefault", (None, "x"), "x"),
+    ("valueOrDefault", ("a", "x"), "a"),
+    ("valueOrDefault", (0, "x"), 0),
+    ("valueOrDefault", (False, "x"), False),
+    ("valueOrDefault", ([], "x"), []),
+    ("valueOrDefault", (NamedString("v1.Protocol", ""), "x"), NamedString("v1.Protocol", "")),
+    ("isset", (_strings(a=""), "a"), True),
+    ("isset", (_strings(b="x"), "a"), False),
+    ("isset", (NIL_MAP, "a"), False),
+    ("directory", ("/etc/istio/proxy",), "/etc/istio/"),
+    ("directory", ("/a",), "/"),
+    ("directory", ("a",), ""),
+    ("directory", ("a/",), "a/"),
+    ("directory", ("",), ""),
+    ("contains", ("b", "abc"), True),
+    ("contains", ("abc", "b"), False),
+    ("excludeInboundPort", ("15020", ""), "15020"),
+    ("excludeInboundPort", (15020, "80"), "80,15020"),
+    ("excludeInboundPort", (15020.0, "80"), "80,15020"),
+    ("excludeInboundPort", (Int32(15020), "80"), "80,15020"),
+    ("excludeInboundPort", (" 15020 ", "80"), "80,15020"),
+    ("excludeInboundPort", ("15020", " 80 , ,90,"), "80,90,15020"),
+    ("excludeInboundPort", ("80", "80, 90 ,"), "80, 90 ,"),
+    ("excludeInboundPort", ("80", "90, 80"), "90,80,80"),
+    ("excludeInboundPort", ("0", "80"), "80"),
+    ("excludeInboundPort", (0, " 80 "), " 80 "),
+    ("excludeInboundPort", ("", "80,"), "80,"),
+    ("excludeInboundPort", ("  ", "80"), "80"),
+    ("excludeInboundPort", ("80\x1f", "90\x1c"), "90\x1c,80\x1f"),
+    ("excludeInboundPort", ("\u00a080\u3000", "\u168090"), "90,80"),
+    ("annotation", (META, "a", "x"), "1"),
+    ("annotation", (META, "empty", "x"), ""),
+    ("annotation", (META, "b", "x"), "x"),
+    ("annotation", (META, "b", 15020.0), "15020"),
+    ("annotation", (META, "b", True), "true"),
+    ("annotation", (view("v1.ObjectMeta", {}), "a", None), "<nil>"),
+    ("includeInboundPorts", (wrap("[]v1.Container", None),), ""),
+    ("applicationPorts", (wrap("[]v1.Container", None),), ""),
+    ("toJSON", (_strings(b="2", a="1"),), '{"a":"1","b":"2"}'),
+    ("toJSON", (_strings(a='<&>"'),), '{"a":"\\u003c\\u0026\\u003e\\""}'),
+    ("toJSON", (_strings(),), "{}"),
+    ("toJSON", (NIL_MAP,), "{}"),
+    ("fromJSON", ('{"a": [1, 2.5, true, null, "x"]}',), {"a": [1.0, 2.5, True, None, "x"]}),
+    ("fromJSON", ("null",), None),
+    ("fromJSON", ('""',), ""),
+    ("fromJSON", ("{",), "{}"),
+    ("fromJSON", ("",), "{}"),
+    ("fromJSON", ("a: b",), "{}"),
+    ("fromJSON", ('{"a": 1} x',), "{}"),
+    ("fromJSON", ("1e400",), "{}"),
+    ("structToJSON", (None,), "{}"),
+    ("structToJSON", (Pointer("*v1.Probe", None),), "null"),
+    ("structToJSON", (wrap("[]v1.ContainerPort", None),), "null"),
+    ("structToJSON", (wrap("[]v1.ContainerPort", []),), "[]"),
+    (
+        "structToJSON",
+        (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
+        '{"containerPort":80,"protocol":"TCP"}',
+    ),
+    ("structToJSON", (wrap("*v1.TCPSocketAction", {"port": 80}),), '{"port":80}'),
+    ("structToJSON", ({"b": 1.0, "a": 2.5},), '{"a":2.5,"b":1}'),
+    ("toYaml", ({"b": [1.0, 2.5], "a": {"x": "y"}},), 'a:\n  x: "y"\nb:\n- 1\n- 2.5\n'),
+    (
+        "toYaml",
+        (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
+        "containerPort: 80\nprotocol: TCP\n",
+    ),
+    ("toYaml", ("true",), '"true"\n'),
+    ("toYaml", (None,), "null\n"),
+    ("toYaml", (NIL_MAP,), "null\n"),
+    ("toYaml", (_strings(),), "{}\n"),
+    # JSON cannot express these.
+    ("toYaml", (float("nan"),), ""),
+    ("toYaml", ({"a": [float("inf")]},), ""),
+    ("indent", (2, "a\nb\nc"), "a\n  b\n  c"),
+    ("indent", (2, "a"), "a"),
+    ("indent", (2, "a\n"), "a\n  "),
+    ("indent", (2, "a\n\nb"), "a\n  \n  b"),
+    ("indent", (0, "a\nb"), "a\nb"),
+    ("indent", (-3, "a\nb"), "a\n   b"),
+    ("indent", (2, ""), ""),
+    ("indent", (1000, "a\nb"), f"a\n{' ' * 1000}b"),
+    ("omit", (_strings(a="1", b="2", c="3"), "a", "c", "nope"), {"b": "2"}),
+    ("omit", (NIL_MAP, "a"), {}),
+    ("strdict", (), {}),
+    ("strdict", ("a", "1", "b", "2"), {"a": "1", "b": "2"}),
+    ("strdict", ("a", "1", "b"), {"a": "1", "b": ""}),
+    ("strdict", ("a",), {"a": ""}),
+    ("strdict", ("a", "1", "a", "2"), {"a": "2"}),
+    ("mergeMaps", (_strings(a="1", b="1"), NIL_MAP, _strings(b="2")), {"a": "1", "b": "2"}),
+    ("toJsonMap", (), "null"),
+    ("toJsonMap", (NIL_MAP,), "{}"),
+    ("toJsonMap", (_strings(b="1"), _strings(a="2", b="<")), '{"a":"2","b":"\\u003c"}'),
+    ("omitNil", (None,), None),
+    ("omitNil", ("",), ""),
+    ("omitNil", ({},), {}),
+    ("omitNil", ([],), []),
+    ("omitNil", ({"a": None},), None),
+    ("omitNil", ([None, None],), None),
+    ("omitNil", ({"a": None, "b": 1.0},), {"b": 1.0}),
+    ("omitNil", ([None, 1.0, None, 2.0],), [1.0, 2.0]),
+    ("omitNil", ({"a": {"b": {"c": None}}},), None),
+    ("omitNil", ({"a": {"b": None}, "c": {}},), {"c": {}}),
+    ("omitNil", ({"a": [{"b": None}, {"c": 1.0}]},), {"a": [{"c": 1.0}]}),
+    ("omitNil", ({"a": False, "b": "", "c": 0.0},), {"a": False, "b": "", "c": 0.0}),
+    ("kubevirtInterfaces", (" eth0,,",), " eth0,,"),
+    ("excludeInterfaces", (" eth0,,",), " eth0,,"),
+    ("toLower", ("TPROXY É",), "tproxy é"),
+    ("toLower", ("İ",), "i"),
+    ("toLower", ("\u0391\u03a3",), "\u03b1\u03c3"),
+    ("toLower", ("A\udcff",), "a\ufffd"),
+    ("toLower", ("É\udcff",), "é\ufffd"),
+    ("protoToJSON", (None,), "{}"),
+    ("protoToJSON", (Pointer("*v1alpha1.ProxyConfig", None),), "{}"),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "expected"), CASES)
+def test_a_function_returns_what_istios_does(name: str, args: tuple[Any, ...], expected: Any) -> None:
+    result = _call(name, *args)
+
+    assert (result, type(result) is bool) == (expected, type(expected) is bool)
 
 
 @pytest.mark.parametrize(
@@ -120,48 +214,6 @@ def test_only_nil_and_the_empty_string_give_way_to_the_default(value: Any, expec
 )
 def test_env_reads_the_variables_of_the_revision(env: dict[str, str], expected: str) -> None:
     assert _call("env", "KEY", "default", env=env) == expected
-
-
-@pytest.mark.parametrize(
-    ("entries", "expected"), [(_strings({"a": ""}), True), (_strings({"b": "x"}), False), (NIL_MAP, False)]
-)
-def test_isset_asks_for_the_key_alone(entries: Map, expected: bool) -> None:
-    assert isset(entries, "a") is expected
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"), [("/etc/istio/proxy", "/etc/istio/"), ("/a", "/"), ("a", ""), ("a/", "a/"), ("", "")]
-)
-def test_a_directory_keeps_its_last_slash(path: str, expected: str) -> None:
-    assert directory(path) == expected
-
-
-def test_contains_takes_the_needle_first() -> None:
-    assert flipped_contains("b", "abc")
-    assert not flipped_contains("abc", "b")
-
-
-@pytest.mark.parametrize(
-    ("port", "excluded", "expected"),
-    [
-        ("15020", "", "15020"),
-        (15020, "80", "80,15020"),
-        (15020.0, "80", "80,15020"),
-        (Int32(15020), "80", "80,15020"),
-        (" 15020 ", "80", "80,15020"),
-        ("15020", " 80 , ,90,", "80,90,15020"),
-        ("80", "80, 90 ,", "80, 90 ,"),
-        ("80", "90, 80", "90,80,80"),
-        ("0", "80", "80"),
-        (0, " 80 ", " 80 "),
-        ("", "80,", "80,"),
-        ("  ", "80", "80"),
-        ("80\x1f", "90\x1c", "90\x1c,80\x1f"),
-        ("\u00a080\u3000", "\u168090", "90,80"),
-    ],
-)
-def test_a_port_is_excluded_once(port: Any, excluded: str, expected: str) -> None:
-    assert exclude_inbound_port(port, excluded) == expected
 
 
 @pytest.mark.parametrize(
@@ -174,223 +226,46 @@ def test_a_port_is_excluded_once(port: Any, excluded: str, expected: str) -> Non
         ((1, 3), "includeInboundPorts", "80,53,15090,9,90"),
     ],
 )
-def test_ports_other_than_tcps_are_left_out_since_1_4(minor: Minor, name: str, expected: str) -> None:
+def test_only_tcp_ports_are_listed_since_1_4(minor: Minor, name: str, expected: str) -> None:
     assert _call(name, wrap("[]v1.Container", CONTAINERS), minor=minor) == expected
 
 
-@pytest.mark.parametrize("name", ["includeInboundPorts", "applicationPorts"])
-def test_no_containers_have_no_ports(name: str) -> None:
-    assert _call(name, wrap("[]v1.Container", None)) == ""
+def test_from_json_decodes_numbers_as_floats() -> None:
+    assert type(_call("fromJSON", "1")) is float
 
 
-@pytest.mark.parametrize(
-    ("name", "default", "expected"),
-    [("a", "x", "1"), ("empty", "x", ""), ("b", "x", "x"), ("b", 15020.0, "15020"), ("b", True, "true")],
-)
-def test_an_annotation_wins_over_the_default(name: str, default: Any, expected: str) -> None:
-    assert annotation(view("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}}), name, default) == expected
-
-
-def test_a_pod_without_annotations_has_the_default() -> None:
-    assert annotation(view("v1.ObjectMeta", {}), "a", None) == "<nil>"
-
-
-@pytest.mark.parametrize(
-    ("entries", "expected"),
-    [
-        (_strings({"b": "2", "a": "1"}), '{"a":"1","b":"2"}'),
-        (_strings({"a": '<&>"'}), '{"a":"\\u003c\\u0026\\u003e\\""}'),
-        (_strings({}), "{}"),
-        (NIL_MAP, "{}"),
-    ],
-)
-def test_to_json_sorts_and_escapes_as_go_does(entries: Map, expected: str) -> None:
-    assert to_json(entries) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"a": [1, 2.5, true, null, "x"]}', {"a": [1.0, 2.5, True, None, "x"]}),
-        ("null", None),
-        ('""', ""),
-        ("{", "{}"),
-        ("", "{}"),
-        ("a: b", "{}"),
-        ('{"a": 1} x', "{}"),
-        ("1e400", "{}"),
-    ],
-)
-def test_from_json_gives_braces_for_what_is_no_json(text: str, expected: Any) -> None:
-    assert from_json(text) == expected
-
-
-def test_from_json_gives_floats() -> None:
-    assert type(from_json("1")) is float
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, "{}"),
-        (Pointer("*v1.Probe", None), "null"),
-        (wrap("[]v1.ContainerPort", None), "null"),
-        (wrap("[]v1.ContainerPort", []), "[]"),
-        (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}), '{"containerPort":80,"protocol":"TCP"}'),
-        (wrap("*v1.TCPSocketAction", {"port": 80}), '{"port":80}'),
-        ({"b": 1.0, "a": 2.5}, '{"a":2.5,"b":1}'),
-    ],
-)
-def test_struct_to_json_writes_what_encoding_json_does(value: Any, expected: str) -> None:
-    assert struct_to_json(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"b": [1.0, 2.5], "a": {"x": "y"}}, 'a:\n  x: "y"\nb:\n- 1\n- 2.5\n'),
-        (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}), "containerPort: 80\nprotocol: TCP\n"),
-        ("true", '"true"\n'),
-        (None, "null\n"),
-        (NIL_MAP, "null\n"),
-        (_strings({}), "{}\n"),
-    ],
-)
-def test_to_yaml_keeps_the_last_newline(value: Any, expected: str) -> None:
-    assert to_yaml(value) == expected
-
-
-@pytest.mark.parametrize(
-    "value",
-    [float("nan"), {"a": [float("inf")]}, date_modify("-1h", to_date("2006", "0000"))],
-    ids=["NaN", "inf", "time"],
-)
-def test_to_yaml_says_nothing_of_what_json_does_not_have(value: Any) -> None:
-    assert to_yaml(value) == ""
-
-
-@pytest.mark.parametrize(
-    ("spaces", "source", "expected"),
-    [
-        (2, "a\nb\nc", "a\n  b\n  c"),
-        (2, "a", "a"),
-        (2, "a\n", "a\n  "),
-        (2, "a\n\nb", "a\n  \n  b"),
-        (0, "a\nb", "a\nb"),
-        (-3, "a\nb", "a\n   b"),
-        (2, "", ""),
-    ],
-)
-def test_indent_leaves_the_first_line_alone(spaces: int, source: str, expected: str) -> None:
-    assert indent(spaces, source) == expected
-
-
-def test_an_absurd_indentation_is_refused() -> None:
-    assert indent(1000, "a\nb") == f"a\n{' ' * 1000}b"
+def test_a_very_wide_indentation_is_refused() -> None:
     with pytest.raises(FuncError, match="indent 1001 is too wide"):
-        indent(1001, "a\nb")
+        _call("indent", 1001, "a\nb")
 
 
-def test_omit_leaves_the_map_given_as_it_was() -> None:
-    given = _strings({"a": "1", "b": "2", "c": "3"})
+def test_omit_does_not_change_its_argument_and_never_returns_a_nil_map() -> None:
+    entries = _strings(a="1", b="2")
+    _call("omit", entries, "a")
 
-    assert omit(given, "a", "c", "nope") == {"b": "2"}
-    assert given == {"a": "1", "b": "2", "c": "3"}
-    assert omit(NIL_MAP, "a") == {}
-
-
-def test_what_omit_makes_of_nil_is_an_empty_map() -> None:
-    assert not omit(NIL_MAP).nil
+    assert entries == {"a": "1", "b": "2"}
+    assert not _call("omit", NIL_MAP).nil
 
 
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        ((), {}),
-        (("a", "1", "b", "2"), {"a": "1", "b": "2"}),
-        (("a", "1", "b"), {"a": "1", "b": ""}),
-        (("a",), {"a": ""}),
-        (("a", "1", "a", "2"), {"a": "2"}),
-    ],
-)
-def test_strdict_takes_keys_and_values_in_turn(pairs: tuple[str, ...], expected: dict[str, str]) -> None:
-    made = strdict(*pairs)
+def test_strdict_returns_a_map_of_strings() -> None:
+    result = _call("strdict", "a", "1")
 
-    assert made == expected
-    assert (made.go_type, made.nil) == ("map[string]string", False)
+    assert (result.go_type, result.nil) == ("map[string]string", False)
 
 
-def test_later_maps_win() -> None:
-    merged = merge_maps(_strings({"a": "1", "b": "1"}), NIL_MAP, _strings({"b": "2"}))
-
-    assert merged == {"a": "1", "b": "2"}
-    assert not merged.nil
+def test_merging_no_maps_gives_a_nil_map() -> None:
+    assert _call("mergeMaps").nil
+    assert not _call("mergeMaps", _strings(a="1"), NIL_MAP).nil
 
 
-def test_merging_nothing_gives_a_nil_map() -> None:
-    assert merge_maps().nil
-
-
-@pytest.mark.parametrize(
-    ("maps", "expected"),
-    [
-        ((), "null"),
-        ((NIL_MAP,), "{}"),
-        ((_strings({"b": "1"}), _strings({"a": "2", "b": "<"})), '{"a":"2","b":"\\u003c"}'),
-    ],
-)
-def test_to_json_map_writes_the_merged_maps(maps: tuple[Map, ...], expected: str) -> None:
-    assert to_json_map(*maps) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, None),
-        ("", ""),
-        ({}, {}),
-        ([], []),
-        ({"a": None}, None),
-        ([None, None], None),
-        ({"a": None, "b": 1.0}, {"b": 1.0}),
-        ([None, 1.0, None, 2.0], [1.0, 2.0]),
-        ({"a": {"b": {"c": None}}}, None),
-        ({"a": {"b": None}, "c": {}}, {"c": {}}),
-        ({"a": [{"b": None}, {"c": 1.0}]}, {"a": [{"c": 1.0}]}),
-        ({"a": False, "b": "", "c": 0.0}, {"a": False, "b": "", "c": 0.0}),
-    ],
-)
-def test_omit_nil_drops_nil_and_what_that_empties(value: Any, expected: Any) -> None:
-    assert omit_nil(value) == expected
-
-
-def test_omit_nil_gives_back_what_has_no_nil() -> None:
+def test_omit_nil_returns_a_value_without_nil_unchanged() -> None:
     value = {"a": [{"b": 1.0}]}
 
-    assert omit_nil(value) is value
-
-
-@pytest.mark.parametrize("name", ["kubevirtInterfaces", "excludeInterfaces"])
-def test_lists_of_interfaces_pass_as_they_are(name: str) -> None:
-    assert _call(name, " eth0,,") == " eth0,,"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("TPROXY É", "tproxy é"),
-        ("İ", "i"),
-        ("\u0391\u03a3", "\u03b1\u03c3"),
-        ("A\udcff", "a\ufffd"),
-        ("É\udcff", "é\ufffd"),
-    ],
-)
-def test_lower_case_is_gos(text: str, expected: str) -> None:
-    assert _call("toLower", text) == expected
+    assert _call("omitNil", value) is value
 
 
 @pytest.mark.parametrize(("minor", "expected"), [((1, 13), "1s"), ((1, 14), "0s")])
-def test_no_duration_is_a_second_before_1_14(minor: Minor, expected: str) -> None:
+def test_an_unset_duration_is_a_second_before_1_14(minor: Minor, expected: str) -> None:
     assert _call("formatDuration", None, minor=minor) == expected
     assert _call("formatDuration", Pointer("*durationpb.Duration", None), minor=minor) == expected
 
@@ -410,33 +285,125 @@ def test_a_duration_prints_in_gos_units() -> None:
         ("defaultConfig: {statusPort: 15021, configPath: ./etc/istio/proxy}", '{"statusPort":15021}'),
     ],
 )
-def test_proto_to_json_leaves_out_what_is_the_default(mesh: str, expected: str) -> None:
+def test_proto_to_json_leaves_out_defaults(mesh: str, expected: str) -> None:
     assert _call("protoToJSON", mesh_facts(parse_mesh_config(mesh, (1, 30))).proxy_config) == expected
 
 
-@pytest.mark.parametrize("nothing", [None, Pointer("*v1alpha1.ProxyConfig", None)])
-def test_proto_to_json_of_nil_is_an_empty_object(nothing: Any) -> None:
-    assert _call("protoToJSON", nothing) == "{}"
-
-
-def test_proto_to_json_cleans_nothing_before_1_6() -> None:
+def test_proto_to_json_leaves_out_no_defaults_before_1_6() -> None:
     mesh = mesh_facts(parse_mesh_config(None, (1, 5)))
 
     assert '"configPath":' in _call("protoToJSON", mesh.proxy_config, minor=(1, 5))
 
 
-def test_multus_gets_the_network_as_the_minor_writes_it() -> None:
-    assert _call("appendMultusNetwork", "istio-cni", "istio-cni", minor=(1, 8)) == "istio-cni, istio-cni"
-    assert _call("appendMultusNetwork", "istio-cni", "istio-cni", minor=(1, 9)) == "istio-cni"
+@pytest.mark.parametrize(
+    ("minor", "existing", "expected"),
+    [
+        ((1, 30), "", "default/istio-cni"),
+        ((1, 30), "a, b", "a, b, default/istio-cni"),
+        ((1, 30), "a, default/istio-cni", "a, default/istio-cni"),
+        ((1, 9), "a, default/istio-cni", "a, default/istio-cni"),
+        ((1, 8), "a, default/istio-cni", "a, default/istio-cni, default/istio-cni"),
+        ((1, 30), '[{"name": "a"}]', '[{"name": "a"}, {"name": "istio-cni", "namespace": "default"}]'),
+        ((1, 22), '[{"name": "a"}]', '[{"name": "a"}, {"name": "default/istio-cni"}]'),
+        ((1, 30), '[{"name": "istio-cni"}]', '[{"name": "istio-cni"}, {"name": "istio-cni", "namespace": "default"}]'),
+        ((1, 30), '[{"name":"istio-cni","namespace":"default"}]', '[{"name":"istio-cni","namespace":"default"}]'),
+        ((1, 30), '[{"name": ]', '[{"name": ]'),
+        ((1, 30), "[1]", "[1]"),
+        ((1, 8), "[1]", '[1, {"name": "default/istio-cni"}]'),
+    ],
+)
+def test_the_network_of_istios_cni_is_appended_as_the_minor_does(minor: Minor, existing: str, expected: str) -> None:
+    assert _call("appendMultusNetwork", existing, "default/istio-cni", minor=minor) == expected
 
 
-def test_the_pod_is_described_to_opentelemetry() -> None:
-    provider = (
-        "{name: otel, opentelemetry: {service: a, port: 1, serviceAttributeEnrichment: OTEL_SEMANTIC_CONVENTIONS}}"
-    )
-    mesh = mesh_facts(parse_mesh_config(f"extensionProviders: [{provider}]", (1, 30)))
-    containers = wrap("[]v1.Container", [{"name": "app", "image": "example.com:5000/app:1.2"}])
+def test_a_network_without_namespace_is_found_by_its_name() -> None:
+    assert _call("appendMultusNetwork", '[{"name": "istio-cni"}]', "istio-cni") == '[{"name": "istio-cni"}]'
 
-    said = _call("otelResourceAttributes", mesh.mesh_pointer, NIL_MAP, NIL_MAP, "shop", containers)
 
-    assert said == "service.namespace=shop,service.version=1.2,service.instance.id=shop.$(POD_NAME).app"
+PREFIX = "resource.opentelemetry.io/service."
+
+
+def _otel(*args: Any) -> Any:
+    return _call("otelResourceAttributes", *args)
+
+
+def _mesh(enrichment: str = "OTEL_SEMANTIC_CONVENTIONS") -> Message:
+    otel = f"{{service: s, port: 4317, serviceAttributeEnrichment: {enrichment}}}"
+    return parse_mesh_config(f"extensionProviders: [{{name: otel, opentelemetry: {otel}}}]", (1, 30))
+
+
+def _containers(*images: str) -> list[GoStruct]:
+    named = enumerate(images)
+    return [view("v1.Container", make_container(f"c{index}", image=image)) for index, image in named]
+
+
+def test_the_namespace_the_version_and_the_instance_are_named() -> None:
+    found = _otel(_mesh(), {}, {}, "ns", _containers("app:1.0"))
+    assert found == "service.namespace=ns,service.version=1.0,service.instance.id=ns.$(POD_NAME).c0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "extensionProviders: [{name: otel, opentelemetry: {service: s, port: 1}}]",
+        "extensionProviders: [{name: otel, opentelemetry: {serviceAttributeEnrichment: ISTIO_CANONICAL}}]",
+        "extensionProviders: [{name: z, zipkin: {service: s, port: 1}}]",
+    ],
+)
+def test_nothing_is_given_unless_a_provider_asks(text: str) -> None:
+    mesh = parse_mesh_config(text, (1, 30))
+    assert _otel(mesh, {}, {}, "ns", _containers("app:1.0")) == ""
+
+
+def test_a_pointer_to_the_mesh_is_followed_and_nil_asks_for_nothing() -> None:
+    pointer = Pointer("*v1alpha1.MeshConfig", _mesh())
+    assert _otel(pointer, {}, {}, "ns", []) == "service.namespace=ns"
+    assert _otel(Pointer("*v1alpha1.MeshConfig"), {}, {}, "ns", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("nginx:1.21", "1.21"),
+        ("nginx@sha256:abc", "sha256:abc"),
+        ("nginx:1.21@sha256:abc", "1.21@sha256:abc"),
+        ("registry:5000/nginx:1.21", "1.21"),
+        ("registry:5000/nginx@sha256:abc", "sha256:abc"),
+        ("registry:5000/nginx", None),
+        ("nginx", None),
+        ("", None),
+    ],
+)
+def test_the_version_of_one_container_is_its_images_tag_and_digest(image: str, expected: str | None) -> None:
+    found = _otel(_mesh(), {}, {}, "", _containers(image))
+    version = [] if expected is None else [f"service.version={expected}"]
+    assert found.split(",") == [*version, "service.instance.id=.$(POD_NAME).c0"]
+
+
+def test_two_containers_have_no_version_and_the_first_names_the_instance() -> None:
+    found = _otel(_mesh(), {}, {}, "ns", _containers("a:1", "b:2"))
+    assert found == "service.namespace=ns,service.instance.id=ns.$(POD_NAME).c0"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "expected"),
+    [
+        ({}, {"app.kubernetes.io/version": "l"}, "l"),
+        ({PREFIX + "version": "a"}, {"app.kubernetes.io/version": "l"}, "a"),
+        ({PREFIX + "version": ""}, {"app.kubernetes.io/version": "l"}, "l"),
+        ({PREFIX + "version": ""}, {"app.kubernetes.io/version": ""}, "1.0"),
+        ({}, {"version": "l"}, "1.0"),
+    ],
+)
+def test_an_annotation_wins_over_a_label_over_the_image(
+    annotations: dict[str, str], labels: dict[str, str], expected: str
+) -> None:
+    found = _otel(_mesh(), annotations, labels, "ns", _containers("app:1.0"))
+    assert f",service.version={expected}," in found
+
+
+def test_annotations_name_the_namespace_and_the_instance() -> None:
+    annotations = {PREFIX + "namespace": "other", PREFIX + "instance.id": "me"}
+    found = _otel(_mesh(), annotations, {}, "ns", _containers("app:1.0"))
+    assert found == "service.namespace=other,service.version=1.0,service.instance.id=me"

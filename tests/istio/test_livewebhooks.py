@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from injector.errors import ManifestError
-from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
-from injector.istio.webhookselectors import Service, live_webhooks
+from injector.istio.webhooks import (
+    Endpoint,
+    Service,
+    WebhookOptions,
+    deactivated,
+    live_webhooks,
+    revision_webhook,
+    tag_webhook,
+)
 
 REV = "istio.io/rev"
 

@@ -11,7 +11,7 @@ from injector.errors import AnnotationError, ConfigError
 from injector.istio.mesh import apply_proxy_config, default_mesh_config, parse_mesh_config, proto_to_json
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
     from injector.istio.proto import Message
 
 NEWEST: Minor = (1, 30)

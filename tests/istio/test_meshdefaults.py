@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.istio.mesh import MESH_DEFAULTS, PROXY_DEFAULTS, default_mesh_config, default_proxy_config
-from injector.istio.protoschema import MESH_CONFIG, PROXY_CONFIG, message_type
+from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, message_type
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 MINORS = [(1, number) for number in range(31)]
 SECOND = 1_000_000_000
@@ -169,10 +169,10 @@ def test_a_default_ends_with_its_last_minor(field: str, last_with: Minor) -> Non
 @pytest.mark.parametrize("minor", MINORS)
 def test_no_minor_has_two_defaults_of_one_field(minor: Minor) -> None:
     for table in (PROXY_DEFAULTS, MESH_DEFAULTS):
-        names = [row.field for row in table if row.first <= minor <= row.last]
+        names = [row.name for row in table if row.first <= minor <= row.last]
         assert sorted(names) == sorted(set(names))
 
 
 def test_every_default_is_a_field_of_its_message() -> None:
-    assert {row.field for row in PROXY_DEFAULTS} <= set(message_type(PROXY_CONFIG).by_json)
-    assert {row.field for row in MESH_DEFAULTS} <= set(message_type(MESH_CONFIG).by_json)
+    assert {row.name for row in PROXY_DEFAULTS} <= set(message_type(PROXY_CONFIG).by_json)
+    assert {row.name for row in MESH_DEFAULTS} <= set(message_type(MESH_CONFIG).by_json)

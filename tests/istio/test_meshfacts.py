@@ -7,7 +7,7 @@ import pytest
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 
 @pytest.mark.parametrize(

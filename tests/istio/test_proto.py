@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ConfigError
-from injector.istio.proto import Message, MessagePointer, parse_message, to_json
-from injector.istio.protoschema import MESH_CONFIG, PROXY_CONFIG
+from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, Message, MessagePointer, parse_message, to_json
 
 SECOND = 1_000_000_000
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ConfigError
-from injector.istio.proto import read_fields, write_fields
-from injector.istio.protoschema import MESH_CONFIG, PROXY_CONFIG, message_type
+from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, message_type, read_fields, write_fields
 
 PROXY = message_type(PROXY_CONFIG)
 MESH = message_type(MESH_CONFIG)

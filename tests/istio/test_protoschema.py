@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.istio.protoschema import (
+from injector.istio.proto import (
     MESH_CONFIG,
     PROXY_CONFIG,
     enum_type,
@@ -14,7 +14,7 @@ from injector.istio.protoschema import (
 )
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from injector.istio.proxyconfig import validate_proxy_config
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 NEWEST: Minor = (1, 30)
 

@@ -10,7 +10,7 @@ from injector.errors import ConfigError, TemplateRenderError
 from injector.istio.behaviours import behaviours_of
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 
 REVISIONS = Path(__file__).resolve().parents[2] / "revisions"
 CONFIG = "templates: {sidecar: 'rev: {{ .Revision }}'}"
@@ -186,12 +186,12 @@ def test_sprig_is_known_since_1_8(version: str, known: bool) -> None:
 @pytest.mark.parametrize(
     ("texts", "what", "where"),
     [
-        ({"config": "[]"}, "an inject config is a mapping, this is a list", "revisions/stable: config"),
-        ({"values": "[]"}, "values are a mapping", "revisions/stable: values"),
+        ({"config": "[]"}, "`config` must be a mapping but is a list", "revisions/stable: config"),
+        ({"values": "[]"}, "`values` must be a mapping but is a list", "revisions/stable: values"),
         ({"mesh": "[]"}, "a mesh config is a mapping", "revisions/stable: mesh"),
         (
             {"settings": RevisionSettings(istio_version="2.0")},
-            "Istio 2.0 is not known",
+            "Istio 2.0 is not supported",
             "revisions/stable: istioVersion",
         ),
     ],

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.istio.servednames import MAX_VALUE, listed, meant, nearest
+from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
 
 NAMES = ("1-24", "1-30", "default", "prod")
 
@@ -19,25 +19,25 @@ NAMES = ("1-24", "1-30", "default", "prod")
         ("<script>", None),
     ],
 )
-def test_the_nearest_name_is_the_one_that_was_meant(name: str, expected: str | None) -> None:
-    assert nearest(name, NAMES) == expected
-    assert meant(name, NAMES) == (f" (did you mean {expected}?)" if expected else "")
+def test_the_most_similar_name_is_suggested(name: str, expected: str | None) -> None:
+    assert did_you_mean(name, NAMES) == (f" (did you mean {expected}?)" if expected else "")
 
 
-def test_where_nothing_is_served_nothing_was_meant() -> None:
-    assert (nearest("prod", ()), meant("prod", ())) == (None, "")
+def test_nothing_is_suggested_if_no_name_is_served() -> None:
+    assert did_you_mean("prod", ()) == ""
 
 
-def test_a_name_longer_than_a_label_holds_is_compared_as_far_as_one_does() -> None:
-    longest = "a" * MAX_VALUE
+def test_only_as_much_of_a_name_is_compared_as_fits_into_a_label() -> None:
+    longest = "a" * MAX_LABEL_VALUE
 
-    assert nearest(longest + "z" * 100_000, (longest,)) == longest
+    assert did_you_mean(longest + "z" * 100_000, (longest,)) == f" (did you mean {longest}?)"
 
 
-def test_of_many_names_only_some_are_compared() -> None:
+def test_the_number_of_compared_names_is_limited() -> None:
     names = [f"a{number:03}" for number in range(100)]
 
-    assert (nearest("prod", [*names, "prod"]), nearest("prod", [*names[1:], "prod"])) == (None, "prod")
+    assert did_you_mean("prod", [*names, "prod"]) == ""
+    assert did_you_mean("prod", [*names[1:], "prod"]) == " (did you mean prod?)"
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_of_many_names_only_some_are_compared() -> None:
     ],
 )
 def test_names_are_listed_as_far_as_there_is_room(names: tuple[str, ...], room: int, expected: str) -> None:
-    assert listed(names, room=room) == expected
+    assert list_names(names, room=room) == expected

@@ -10,7 +10,7 @@ from injector.istio.goview import view
 from injector.istio.template import TemplateData, compile_go_template, go_functions
 
 if TYPE_CHECKING:
-    from injector.istio.minor import Minor
+    from injector.istio.behaviours import Minor
 
 CURLY = ("{{", "}}")
 ANNOTATED = view("v1.ObjectMeta", {"annotations": {"a": "1"}})

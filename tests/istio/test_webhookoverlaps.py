@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.istio.webhooks import WebhookOptions, deactivated, revision_webhook, tag_webhook
-from injector.istio.webhookselectors import overlaps
+from injector.istio.webhooks import WebhookOptions, deactivated, overlaps, revision_webhook, tag_webhook
 from tests.istio.goldens import golden
 
 PLAIN = WebhookOptions()

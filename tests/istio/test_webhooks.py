@@ -9,6 +9,7 @@ from injector.istio.webhooks import (
     UNSERVED_KINDS,
     Endpoint,
     WebhookOptions,
+    called,
     deactivated,
     is_deactivated,
     options_of,
@@ -16,7 +17,6 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.istio.webhookselectors import called
 from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json
 from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_istios_path, service_of

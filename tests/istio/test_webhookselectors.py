@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.istio.webhookselectors import called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks import called, passed_over, unserved, webhooks_of, why_none
 from injector.kube.selectors import Requirement, Selector
 
 NAMES = ("1-24", "1-30", "default", "prod")

@@ -65,6 +65,13 @@ def test_a_duration_has_no_other_getter(name: str) -> None:
         (1_500_000_000, "seconds:1 nanos:500000000", "1.500s", "1.5s"),
         (1_000, "nanos:1000", "0.000001s", "1µs"),
         (-500_000_000, "nanos:-500000000", "-0.500s", "-500ms"),
+        (3600 * SECOND, "seconds:3600", "3600s", "1h0m0s"),
+        (10_000_000, "nanos:10000000", "0.010s", "10ms"),
+        (1, "nanos:1", "0.000000001s", "1ns"),
+        (SECOND + 1_000_001, "seconds:1 nanos:1000001", "1.001000001s", "1.001000001s"),
+        (-1_500_000_000, "seconds:-1 nanos:-500000000", "-1.500s", "-1.5s"),
+        (-SECOND, "seconds:-1", "-1s", "-1s"),
+        (-1, "nanos:-1", "-0.000000001s", "-1ns"),
     ],
 )
 def test_a_duration_prints_as_text_as_protobufs_json_and_as_gos_duration(

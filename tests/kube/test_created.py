@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ManifestError
-from injector.kube.created import Created, created_pods
-from injector.kube.pods import WorkloadMeta, workload_of
+from injector.kube.pods import Created, WorkloadMeta, created_pods, workload_of
 from tests.factories import make_container, make_pod
 
 

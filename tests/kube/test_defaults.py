@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.kube.created import defaulted_container, defaulted_volume
+from injector.kube.defaults import defaulted_container, defaulted_volume
 
 # What a kube-apiserver 1.35 returned for such a container.
 ALWAYS = {

@@ -8,10 +8,9 @@ import pytest
 from injector.errors import DataError
 from injector.kube import overlay
 from injector.kube.overlay import read_overlay
-from injector.kube.pruning import pruned
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.typed import normalise
-from injector.kube.yamlread import load_yaml, read_part
+from injector.kube.typed import normalise, pruned
+from injector.kube.yaml.read import load_yaml, read_part
 
 RESTART = frozenset({("v1.Container", "restartPolicy")})
 POD = {

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import DataError, ManifestError
-from injector.kube.serial import Document, dump_json, load_json, split_documents
+from injector.kube.serial import dump_json, load_json
+from injector.kube.yaml import Document, split_documents
 
 
 def test_documents_are_split_at_separator_lines_and_kept_byte_for_byte() -> None:

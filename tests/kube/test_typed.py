@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError, ManifestError
-from injector.kube.typed import go_struct_json, normalise
-from injector.kube.yamlread import load_yaml
+from injector.kube.typed import go_encode, go_struct_json, normalise, pruned, zero_of
+from injector.kube.yaml import load_yaml
 from tests.factories import make_container, make_pod
 from tests.kube.recorded import recorded
 from tests.property.mutations import mutated
@@ -184,3 +184,112 @@ def test_mutated_pods_normalise_to_what_they_normalise_to_again() -> None:
         assert (once is value) == (repr(once) == before)
         changed += once is not value
     assert changed > 100
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1, "1"), (1.10, "1.1"), (True, "true"), (1e6, "1e+06"), ("x", "x"), (2**64 - 1, "18446744073709551615")],
+)
+def test_a_number_of_a_manifest_becomes_the_text_that_sigs_yaml_makes_of_it(value: Any, text: str) -> None:
+    assert normalise(value, "string", coerce=True) == text
+
+
+def test_an_integer_has_the_range_of_its_type() -> None:
+    assert [normalise(value, "int32") for value in (2**31 - 1, -(2**31), 5.0)] == [2**31 - 1, -(2**31), 5]
+    for value, found in ((2**31, "number 2147483648"), (1.5, "number 1.5"), (True, "bool"), ("1", "string")):
+        with pytest.raises(ManifestError, match=f"json: cannot unmarshal {found} into Go value of type int32"):
+            normalise(value, "int32")
+
+
+def test_a_port_is_a_number_or_a_name() -> None:
+    assert [normalise(value, "intstr.IntOrString") for value in (80, "http")] == [80, "http"]
+
+
+def test_a_quantity_may_be_a_number() -> None:
+    assert normalise(0.5, "resource.Quantity") == "500m"
+
+
+def test_a_mismatch_names_the_structs_around_it() -> None:
+    message = "json: cannot unmarshal array into Go struct field DeploymentConfig.spec of type v1.DeploymentConfigSpec"
+    with pytest.raises(ManifestError, match=message):
+        normalise({"spec": []}, "openshiftv1.DeploymentConfig")
+
+
+def test_gos_own_zero_values_appear_where_it_prints_them() -> None:
+    assert go_encode({}, "v1.Deployment") == {
+        "metadata": {},
+        "spec": {"selector": None, "template": {"metadata": {}, "spec": {"containers": None}}, "strategy": {}},
+        "status": {},
+    }
+
+
+def test_old_libraries_print_the_creation_timestamp_too() -> None:
+    assert go_encode({}, "v1.Namespace", creation_timestamp=True)["metadata"] == {"creationTimestamp": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name", "text"),
+    [
+        (
+            {"x": {"b": 1, "a": 2}, "resources": {"limits": {"memory": "1", "cpu": "2"}}, "name": "n"},
+            "v1.Container",
+            '{"name":"n","resources":{"limits":{"cpu":"2","memory":"1"}},"x":{"b":1,"a":2}}',
+        ),
+        (
+            {"periodSeconds": 1, "httpGet": {"port": 80, "path": "/<"}},
+            "v1.Probe",
+            '{"httpGet":{"path":"/\\u003c","port":80},"periodSeconds":1}',
+        ),
+    ],
+)
+def test_fields_are_in_gos_order_and_map_keys_sorted_and_unknown_fields_last(
+    value: dict[str, Any], type_name: str, text: str
+) -> None:
+    assert go_struct_json(value, type_name) == text
+
+
+def test_a_type_has_a_zero_value() -> None:
+    names = ("v1.Pod", "v1.DNSPolicy", "*int64", "[]string", "resource.Quantity")
+    assert [zero_of(name) for name in names] == [{}, "", None, None, "0"]
+
+
+RESTART = frozenset({("v1.Container", "restartPolicy")})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"spec": {"nope": 1, "containers": []}}, {"spec": {"containers": []}}),
+        ({"spec": {"containers": [{"name": "a", "nope": 1}]}}, {"spec": {"containers": [{"name": "a"}]}}),
+        ({"spec": {"volumes": [{"emptyDir": {"nope": 1}}]}}, {"spec": {"volumes": [{"emptyDir": {}}]}}),
+        ({"spec": {"securityContext": {"privileged": True}}}, {"spec": {"securityContext": {}}}),
+        ({"metadata": {"annotations": {"nope": "1"}}}, {"metadata": {"annotations": {"nope": "1"}}}),
+    ],
+)
+def test_what_the_types_do_not_know_goes(value: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert pruned(value, "v1.Pod") == expected
+
+
+def test_a_field_that_is_newer_goes_where_it_is_missing_alone() -> None:
+    container = {"name": "a", "restartPolicy": "Always"}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+
+    assert pruned(pod, "v1.Pod") is pod
+    assert pruned(pod, "v1.Pod", RESTART) == {"spec": {"restartPolicy": "Never", "containers": [{"name": "a"}]}}
+
+
+def test_a_field_is_found_in_any_case_as_go_finds_it() -> None:
+    pod = {"Spec": {"Containers": [{"NAME": "a", "restartpolicy": "Always"}]}}
+
+    assert pruned(pod, "v1.Pod", RESTART) == {"Spec": {"Containers": [{"NAME": "a"}]}}
+
+
+def test_directives_of_strategic_merge_stay() -> None:
+    pod = {"spec": {"containers": [{"$patch": "delete", "name": "a"}], "$setElementOrder/containers": [{"name": "a"}]}}
+
+    assert pruned(pod, "v1.Pod") is pod
+
+
+@pytest.mark.parametrize("value", [None, "text", 5, [], {"spec": "text"}, {"spec": {"containers": {"a": 1}}}])
+def test_what_is_of_another_kind_is_left_for_the_decoder_to_refuse(value: Any) -> None:
+    assert pruned(value, "v1.Pod") is value

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from injector.kube.serial import load_yaml
-from injector.kube.yamledit import with_entry, without_entry
+from injector.kube.yaml import load_yaml
+from injector.kube.yaml.edit import with_entry, without_entry
 
 TAGS = """\
 # who follows whom

@@ -10,7 +10,7 @@ import pytest
 
 from injector.errors import ManifestError
 from injector.golang.json import go_json
-from injector.kube.yamlread import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.kube.recorded import recorded
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from injector.kube.yamlread import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
+from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
 
 INT = "tag:yaml.org,2002:int"
 FLOAT = "tag:yaml.org,2002:float"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from typing import Any
 
 import orjson
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import DataError
 from injector.kube.escaping import has_controls
-from injector.kube.yamlread import load_yaml
-from injector.kube.yamlwrite import dump_yaml
+from injector.kube.yaml import dump_yaml, load_yaml
+from injector.kube.yaml.write import emitted
 from tests.kube.recorded import recorded
 
 CASES = recorded("yaml_write")
@@ -82,3 +84,70 @@ def test_text_for_a_terminal_has_no_control_character_and_reads_back(value: Any,
 @given(st.dictionaries(st.text("ab\u00e4: \n"), st.text("ab\u00e4\u4e2d: \n\t"), max_size=4))
 def test_text_for_a_terminal_differs_only_for_control_characters(value: dict[str, str]) -> None:
     assert dump_yaml(value, escape=True) == dump_yaml(value)
+
+
+WIDE = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"b": 1, "a": "x"}, "a: x\nb: 1\n"),
+        ({"a": {"b": ["x", {"c": "v", "d": "z"}]}}, "a:\n  b:\n  - x\n  - c: v\n    d: z\n"),
+        ([["a", "b"], []], "- - a\n  - b\n- []\n"),
+        ({"a": {}, "b": []}, "a: {}\nb: []\n"),
+        ({"a": "yes", "yes": ""}, 'a: "yes"\n"yes": ""\n'),
+        ({"a": "it's: so"}, "a: 'it''s: so'\n"),
+        ({"a": '{"b":1}', "c": "- d", "e": "-d", "f": "...g"}, "a: '{\"b\":1}'\nc: '- d'\ne: -d\nf: '...g'\n"),
+        ({"a": "one\n\n two\n"}, "a: |\n  one\n\n   two\n"),
+        (["one\ntwo"], "- |-\n  one\n  two\n"),
+    ],
+)
+def test_values_are_written_as_libyaml_writes_them(value: Any, expected: str) -> None:
+    assert dump_yaml(value) == expected == emitted(value, 80)
+
+
+# A quote of the text itself is a word like any other, unlike the one that closes a quoted text.
+@pytest.mark.parametrize(
+    "text", [f"{'word ' * 17}'", *(f"one: {'word ' * count}" for count in (14, 15, 16)), f"# {'word ' * 16}  x "]
+)
+def test_a_line_is_wrapped_at_the_space_after_the_width(text: str) -> None:
+    for value in ({"a": text}, {"a": {"b": [text]}}):
+        assert dump_yaml(value) == emitted(value, 80)
+
+
+UNUSUAL = ("\t", "\u00e4", " x\ny", "x \ny", "x\n\n", "1\\", 'y"', "1 " * 50)
+
+
+@pytest.mark.parametrize("value", ["text", None, {}, {"a\n": 1}, {"a" * 129: 1}, *({"a": text} for text in UNUSUAL)])
+def test_unusual_values_are_written_by_libyaml(value: Any) -> None:
+    assert dump_yaml(value) == emitted(value, 80)
+    assert load_yaml(dump_yaml(value)) == value
+
+
+@pytest.mark.parametrize(
+    "others", [({"a": 1}, {"a": 1.5}, {"a": True}, {"a": "1"}), ({"a": None}, {"a": "null"}, {"a": []}, {"a": {}})]
+)
+def test_objects_that_are_remembered_are_not_taken_for_each_other(others: tuple[dict[str, Any], ...]) -> None:
+    fresh = [emitted([other], 80) for other in others]
+
+    assert len(set(fresh)) == len(others)
+    for order in permutations(range(len(others))):
+        assert [dump_yaml([others[index]]) for index in order] == [fresh[index] for index in order]
+
+
+def test_what_is_remembered_is_written_at_its_place_and_width() -> None:
+    item = {"a": "x " * 60 + "x", "b": {"c": "one\ntwo"}}
+    value = {"list": [item, item], "deep": {"list": [[item]], "item": item}}
+
+    for fold in (False, True, False):
+        assert dump_yaml(value, fold=fold) == emitted(value, 80 if fold else WIDE)
+    assert dump_yaml(value) != dump_yaml(value, fold=False)
+
+
+def test_deeply_nested_values_are_written() -> None:
+    deep: dict[str, Any] = {"a": 1}
+    for _ in range(150):
+        deep = {"a": deep}
+
+    assert (yaml.safe_load(dump_yaml([deep])), len(dump_yaml([deep])) > 20_000) == ([deep], True)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.errors import InjectorError
-from injector.injection.manifest import inject_object
+from injector.injection.tools.manifest import inject_object
 from tests.conformance import core, corpus, workloads
 from tests.property import reviews
 from tests.property.forked import in_a_copy

@@ -14,10 +14,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.istio.behaviours import NEWEST
 from injector.istio.goview import string_struct, view
-from injector.istio.jinja import compile_jinja_templates
+from injector.istio.jinja.engine import compile_jinja_templates
 from injector.istio.mesh import mesh_facts, parse_mesh_config
-from injector.istio.minor import NEWEST
 from injector.istio.template import TemplateData, compile_go_template, go_functions
 from tests.factories import make_pod
 

@@ -22,9 +22,9 @@ from injector.gotemplate.runtime import parse_signature
 from injector.gotemplate.sprig.crypto import Certificate
 from injector.gotemplate.sprig.dates import to_date
 from injector.gotemplate.values import Func, Map, NamedString, Slice
+from injector.istio.behaviours import NEWEST
 from injector.istio.goview import view
 from injector.istio.mesh import mesh_facts, parse_mesh_config
-from injector.istio.minor import NEWEST
 from injector.istio.template import go_functions
 
 if TYPE_CHECKING:

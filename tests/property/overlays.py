@@ -10,13 +10,13 @@ from injector.errors import DataError
 from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, webhook_parameters
 from injector.injection.result import RequestFacts
-from injector.istio.podfields import missing_fields
+from injector.istio.behaviours import missing_fields
 from tests.property.subjects import subjects
 
 if TYPE_CHECKING:
     from random import Random
 
-    from injector.kube.pruning import FieldName
+    from injector.kube.typed import FieldName
 
 MINORS: Final = ("1.12", "1.20", "1.28", "1.30")
 TOKENS: Final = (

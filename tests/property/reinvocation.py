@@ -13,7 +13,7 @@ import orjson
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.injection.status import read_status
+from injector.injection.steps.status import read_status
 from injector.kube.jsonpatch import create_patch
 from tests.property.mutations import mutated
 

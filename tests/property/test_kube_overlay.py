@@ -13,10 +13,9 @@ import pytest
 
 from injector.errors import DataError
 from injector.kube.overlay import Overlay, read_overlay
-from injector.kube.pruning import pruned
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.typed import normalise
-from injector.kube.yamlread import load_yaml
+from injector.kube.typed import normalise, pruned
+from injector.kube.yaml import load_yaml
 from tests.property import overlays
 from tests.property.subjects import replica, two_probed
 

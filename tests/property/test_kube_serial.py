@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from injector.errors import ManifestError
 from injector.golang.json import go_json
-from injector.kube.serial import dump_yaml, load_json, load_yaml, split_documents
-from injector.kube.yamlwrite import emitted
+from injector.kube.serial import load_json
+from injector.kube.yaml import dump_yaml, load_yaml, split_documents
+from injector.kube.yaml.write import emitted
 
 TEXTS = st.text(max_size=12) | st.text("yYnNoO01e.:-+_ xX\n\t#'\"&*!|>%@`{}[],<~?", max_size=12)
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)

@@ -1,4 +1,4 @@
-"""A server that has seen many pods answers each as a fresh pipeline does: a short run of ``python -m bench.pairs`` (T38)."""
+"""A server that has seen many pods answers each as a fresh pipeline does: a short run of ``scripts/reliability pairs`` (T38)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Other webhooks change a pod between two injections: the second changes nothing that it need not, and the pod settles.
 
-``scripts/bench reinvocation`` tries ten thousand pods, and every golden pod with every edit.
+``scripts/reliability reinvocation`` tries ten thousand pods, and every golden pod with every edit.
 """
 
 from __future__ import annotations

@@ -139,6 +139,17 @@ async def restarted(replica: Replica, service: Service) -> None:
     await replica.until_ready()
 
 
+def resident(pid: int) -> float:
+    """Return the resident memory of a process, in MiB."""
+    return memory(pid, "VmRSS") / 1024
+
+
+def memory(pid: int, field: str) -> int:
+    """Return a field of /proc/PID/status in KiB, such as VmRSS or VmHWM."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
 def trusting(certificate: Path) -> ssl.SSLContext:
     """A client's context that trusts the certificate alone."""
     return ssl.create_default_context(cafile=str(certificate))

@@ -1,4 +1,4 @@
-"""One bad revision among good ones costs the pods of those nothing. The long run is ``scripts/bench chaos --only hostile``."""
+"""One bad revision among good ones costs the pods of those nothing. The long run is ``scripts/reliability chaos --only hostile``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An API server that breaks watches, refuses, or is away: nobody is failed, and what changed meanwhile is served afterwards.
 
-The long run is ``scripts/bench chaos --only watch``; what waits for minutes is tested with a clock of its own, in
+The long run is ``scripts/reliability chaos --only watch``; what waits for minutes is tested with a clock of its own, in
 ``tests/cluster/test_listwatch.py``.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from bench.serving import resident
 from injector.cluster.reader import CONFIG_MAPS, PODS
 from tests.cluster.fakes import item
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered
 from tests.reliability.paired import Served, loaded
-from tests.reliability.replicas import LIMIT
+from tests.reliability.replicas import LIMIT, resident
 from tests.reliability.versions import SMALL
 
 if TYPE_CHECKING:

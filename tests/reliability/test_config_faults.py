@@ -1,6 +1,6 @@
 """Configuration that is broken, torn or swapped all the time, under load: no pod fails, none gets two versions at once.
 
-The long runs are ``scripts/bench chaos --only config`` and ``--only swaps``.
+The long runs are ``scripts/reliability chaos --only config`` and ``--only swaps``.
 """
 
 from __future__ import annotations

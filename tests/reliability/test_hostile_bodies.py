@@ -1,4 +1,4 @@
-"""Requests that are made to hurt are answered cleanly, and the next one as ever. The long run is ``scripts/bench chaos --only bodies``."""
+"""Hostile requests get clean answers, and so does the next request. The long run is ``scripts/reliability chaos --only bodies``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rolling restart under load loses no admission. The long run is ``scripts/bench chaos``."""
+"""A rolling restart under load loses no admission. The long run is ``scripts/reliability chaos``."""
 
 from __future__ import annotations
 

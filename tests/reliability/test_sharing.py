@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count, repeat
 
-from bench.sharing import Found, shared
+from tests.reliability.long.trials import Found, shared
 
 MANY = 7
 

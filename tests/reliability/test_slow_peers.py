@@ -1,4 +1,4 @@
-"""Peers that take their time are cut, and others do not notice. The long run is ``scripts/bench chaos --only slow``."""
+"""Peers that take their time are cut, and others do not notice. The long run is ``scripts/reliability chaos --only slow``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tenant whose pods take long does not make pods of other namespaces fail. The long run is ``scripts/bench chaos --only tenant``."""
+"""A tenant with slow pods does not make pods of other namespaces fail. The long run is ``scripts/reliability chaos --only tenant``."""
 
 from __future__ import annotations
 

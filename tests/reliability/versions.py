@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from injector.kube.serial import load_yaml
+from injector.kube.yaml import load_yaml
 from tests.revisions.fakes import CONFIG, VALUES
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from injector.errors import UnknownRevisionError
-from injector.revisions.registry import Registry, Snapshot, default_name, snapshot_of
+from injector.revisions.names import default_name
+from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import fake_revision
 
@@ -118,16 +119,16 @@ def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(UnknownRevisionError) as caught:
         snapshot("b", "a", tags="prod: a").resolve("nope")
 
-    assert str(caught.value) == "no revision or tag 'nope' is served here; known are a, b, prod"
+    assert str(caught.value) == "there is no revision or tag 'nope'; known are a, b, prod"
 
 
 def test_without_a_default_the_error_says_how_to_make_one() -> None:
-    with pytest.raises(UnknownRevisionError, match=r"no default revision; .*tag one `default`; known are a, b"):
+    with pytest.raises(UnknownRevisionError, match=r"no default revision; .*create the tag `default`; known are a, b"):
         snapshot("a", "b").resolve("")
 
 
 def test_an_empty_registry_says_that_nothing_is_served() -> None:
-    with pytest.raises(UnknownRevisionError, match="none is served"):
+    with pytest.raises(UnknownRevisionError, match="there are no revisions"):
         Registry().snapshot.resolve("a")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from injector.errors import ManifestError
-from injector.revisions.tags import chosen, draw, sampled, workload_key
+from injector.revisions.tags import choose, draw, sampled, workload_key
 from tests.factories import make_pod
 
 WORKLOADS = [("shop", "Deployment", f"web-{number}") for number in range(20_000)]
@@ -27,8 +27,8 @@ weightings = st.dictionaries(names, st.integers(0, 1000), min_size=2, max_size=5
 )
 
 
-def choose(weights: dict[str, int], key: tuple[str, str, str], salt: str = "prod") -> str:
-    return chosen(tuple(weights.items()), salt, key)
+def chosen(weights: dict[str, int], key: tuple[str, str, str], salt: str = "prod") -> str:
+    return choose(tuple(weights.items()), salt, key)
 
 
 def owned(kind: str, owner: str, generated: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def owned(kind: str, owner: str, generated: str, labels: dict[str, str] | None =
     ids=str,
 )
 def test_each_revision_gets_its_share_of_many_workloads(weights: dict[str, int]) -> None:
-    counts = Counter(choose(weights, key) for key in WORKLOADS)
+    counts = Counter(chosen(weights, key) for key in WORKLOADS)
 
     expected = {name: len(WORKLOADS) * weight / sum(weights.values()) for name, weight in weights.items()}
     statistic = sum((counts[name] - wanted) ** 2 / wanted for name, wanted in expected.items())
@@ -51,7 +51,7 @@ def test_each_revision_gets_its_share_of_many_workloads(weights: dict[str, int])
 
 
 def test_a_weight_of_zero_gets_nobody() -> None:
-    assert {choose({"a": 1, "b": 0}, key) for key in WORKLOADS[:2000]} == {"a"}
+    assert {chosen({"a": 1, "b": 0}, key) for key in WORKLOADS[:2000]} == {"a"}
 
 
 @TIMELESS
@@ -61,7 +61,7 @@ def test_a_raised_weight_draws_workloads_to_its_revision_and_moves_nobody_else(
 ) -> None:
     raised = data.draw(st.sampled_from(sorted(weights)))
 
-    before, after = choose(weights, key), choose({**weights, raised: weights[raised] + more}, key)
+    before, after = chosen(weights, key), chosen({**weights, raised: weights[raised] + more}, key)
 
     assert after in (before, raised)
 
@@ -76,7 +76,7 @@ def test_a_lowered_weight_sends_away_its_own_workloads_and_moves_nobody_else(
     if not any(fewer.values()):
         return
 
-    before, after = choose(weights, key), choose(fewer, key)
+    before, after = chosen(weights, key), chosen(fewer, key)
 
     assert before in (after, lowered)
 
@@ -86,7 +86,7 @@ def test_a_lowered_weight_sends_away_its_own_workloads_and_moves_nobody_else(
 def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
     key: tuple[str, str, str], steps: list[int]
 ) -> None:
-    course = [choose({"old": 100 - share, "new": share}, key) for share in sorted(steps)]
+    course = [chosen({"old": 100 - share, "new": share}, key) for share in sorted(steps)]
 
     assert course == sorted(course, reverse=True)
 
@@ -96,14 +96,14 @@ def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
 def test_of_three_too_a_workload_moves_once_while_one_weight_grows(
     key: tuple[str, str, str], steps: list[int], first: int, second: int
 ) -> None:
-    course = [choose({"a": first, "b": second, "new": share}, key) for share in sorted(steps)]
+    course = [chosen({"a": first, "b": second, "new": share}, key) for share in sorted(steps)]
 
     assert sum(one != other for one, other in pairwise(course)) <= 1
 
 
 def test_ten_then_fifty_then_all_moves_each_workload_at_most_once() -> None:
     steps = [{"old": 90, "new": 10}, {"old": 50, "new": 50}, {"old": 0, "new": 100}]
-    courses = Counter(tuple(choose(weights, key) for weights in steps) for key in WORKLOADS)
+    courses = Counter(tuple(chosen(weights, key) for weights in steps) for key in WORKLOADS)
 
     assert set(courses) == {("new", "new", "new"), ("old", "new", "new"), ("old", "old", "new")}
 
@@ -111,29 +111,29 @@ def test_ten_then_fifty_then_all_moves_each_workload_at_most_once() -> None:
 @TIMELESS
 @given(weightings, keys)
 def test_the_order_of_the_revisions_does_not_matter(weights: dict[str, int], key: tuple[str, str, str]) -> None:
-    assert choose(weights, key) == choose(dict(reversed(weights.items())), key)
+    assert chosen(weights, key) == chosen(dict(reversed(weights.items())), key)
 
 
 def test_another_salt_is_another_choice() -> None:
     weights = {"a": 50, "b": 50}
-    same = sum(choose(weights, key, "one") == choose(weights, key, "two") for key in WORKLOADS)
+    same = sum(chosen(weights, key, "one") == chosen(weights, key, "two") for key in WORKLOADS)
 
     assert same / len(WORKLOADS) == pytest.approx(0.5, abs=0.02)
 
 
 def test_another_process_chooses_the_same() -> None:
     program = (
-        "from injector.revisions.tags import chosen\n"
-        "print(*(chosen((('a', 2), ('b', 1)), 'prod', ('shop', 'Deployment', f'web-{n}')) for n in range(40)), sep='')"
+        "from injector.revisions.tags import choose\n"
+        "print(*(choose((('a', 2), ('b', 1)), 'prod', ('shop', 'Deployment', f'web-{n}')) for n in range(40)), sep='')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == "".join(choose({"a": 2, "b": 1}, key) for key in WORKLOADS[:40])
+    assert done.stdout.strip() == "".join(chosen({"a": 2, "b": 1}, key) for key in WORKLOADS[:40])
 
 
 def test_another_release_chooses_the_same() -> None:
     """A change of the hash would move workloads by itself: it needs a line in the changelog, and a reason."""
-    assert "".join(choose({"a": 2, "b": 1}, key) for key in WORKLOADS[:24]) == "baaabbaaaabbaaaabaaaaaaa"
+    assert "".join(chosen({"a": 2, "b": 1}, key) for key in WORKLOADS[:24]) == "baaabbaaaabbaaaabaaaaaaa"
 
 
 def test_draws_are_told_apart_by_where_their_words_end() -> None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
-from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.podchanges import Change
 from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
-from injector.revisions.tags import chosen, parse_tags
-from injector.webhook.health import Operations
-from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.revisions.tags import choose, parse_tags
+from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.shadow import Admission, Shadows
+from injector.webhook.status.health import Operations
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Cluster:
             lifecycle=lifecycle,
             version="1.2.3",
             shadows=self.shadows,
+            supervisor=Supervisor(self.metrics),
             clock=lambda: self.now,
         )
 
@@ -80,7 +81,7 @@ class Cluster:
         weight = next(each for since, each in reversed(WEIGHTS) if elapsed >= since)
         workload = f"web-{self.random.randrange(400)}"
         weights = [("1-24", 100 - weight), ("1-30", weight)]
-        name = chosen(weights, "canary", ("shop", "Deployment", workload))
+        name = choose(weights, "canary", ("shop", "Deployment", workload))
         self.answer("canary", name)
         if elapsed % 3 == 0:
             self.answer("next", "1-24")

@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
-from injector.webhook.ca import BACKDATED, Authority, ends, new_authority, read_authority, read_certificates
+from injector.webhook.tls.ca import BACKDATED, Authority, new_authority, read_authority
+from injector.webhook.tls.certificate import not_after, read_certificates
 from tests.webhook.certificates import authority, issue, rsa_key
 from tests.webhook.tlspair import handshake
 
@@ -64,9 +65,9 @@ def test_both_begin_an_hour_early_and_the_certificate_ends_with_its_authority() 
     made = new_authority(1e9, 3 * DAY)
     (leaf,) = read_certificates(made.issue(NAMES, now=1e9 + DAY, life=7 * DAY).chain)
 
-    assert (made.made, ends(made.certificate)) == (1e9, 1e9 + 3 * DAY)
+    assert (made.created, not_after(made.certificate)) == (1e9, 1e9 + 3 * DAY)
     assert leaf.not_valid_before_utc.timestamp() == 1e9 + DAY - BACKDATED
-    assert ends(leaf) == 1e9 + 3 * DAY
+    assert not_after(leaf) == 1e9 + 3 * DAY
     assert made.renewal(2 / 3) == 1e9 + 2 * DAY
 
 
@@ -114,7 +115,7 @@ def test_what_is_no_authority_with_its_key_is_refused_without_a_word_of_it(pair:
         read_authority(*pair, where="Secret a/b")
 
     assert str(caught.value) == (
-        "Secret a/b: it holds no certificate authority with its ECDSA key; delete it, and one is made anew"
+        "Secret a/b: not a CA certificate with its ECDSA key; delete the Secret; a new CA is then generated"
     )
 
 

@@ -12,8 +12,9 @@ import pytest
 from injector.cluster.reader import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
-from injector.webhook.ca import Lifetimes, data_of, new_ca, read_certificates
-from injector.webhook.selfsigned import SECRET_INTERVAL, WAITS, CaSecret, SelfSigned
+from injector.webhook.tls.ca import Lifetimes, data_of, new_ca
+from injector.webhook.tls.certificate import read_certificates
+from injector.webhook.tls.selfsigned import RETRIES, SECRET_INTERVAL, BundleRollout, CaSecret, SelfSigned
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, no_chance
 from tests.held import DAY, failures_held
@@ -26,25 +27,29 @@ TIMES = Lifetimes(authority=900.0, leaf=60.0, overlap=30.0)
 KEY = (SECRETS.plural, "mesh", "injector-ca")
 
 
+class Rollout(BundleRollout):
+    """A rollout that is complete."""
+
+    def is_trusted(self, bundle: bytes) -> bool:
+        return bool(bundle)
+
+
 @dataclass
 class Replica:
     """One injector, as far as its CA goes; its wall clock is the fake loop's."""
 
     api: FakeApi
-    everywhere: bool = True
     offset: float = START
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.certificates = SelfSigned(("injector.mesh.svc",), self, times=TIMES, clock=self.now)
+        rollout = Rollout()
+        self.certificates = SelfSigned(("injector.mesh.svc",), rollout, times=TIMES, clock=self.now)
         store = SecretStore(self.api, "mesh", "injector-ca")
-        self.secret = CaSecret(store, self.certificates, self, TIMES, clock=self.now, chance=no_chance())
+        self.secret = CaSecret(store, self.certificates, rollout, TIMES, clock=self.now, chance=no_chance())
 
     def now(self) -> float:
         return self.offset + asyncio.get_running_loop().time()
-
-    def reached(self, bundle: bytes) -> bool:
-        return self.everywhere and bool(bundle)
 
     async def run(self, seconds: float) -> None:
         """Follow the Secret for so long."""
@@ -69,8 +74,8 @@ def test_the_first_one_makes_the_authority_and_the_second_takes_it() -> None:
         api = FakeApi()
         first, second = Replica(api), Replica(api)
 
-        await first.secret.agree()
-        await second.secret.agree()
+        await first.secret.reconcile()
+        await second.secret.reconcile()
 
         assert first.certificates.bundle == second.certificates.bundle == bundle_of(api)
         assert api.count("create") == 1
@@ -83,7 +88,7 @@ def test_of_many_at_once_one_makes_it() -> None:
         api = FakeApi()
         replicas = [Replica(api) for _ in range(8)]
 
-        await asyncio.gather(*(each.secret.agree() for each in replicas))
+        await asyncio.gather(*(each.secret.reconcile() for each in replicas))
 
         assert {each.certificates.bundle for each in replicas} == {bundle_of(api)}
         assert api.count("create") > 1
@@ -95,12 +100,12 @@ def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served()
     async def test() -> None:
         api = FakeApi()
         replica = Replica(api)
-        await replica.secret.agree()
-        replica.certificates.look()
+        await replica.secret.reconcile()
+        replica.certificates.renew_if_due()
         (former,) = read_certificates(bundle_of(api))
         api.delete(SECRETS, "injector-ca", "mesh")
 
-        await replica.secret.agree()
+        await replica.secret.reconcile()
 
         trusted = read_certificates(bundle_of(api))
         assert former in trusted
@@ -115,12 +120,12 @@ def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may
         replica = Replica(api)
         former = []
         for _ in range(2):
-            await replica.secret.agree()
-            replica.certificates.look()
-            former.append(replica.certificates.served[0])
+            await replica.secret.reconcile()
+            replica.certificates.renew_if_due()
+            former.append(replica.certificates.issuers[0])
             api.delete(SECRETS, "injector-ca", "mesh")
 
-        await replica.secret.agree()
+        await replica.secret.reconcile()
 
         assert {*former} < {*read_certificates(bundle_of(api))}
         assert len({*former}) == 2
@@ -132,10 +137,10 @@ def test_a_secret_that_is_broken_is_written_anew() -> None:
     async def test() -> None:
         api = FakeApi()
         replica = Replica(api)
-        await replica.secret.agree()
+        await replica.secret.reconcile()
         api.objects[KEY]["data"]["tls.key"] = ""
 
-        await replica.secret.agree()
+        await replica.secret.reconcile()
 
         assert replica.certificates.bundle == bundle_of(api)
         assert api.count("replace") == 1
@@ -180,7 +185,7 @@ def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_once(
         await replica.run(100.0)
 
         moments = [moment for moment, _ in api.calls]
-        assert [after - before for before, after in itertools.pairwise(moments)] == [*WAITS, WAITS[-1]]
+        assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]
         assert not replica.settled.is_set()
 
         api.fault = None
@@ -259,7 +264,7 @@ def test_a_damaged_secret_that_stays_for_a_day_takes_no_memory_and_is_repaired_o
         assert failures_held() <= held + 20
         assert replica.certificates.bundle is not None
         repaired = "ca.crt" in api.objects[KEY]["data"] and bundle_of(api) == replica.certificates.bundle
-        reported = replica.certificates.bundle == bundle and "is not the injector's own" in caplog.text
+        reported = replica.certificates.bundle == bundle and "belongs to something else" in caplog.text
         assert repaired or reported
         task.cancel()
         await asyncio.wait([task])
@@ -280,7 +285,7 @@ def test_whoever_is_always_second_ends_with_the_conflict() -> None:
         )
 
         with pytest.raises(ClusterError, match="told conflict"):
-            await Replica(api).secret.agree()
+            await Replica(api).secret.reconcile()
 
         assert api.count("create") == 8
 

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from injector.errors import ConfigError
-from injector.webhook.certificate import Certificate, CertificateFiles, Pair, read_pair, shown_time
+from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, format_time, read_pair
 from tests.webhook.certificates import Issued, Order, authority, ec_key, issue, pem_of, rsa_key
 
 FILES = CertificateFiles(Path("tls.crt"), Path("tls.key"), Path("ca.crt"))
@@ -54,17 +54,20 @@ def broken() -> dict[str, tuple[Pair, str]]:
     other, root = issue(), authority()
     chain, key = GOOD.chain_pem, GOOD.key_pem
     return {
-        "no PEM": (Pair(b"garbage", key), "tls.crt: it is no PEM certificate; give a certificate chain"),
-        "an empty certificate": (Pair(b"", key), "tls.crt: it is no PEM certificate"),
-        "half a certificate": (Pair(chain[: len(chain) // 2], key), "tls.crt: it is no PEM certificate"),
+        "no PEM": (Pair(b"garbage", key), "tls.crt: not a PEM certificate; give a certificate chain"),
+        "an empty certificate": (Pair(b"", key), "tls.crt: not a PEM certificate"),
+        "half a certificate": (Pair(chain[: len(chain) // 2], key), "tls.crt: not a PEM certificate"),
         "half an intermediate": (Pair(chain + chain[: len(chain) // 2], key), "tls.crt: "),
-        "no PEM as key": (Pair(chain, b"garbage"), "tls.key: it is no PEM key; give the unencrypted key of tls.crt"),
-        "half a key": (Pair(chain, key[: len(key) // 2]), "tls.key: it is no PEM key"),
+        "no PEM as key": (Pair(chain, b"garbage"), "tls.key: not a PEM key; give the unencrypted key of tls.crt"),
+        "half a key": (Pair(chain, key[: len(key) // 2]), "tls.key: not a PEM key"),
         "an encrypted key": (Pair(chain, _encrypted(GOOD)), "tls.key: it is encrypted; give the unencrypted key"),
-        "another's key": (Pair(chain, other.key_pem), "tls.key: it is not the key of the certificate; give the key of"),
-        "no name": (pair_of(issue(Order(names=()))), "tls.crt: it has no DNS name, and an API server takes none from"),
+        "another's key": (
+            Pair(chain, other.key_pem),
+            "tls.key: the key belongs to another certificate; give the key of",
+        ),
+        "no name": (pair_of(issue(Order(names=()))), "tls.crt: it has no DNS name, and API servers ignore"),
         "another authority": (pair_of(GOOD, root), "ca.crt: it did not sign the certificate of tls.crt; give"),
-        "an authority that is no PEM": (Pair(chain, key, b"garbage"), "ca.crt: it is no PEM certificate"),
+        "an authority that is no PEM": (Pair(chain, key, b"garbage"), "ca.crt: not a PEM certificate"),
     }
 
 
@@ -108,4 +111,4 @@ def test_the_fingerprint_of_a_pair_changes_with_each_file(part: int) -> None:
 
 
 def test_times_are_shown_in_utc() -> None:
-    assert shown_time(0.9) == "1970-01-01T00:00:00Z"
+    assert format_time(0.9) == "1970-01-01T00:00:00Z"

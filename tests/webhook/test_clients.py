@@ -14,9 +14,11 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
-from injector.webhook.certificate import CertificateFiles
 from injector.webhook.listener import Listener
-from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.source import Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class Port:
     """A port that demands clients' certificates, and the requests that it has answered."""
 
     number: int
-    source: CertificateSource
+    source: FileSource
     answered: list[str]
     folder: Path
 
@@ -67,7 +69,7 @@ async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIt
     (folder / "clients.crt").write_bytes(root.chain_pem)
     clients = ClientAuthority(folder / "clients.crt", names)
     files = CertificateFiles(*issue(issuer=SERVER_ROOT).write(folder))
-    source = CertificateSource(files, handshakes=Handshakes(clients))
+    source = FileSource(files, handshakes=Handshakes(clients))
     app = web.Application()
     app.router.add_get("/", answer)
     listening = Listener(app, clients)
@@ -115,7 +117,7 @@ async def test_a_refused_name_is_told_and_not_quoted(tmp_path: Path, caplog: pyt
     async with port(tmp_path, "kube-apiserver") as served:
         await served.ask(named("evil\x1b[31m"))
 
-    assert "name that is not allowed" in caplog.text
+    assert "the name in the client certificate is not allowed" in caplog.text
     assert "evil" not in caplog.text
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from injector.errors import ConfigError
-from injector.webhook.certificate import Pair
-from injector.webhook.tls import ClientAuthority, Handshakes
+from injector.webhook.tls.certificate import Pair
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.source import Handshakes
 from tests.webhook.certificates import Issued, authority, issue, rsa_key
 from tests.webhook.tlspair import joined
 
@@ -73,7 +74,7 @@ def test_what_openssl_refuses_is_named_and_not_quoted(pair: Pair) -> None:
     with pytest.raises(ConfigError) as caught:
         Handshakes().load(pair, where="tls.crt")
 
-    assert str(caught.value).startswith("tls.crt: OpenSSL refuses it (")
+    assert str(caught.value).startswith("tls.crt: OpenSSL rejects it (")
     assert "PRIVATE" not in str(caught.value)
 
 

@@ -13,16 +13,17 @@ from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.webhook.app import operations_app
-from injector.webhook.health import Operations
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.shadow import Shadows
+from injector.webhook.status.health import Operations
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from injector.revisions.reload import Loader
     from injector.revisions.unserved import UnservedNames
-    from injector.webhook.health import LoopLag
-    from injector.webhook.supervisor import Supervisor
-    from injector.webhook.tls import CertificateSource
+    from injector.webhook.lifecycle import Supervisor
+    from injector.webhook.status.health import LoopLag
+    from injector.webhook.tls.source import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
 
 NOW = 1_700_000_000.0
@@ -40,7 +41,7 @@ class Parts:
 
     @property
     def certificates(self) -> CertificateSource:
-        found = SimpleNamespace(fault=lambda: self.certificate_fault, shown=lambda: {"names": ["a.example"]})
+        found = SimpleNamespace(fault=lambda: self.certificate_fault, status=lambda: {"names": ["a.example"]})
         return cast("CertificateSource", found)
 
     @property
@@ -76,6 +77,7 @@ async def operations(
         metrics=metrics,
         lifecycle=lifecycle,
         version="1.2.3",
+        shadows=Shadows(metrics),
         supervisor=parts.supervisor,
         lag=parts.lag,
         certificates=parts.certificates,

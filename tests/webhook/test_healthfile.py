@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from injector.webhook.health import HealthFile
+from injector.webhook.status.health import HealthFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ async def follow(file: HealthFile, steps: list[Callable[[], object]], faults: li
             raise asyncio.CancelledError
 
     with suppress(asyncio.CancelledError):
-        await file.follow(lambda: next(said, ""), pause=pause)
+        await file.follow(lambda: next(said, ""), sleep=pause)
     return pauses
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.webhook.health import LAG_INTERVAL, LAGS, MAX_LAG, LoopLag
+from injector.webhook.status.health import LAG_INTERVAL, LAGS, MAX_LAG, LoopLag
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -20,7 +20,7 @@ class Loop:
     def __init__(self, *late: float) -> None:
         self.now = 100.0
         self._late = list(late)
-        self.lag = LoopLag(clock=lambda: self.now, pause=self._pause)
+        self.lag = LoopLag(clock=lambda: self.now, sleep=self._pause)
         self.faults: list[str] = []
 
     async def _pause(self, seconds: float) -> None:

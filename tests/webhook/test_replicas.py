@@ -21,9 +21,10 @@ from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import ClusterError
 from injector.metrics import Metrics
-from injector.webhook.ca import Lifetimes, read_certificates
-from injector.webhook.cabundle import CaBundles
-from injector.webhook.selfsigned import BundleRollout, CaSecret, SelfSigned, service_names
+from injector.webhook.tls.ca import Lifetimes
+from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.certificate import read_certificates
+from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, SelfSigned, service_names
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 
@@ -48,18 +49,18 @@ class Replica:
 
     def __post_init__(self) -> None:
         clock, chance = asyncio.get_running_loop().time, random.Random(self.seed).random  # noqa: S311 -- jitter
-        spread = BundleRollout(clock=clock)
+        rollout = BundleRollout(clock=clock)
         self.metrics = Metrics(CollectorRegistry())
         self.certificates = SelfSigned(
-            service_names("injector", "injector-system"), spread, times=self.times, clock=self.now
+            service_names("injector", "injector-system"), rollout, times=self.times, clock=self.now
         )
         store = SecretStore(self.api, "injector-system", "injector-ca")
-        self.secret = CaSecret(store, self.certificates, spread, self.times, clock=self.now, chance=chance)
+        self.secret = CaSecret(store, self.certificates, rollout, self.times, clock=self.now, chance=chance)
         self.bundles = CaBundles(
             self.api,
             Target("injector", "injector-system"),
             lambda: self.certificates.bundle,
-            spread=spread,
+            rollout=rollout,
             observer=self.metrics,
             clock=clock,
             chance=chance,
@@ -92,7 +93,7 @@ class Replica:
     async def running(self) -> AsyncIterator[Replica]:
         async def patch(settled: asyncio.Event) -> None:
             settled.set()
-            await self.bundles.follow(self.api, self.metrics)
+            await self.bundles.follow()
 
         tasks = [
             asyncio.create_task(self.secret.follow(self.settled)),
@@ -175,7 +176,7 @@ def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refu
 def test_with_a_read_only_account_what_is_there_is_served() -> None:
     async def test() -> None:
         api = FakeApi()
-        await Replica(api, Lifetimes()).secret.agree()
+        await Replica(api, Lifetimes()).secret.reconcile()
         api.fault_of = dict.fromkeys(("create", "replace", "patch"), refusal("forbidden", 403))
         replica = Replica(api, Lifetimes())
         api.put(WEBHOOKS, webhook_configuration())

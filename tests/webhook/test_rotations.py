@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from injector.webhook.ca import CaRotation, Lifetimes, new_authority, new_ca
-from injector.webhook.certificate import CertificateFiles
-from injector.webhook.selfsigned import ExternalRollout, SelfSigned
-from injector.webhook.tls import CertificateSource
+from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfsigned import ExternalRollout, SelfSigned
 from tests.webhook.certificates import Issued, Order, authority, issue
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
-    from injector.webhook.tls import Certificates
+    from injector.webhook.tls.source import CertificateSource
 
 ROOT = Path(__file__).resolve().parents[2]
 RATE = 500.0
@@ -89,7 +89,7 @@ class Load:
 
 @asynccontextmanager
 async def loaded(
-    certificates: Certificates, metrics: Metrics, trusting: Callable[[], ssl.SSLContext]
+    certificates: CertificateSource, metrics: Metrics, trusting: Callable[[], ssl.SSLContext]
 ) -> AsyncIterator[Load]:
     """A port that serves with ``certificates``, and four clients of it."""
 
@@ -138,9 +138,9 @@ class Mounted:
         self.put(issued.chain_pem, issued.key_pem)
         return issued
 
-    def source(self) -> CertificateSource:
+    def source(self) -> FileSource:
         files = CertificateFiles(*(self.folder / name for name in ("tls.crt", "tls.key", "ca.crt")))
-        return CertificateSource(files, interval=min(1.0, EVERY / 4))
+        return FileSource(files, interval=min(1.0, EVERY / 4))
 
     def client(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.root.chain_pem.decode())
@@ -223,24 +223,24 @@ async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_
     metrics: Metrics,
 ) -> None:
     times = Lifetimes()
-    reach = ExternalRollout(settled=EVERY)
+    reach = ExternalRollout(delay=EVERY)
     certificates = SelfSigned(("localhost",), reach, times=times)
     held = new_ca(time.time(), times)
-    certificates.hold(held)
-    certificates.look()
+    certificates.use_rotation(held)
+    certificates.renew_if_due()
     trusted = [ssl.create_default_context(cadata=held.bundle.decode())]
 
     async with loaded(certificates, metrics, lambda: trusted[0]) as load:
         for _ in range(GENERATIONS):
             # Phase one: the bundle has both, and whoever trusts the old one alone is still served.
             following = new_authority(time.time(), times.authority)
-            certificates.hold(both := replace(held, next=following))
-            certificates.look()
+            certificates.use_rotation(both := replace(held, next=following))
+            certificates.renew_if_due()
             await asyncio.sleep(EVERY)
             trusted[0] = ssl.create_default_context(cadata=both.bundle.decode())
             # Phase two: the new one signs, and whoever trusts both is served all along.
             held = CaRotation(following, time.time(), retired=(held.signing.certificate,))
-            certificates.hold(held)
+            certificates.use_rotation(held)
             await load.until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
             await asyncio.sleep(EVERY)
 
@@ -252,18 +252,18 @@ RENEWING = """
 import asyncio, time
 from prometheus_client import CollectorRegistry
 from injector.metrics import Metrics
-from injector.webhook.selfsigned import SelfSigned
-from injector.webhook.selfsigned import ExternalRollout
-from injector.webhook.ca import Lifetimes, new_ca
+from injector.webhook.tls.selfsigned import SelfSigned
+from injector.webhook.tls.selfsigned import ExternalRollout
+from injector.webhook.tls.ca import Lifetimes, new_ca
 times = Lifetimes(leaf=4.0)
 certificates = SelfSigned(("localhost",), ExternalRollout(), times=times)
-certificates.hold(new_ca(time.time(), times))
+certificates.use_rotation(new_ca(time.time(), times))
 
 async def told(seconds):
     print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
     await asyncio.sleep(seconds)
 
-asyncio.run(certificates.follow(Metrics(CollectorRegistry()), pause=told))
+asyncio.run(certificates.follow(Metrics(CollectorRegistry()), sleep=told))
 """
 
 

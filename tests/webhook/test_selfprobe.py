@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.webhook.certificate import CertificateFiles
-from injector.webhook.health import PROBE_INTERVAL, SelfProbe
-from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfcheck import INTERVAL, SelfCheck
+from injector.webhook.tls.source import Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue
 
 if TYPE_CHECKING:
@@ -33,13 +35,11 @@ class Served:
     bundle: bytes | None
 
 
-def source(
-    folder: Path, issued: Issued, *, known: bool = True, handshakes: Handshakes | None = None
-) -> CertificateSource:
+def source(folder: Path, issued: Issued, *, known: bool = True, handshakes: Handshakes | None = None) -> FileSource:
     (folder / "ca.crt").write_bytes(ROOT.chain_pem)
     chain, key = issued.write(folder)
     files = CertificateFiles(chain, key, folder / "ca.crt" if known else None)
-    return CertificateSource(files, handshakes=handshakes)
+    return FileSource(files, handshakes=handshakes)
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def test_its_own_port_is_well(tmp_path: Path, names: tuple[str, ...], know
     own = source(tmp_path, issue(Order(names=names), ROOT), known=known)
 
     async with listening(own.context) as port:
-        assert await SelfProbe(own, "127.0.0.1").fault(port) == ""
+        assert await SelfCheck(own, "127.0.0.1").fault(port) == ""
 
 
 async def test_a_port_that_demands_clients_certificates_is_well_though_the_probe_has_none(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_a_port_that_demands_clients_certificates_is_well_though_the_probe
     own = source(tmp_path, issue(issuer=ROOT), handshakes=Handshakes(ClientAuthority(tmp_path / "clients.crt")))
 
     async with listening(own.context) as port:
-        assert await SelfProbe(own, "127.0.0.1").fault(port) == ""
+        assert await SelfCheck(own, "127.0.0.1").fault(port) == ""
 
 
 @pytest.mark.parametrize("bind", ["", "0.0.0.0"])  # noqa: S104 -- what a user may bind to
@@ -77,7 +77,7 @@ async def test_what_listens_everywhere_is_asked_on_the_loopback(tmp_path: Path, 
     own = source(tmp_path, issue(issuer=ROOT))
 
     async with listening(own.context) as port:
-        assert await SelfProbe(own, bind).fault(port) == ""
+        assert await SelfCheck(own, bind).fault(port) == ""
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_what_listens_everywhere_is_asked_on_the_loopback(tmp_path: Path, 
         (Order(), authority("others"), "unable to get local issuer certificate"),
         (Order(until=-0.5), ROOT, "certificate has expired"),
         (Order(names=("other",)), ROOT, "Hostname mismatch"),
-        (Order(), ROOT, "another certificate than the injector's is served"),
+        (Order(), ROOT, "the port serves another certificate than the injector's"),
     ],
 )
 async def test_what_an_api_server_would_not_take_is_a_fault(
@@ -97,15 +97,15 @@ async def test_what_an_api_server_would_not_take_is_a_fault(
     other.load_cert_chain(*issue(order, root).write(tmp_path, "other"))
 
     async with listening(other) as port:
-        assert says in await SelfProbe(own, "127.0.0.1").fault(port)
+        assert says in await SelfCheck(own, "127.0.0.1").fault(port)
 
 
 async def test_a_port_that_speaks_no_tls_or_does_not_answer_is_a_fault(tmp_path: Path) -> None:
     own = source(tmp_path, issue(issuer=ROOT))
 
     async with listening(None) as port:
-        plain = await SelfProbe(own, "127.0.0.1").fault(port)
-    closed = await SelfProbe(own, "127.0.0.1").fault(port)
+        plain = await SelfCheck(own, "127.0.0.1").fault(port)
+    closed = await SelfCheck(own, "127.0.0.1").fault(port)
 
     assert plain
     assert closed
@@ -118,7 +118,7 @@ async def test_before_there_is_a_certificate_there_is_nothing_to_ask_for(metrics
     async def end(_: float) -> None:
         raise EndError
 
-    probe = SelfProbe(Served(None, None), "", pause=end)  # type: ignore[arg-type]
+    probe = SelfCheck(Served(None, None), "", sleep=end)  # type: ignore[arg-type]
 
     with pytest.raises(EndError):
         await probe.follow(metrics, 1)
@@ -138,22 +138,22 @@ async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
         if len(seen) == len(faults):
             raise asyncio.CancelledError
 
-    class Told(SelfProbe):
+    class Told(SelfCheck):
         async def fault(self, port: int) -> str:
             assert port == 7
             return faults[len(seen)]
 
     with suppress(asyncio.CancelledError):
-        await Told(own, "", pause=pause).follow(metrics, 7)
+        await Told(own, "", sleep=pause).follow(metrics, 7)
 
     assert seen == [
-        (PROBE_INTERVAL, 1),
-        (PROBE_INTERVAL, 0),
-        (PROBE_INTERVAL, 0),
-        (PROBE_INTERVAL, 1),
-        (PROBE_INTERVAL, 1),
+        (INTERVAL, 1),
+        (INTERVAL, 0),
+        (INTERVAL, 0),
+        (INTERVAL, 1),
+        (INTERVAL, 1),
     ]
     assert [each.getMessage() for each in caplog.records] == [
-        "the injector's own client is not served on port 7: broken",
-        "the injector's own client is served again",
+        "TLS self-check failed on port 7: broken",
+        "TLS self-check succeeded on port 7",
     ]

@@ -5,15 +5,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
-from injector.injection.podchanges import Change
 from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.podchanges import Change
 from injector.metrics import Answered, Outcome, RevisionRow
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status import request_rows, revision_rows, status
+from injector.webhook.status.report import request_rows, revision_rows, status
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.webhook.statuspage import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
+from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
 
 REVISION: dict[str, Any] = {
     "name": "1-24",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from injector.errors import ConfigError
-from injector.webhook.ca import (
+from injector.webhook.tls.ca import (
     Authority,
     CaRotation,
     Lifetimes,
@@ -14,24 +14,24 @@ from injector.webhook.ca import (
     data_of,
     new_authority,
     new_ca,
-    read_certificates,
     read_rotation,
 )
+from injector.webhook.tls.certificate import read_certificates
 
 START = 1e9
 TIMES = Lifetimes(authority=900.0, leaf=60.0, overlap=30.0)
 RENEWAL = START + 600.0
 
 
-def follow(held: CaRotation, at: float, *, spread: bool = True) -> CaRotation:
-    return advance(held, TIMES, now=at, spread=spread)
+def follow(held: CaRotation, at: float, *, trusted: bool = True) -> CaRotation:
+    return advance(held, TIMES, now=at, trusted=trusted)
 
 
 def in_phase_one() -> CaRotation:
     return follow(new_ca(START, TIMES), RENEWAL)
 
 
-def trusted(held: CaRotation) -> set[Authority | bytes]:
+def certificates_of(held: CaRotation) -> set[Authority | bytes]:
     return {*read_certificates(held.bundle)}  # type: ignore[arg-type]
 
 
@@ -59,18 +59,19 @@ def test_at_two_thirds_the_next_one_is_published_and_signs_nothing() -> None:
 
     assert (first.signing, first.since) == (held.signing, START)
     assert first.next is not None
-    assert trusted(first) == {held.signing.certificate, first.next.certificate}
+    assert certificates_of(first) == {held.signing.certificate, first.next.certificate}
 
 
 @pytest.mark.parametrize(
-    ("after", "spread", "signs"), [(29.0, True, False), (30.0, False, False), (30.0, True, True), (200.0, False, False)]
+    ("after", "trusted", "signs"),
+    [(29.0, True, False), (30.0, False, False), (30.0, True, True), (200.0, False, False)],
 )
 def test_the_next_one_signs_once_the_overlap_is_over_and_the_bundle_is_everywhere(
-    after: float, spread: bool, signs: bool
+    after: float, trusted: bool, signs: bool
 ) -> None:
     held = in_phase_one()
 
-    second = follow(held, RENEWAL + after, spread=spread)
+    second = follow(held, RENEWAL + after, trusted=trusted)
 
     assert (second.signing == held.next) is signs
     assert second.bundle == held.bundle
@@ -93,7 +94,7 @@ def test_one_that_expired_is_followed_by_the_next_at_once_even_where_the_bundle_
 ) -> None:
     held = in_phase_one()
 
-    second = follow(held, START + late, spread=False)
+    second = follow(held, START + late, trusted=False)
 
     assert second.signing.usable(START + late)
     assert (second.signing == held.next) is (late < 1500.0)
@@ -163,5 +164,7 @@ def test_a_bundle_that_is_broken_is_made_of_what_signs() -> None:
 
 def test_an_empty_secret_may_be_filled_and_somebody_elses_not() -> None:
     assert read_rotation({}, where="Secret a/b") is None
-    with pytest.raises(ConfigError, match=r"Secret a/b: it is not the injector's own .* give another --ca-secret"):
+    with pytest.raises(
+        ConfigError, match=r"Secret a/b: the Secret belongs to something else .* give another --ca-secret"
+    ):
         read_rotation({"tls.crt": "eA==", "tls.key": "eA=="}, where="Secret a/b")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from injector.errors import ConfigError
-from injector.webhook.supervisor import RESTARTS, STABLE, Supervisor
+from injector.webhook.lifecycle import RESTARTS, STABLE, Supervisor
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import ConfigError
-from injector.webhook import tls
-from injector.webhook.certificate import CertificateFiles
-from injector.webhook.tls import FAILURE, SUCCESS, CertificateSource
+from injector.webhook.tls import files
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.source import FAILURE, SUCCESS
 from tests.held import DAY, failures_held
 from tests.revisions.clock import steps_between
 from tests.webhook.certificates import Issued, Order, authority, ec_key, encrypted, issue, rsa_key, write_certificate
@@ -62,8 +63,8 @@ class Secret:
         (self.folder / "..tmp").symlink_to(data.name)
         (self.folder / "..tmp").rename(self.folder / "..data")
 
-    def source(self) -> CertificateSource:
-        return CertificateSource(self.files, clock=lambda: self.now)
+    def source(self) -> FileSource:
+        return FileSource(self.files, clock=lambda: self.now)
 
     def client(self) -> ssl.SSLContext:
         """Trusts the authority, and demands the name."""
@@ -76,7 +77,7 @@ def secret(tmp_path: Path) -> Secret:
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[Callable[[CertificateSource], Any]]:
+async def port() -> AsyncIterator[Callable[[FileSource], Any]]:
     """Starts a server of echoes that listens with a source, and returns its port."""
     servers: list[asyncio.Server] = []
 
@@ -86,7 +87,7 @@ async def port() -> AsyncIterator[Callable[[CertificateSource], Any]]:
                 writer.write(line)
         writer.close()
 
-    async def started(source: CertificateSource) -> int:
+    async def started(source: FileSource) -> int:
         server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=source.context)
         servers.append(server)
         return int(server.sockets[0].getsockname()[1])
@@ -146,20 +147,20 @@ def test_a_missing_file_is_named_with_its_flag(tmp_path: Path, missing: str, fla
     (tmp_path / missing).unlink()
 
     with pytest.raises(ConfigError, match=f"{missing}: cannot be read: No such file or directory; correct {flag}"):
-        CertificateSource(CertificateFiles(certificate, key))
+        FileSource(CertificateFiles(certificate, key))
 
 
 def test_an_encrypted_key_is_refused_without_asking_for_its_password(tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path)
 
     with pytest.raises(ConfigError, match="unencrypted key"):
-        CertificateSource(CertificateFiles(certificate, encrypted(key)))
+        FileSource(CertificateFiles(certificate, encrypted(key)))
 
 
 @pytest.mark.parametrize(
     ("order", "says"),
     [
-        (Order(until=-0.5), "it expired at .*; have it renewed, or set the clock right"),
+        (Order(until=-0.5), "it expired at .*; have it renewed, or correct the clock"),
         (Order(since=1), "it is not valid before .*; have it"),
     ],
 )
@@ -171,7 +172,7 @@ def test_a_certificate_that_is_out_of_its_dates_cannot_be_started_with(secret: S
 
 
 async def test_twenty_rotations_under_a_loop_of_new_connections_fail_no_handshake(
-    secret: Secret, port: Callable[[CertificateSource], Any]
+    secret: Secret, port: Callable[[FileSource], Any]
 ) -> None:
     issued = [secret.put()]
     source, client = secret.source(), secret.client()
@@ -206,7 +207,7 @@ async def test_twenty_rotations_under_a_loop_of_new_connections_fail_no_handshak
 @pytest.mark.parametrize(("before", "after"), [(ec_key, rsa_key), (rsa_key, ec_key)])
 async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
     secret: Secret,
-    port: Callable[[CertificateSource], Any],
+    port: Callable[[FileSource], Any],
     before: Callable[[], Any],
     after: Callable[[], Any],
     version: ssl.TLSVersion,
@@ -223,7 +224,7 @@ async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
 
 
 async def test_a_client_that_names_no_host_gets_the_newest_certificate_too(
-    secret: Secret, port: Callable[[CertificateSource], Any]
+    secret: Secret, port: Callable[[FileSource], Any]
 ) -> None:
     secret.put(Order(names=("localhost", "127.0.0.1")))
     source = secret.source()
@@ -256,13 +257,13 @@ def _self_signed(secret: Secret) -> None:
 
 
 BAD: dict[str, Callable[[Secret], Any]] = {
-    "is not the key of the certificate": _mismatched,
+    "the key belongs to another certificate": _mismatched,
     "it expired at": lambda secret: secret.put(Order(until=-0.5)),
     "it is not valid before": lambda secret: secret.put(Order(since=1)),
-    "it is no PEM certificate": lambda secret: _half(secret, "chain"),
-    "it is no PEM key": lambda secret: _half(secret, "key"),
+    "not a PEM certificate": lambda secret: _half(secret, "chain"),
+    "not a PEM key": lambda secret: _half(secret, "key"),
     "it has no DNS name": lambda secret: secret.put(Order(names=())),
-    "it is for a.example, and the one in use for localhost": lambda secret: secret.put(Order(names=("a.example",))),
+    "it is for a.example, and the current one for localhost": lambda secret: secret.put(Order(names=("a.example",))),
     "it did not sign the certificate": _self_signed,
     "cannot be read: No such file": lambda secret: (secret.folder / "..data" / "tls.key").unlink(),
 }
@@ -271,7 +272,7 @@ BAD: dict[str, Callable[[Secret], Any]] = {
 
 @pytest.mark.parametrize("fault", BAD)
 async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
-    secret: Secret, port: Callable[[CertificateSource], Any], fault: str, caplog: pytest.LogCaptureFixture
+    secret: Secret, port: Callable[[FileSource], Any], fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = secret.put()
     source, client = secret.source(), secret.client()
@@ -284,15 +285,15 @@ async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
     assert [each.levelno for each in caplog.records] == [logging.ERROR]
     assert fault in caplog.text
     assert "BEGIN" not in caplog.text
-    assert fault in source.shown()["error"]
-    assert (source.shown()["valid"], source.fault()) == (False, "")
+    assert fault in source.status()["error"]
+    assert (source.status()["valid"], source.fault()) == (False, "")
     assert await shown_by(number, client) == good.fingerprint
 
     repaired = secret.put()
 
     assert source.poll() == SUCCESS
     assert await shown_by(number, client) == repaired.fingerprint
-    assert (source.shown()["valid"], source.shown()["error"]) == (True, None)
+    assert (source.status()["valid"], source.status()["error"]) == (True, None)
 
 
 @pytest.mark.parametrize("fault", BAD)
@@ -304,7 +305,7 @@ def test_a_bad_pair_that_stays_for_a_day_takes_no_memory(
     BAD[fault](secret)
     source.poll()
     # The files do not change any more, so they need not be read 86,400 times.
-    monkeypatch.setattr(tls, "_read", functools.cache(tls._read))
+    monkeypatch.setattr(files, "_read", functools.cache(files._read))
     held = failures_held()
 
     for _ in range(DAY):
@@ -368,7 +369,7 @@ def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of
 
 
 async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
-    secret: Secret, port: Callable[[CertificateSource], Any], monkeypatch: pytest.MonkeyPatch
+    secret: Secret, port: Callable[[FileSource], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = secret.source()
@@ -419,14 +420,14 @@ async def test_what_openssl_refuses_is_a_bad_pair(secret: Secret, monkeypatch: p
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", refuse)
 
     assert source.poll() == FAILURE
-    assert "OpenSSL refuses it" in str(source.error)
+    assert "OpenSSL rejects it" in str(source.error)
 
 
 async def test_following_polls_each_interval_and_counts(
     secret: Secret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
-    source = CertificateSource(secret.files, interval=7.0, clock=lambda: secret.now)
+    source = FileSource(secret.files, interval=7.0, clock=lambda: secret.now)
     pause, pauses = steps_between(
         lambda: None,
         lambda: secret.put(Order(until=48)),
@@ -435,7 +436,7 @@ async def test_following_polls_each_interval_and_counts(
     )
 
     with suppress(asyncio.CancelledError):
-        await source.follow(metrics, pause=pause)
+        await source.follow(metrics, sleep=pause)
 
     reloads = "injector_certificate_reloads_total"
     assert set(pauses) == {7.0}
@@ -448,7 +449,7 @@ async def test_files_that_have_not_changed_are_not_read(
     secret: Secret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
-    source = CertificateSource(secret.files, interval=1.0, clock=lambda: secret.now)
+    source = FileSource(secret.files, interval=1.0, clock=lambda: secret.now)
     polls: list[int] = []
     changes: list[int] = []
     poll = source.poll
@@ -463,7 +464,7 @@ async def test_files_that_have_not_changed_are_not_read(
     pause, pauses = steps_between(*unchanged, lambda: secret.put(Order(until=48)), *unchanged, *unchanged)
 
     with suppress(asyncio.CancelledError):
-        await source.follow(metrics, pause=pause)
+        await source.follow(metrics, sleep=pause)
 
     # The first look reads, since nothing is known yet.
     assert polls == [1, 6]
@@ -476,14 +477,14 @@ async def test_an_interval_of_nought_never_looks_again(secret: Secret, metrics: 
     async def pause(seconds: float) -> None:
         raise AssertionError(seconds)
 
-    await CertificateSource(secret.files, interval=0.0).follow(metrics, pause=pause)
+    await FileSource(secret.files, interval=0.0).follow(metrics, sleep=pause)
 
 
 def test_the_status_has_the_certificate_and_never_the_key(secret: Secret) -> None:
     issued = secret.put()
     source = secret.source()
 
-    assert source.shown() == {
+    assert source.status() == {
         "valid": True,
         "error": None,
         "names": ["localhost"],

@@ -1,44 +1,50 @@
-"""Dates (sprig's date.go), by a clock that the caller gives."""
+"""Dates and durations (sprig's date.go), by a clock that the caller gives."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+from injector.golang import time as gotime
+from injector.golang.time import SECOND, UnsupportedDateError, go_duration, parse_duration
+from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.sprig.gotime import (
-    DAY,
-    SECOND,
-    UTC_ZONE,
-    Instant,
-    format_time,
-    go_duration,
-    location,
-    parse_duration,
-    parse_time,
-    seconds_of,
-)
 from injector.gotemplate.sprig.numeric import atoi
 from injector.gotemplate.values import Func, Int64, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _INT64: Final = 1 << 63
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ZERO: Final = Instant.at(seconds_of(1, 1, 1) * SECOND, UTC_ZONE)
-_LAST_YEAR: Final = 9999
-_NO_JSON: Final = "json: error calling MarshalJSON for type time.Time: Time.MarshalJSON"
+_STEPS: Final = 8
+"""Steps for each character of a layout, or of a text to read."""
+_ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def _go_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return a function whose errors are those of a template function."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except (ValueError, UnsupportedDateError) as error:
+            raise FuncError(str(error)) from error
+
+    return call
 
 
 class TimeStruct(Struct):
     """Go's time.Time as templates see it."""
 
-    __slots__ = ("instant",)
+    __slots__ = ("time",)
 
-    def __init__(self, instant: Instant) -> None:
-        self.instant = instant
+    def __init__(self, time: datetime) -> None:
+        self.time = time
 
     @property
     def go_type(self) -> str:
@@ -46,81 +52,82 @@ class TimeStruct(Struct):
         return "time.Time"
 
     def field(self, name: str) -> Any:
-        """Return a field; Go's has none that is exported."""
+        """Return a field; Go's type exports none."""
         raise KeyError(name)
 
     def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield nothing: Go's fields are not exported."""
+        """Yield nothing: Go's type exports no fields."""
         return iter(())
 
     def go_string(self) -> str:
         """Return it as Time.String prints it."""
-        return format_time(self.instant, "2006-01-02 15:04:05.999999999 -0700 MST")
+        return self.format("2006-01-02 15:04:05.999999999 -0700 MST")
 
     def json_value(self) -> str:
-        """Return it as MarshalJSON prints it.
+        """Return it as MarshalJSON prints it."""
+        return self.format("2006-01-02T15:04:05.999999999Z07:00")
 
-        Raises:
-            FuncError: RFC 3339 has no such year or offset; with Go's words.
-        """
-        if not 0 <= self.instant.calendar().year <= _LAST_YEAR:
-            raise FuncError(f"{_NO_JSON}: year outside of range [0,{_LAST_YEAR}]")
-        if abs(self.instant.offset().seconds) >= DAY:
-            raise FuncError(f"{_NO_JSON}: timezone hour outside of range [0,23]")
-        return format_time(self.instant, "2006-01-02T15:04:05.999999999Z07:00")
+    def format(self, layout: str) -> str:
+        """Return it in Go's layout."""
+        spend(_STEPS * len(layout))
+        text = gotime.format_time(self.time, layout)
+        check_size(len(text), "date")
+        return text
+
+    @_go_errors
+    def utc(self) -> TimeStruct:
+        """Return the same time in UTC."""
+        return TimeStruct(gotime.in_zone(self.time, "UTC"))
 
     def method(self, name: str) -> Func | None:
-        """Return a method that templates use: the parts, Unix and Format."""
-        moment = self.instant.calendar()
-        numbers = {
-            "Year": moment.year,
-            "Day": moment.day,
-            "Hour": moment.hour,
-            "Minute": moment.minute,
-            "Second": moment.second,
-            "YearDay": moment.yearday,
+        """Return a method that templates use: the parts, Unix, UnixNano, UTC, String and Format."""
+        if name in ("Year", "Day", "Hour", "Minute", "Second"):
+            return Func(name, "func() int", lambda: getattr(self.time, name.lower()))
+        nanoseconds = gotime.unix_nanoseconds(self.time)
+        methods: dict[str, tuple[str, Callable[..., Any]]] = {
+            "YearDay": ("func() int", lambda: self.time.timetuple().tm_yday),
+            "Unix": ("func() int64", lambda: Int64(nanoseconds // SECOND)),
+            "UnixNano": ("func() int64", lambda: Int64(_wrap(nanoseconds))),
+            "Format": ("func(string) string", self.format),
+            "UTC": ("func() time.Time", self.utc),
+            "String": ("func() string", self.go_string),
         }
-        if name in numbers:
-            return Func(name, "func() int", lambda: numbers[name])
-        if name == "Unix":
-            return Func(name, "func() int64", lambda: Int64(self.instant.unix))
-        if name == "UnixNano":
-            return Func(name, "func() int64", lambda: Int64(self.instant.unix_nanoseconds))
-        if name == "Format":
-            return Func(name, "func(string) string", lambda layout: format_time(self.instant, layout))
-        if name == "UTC":
-            return Func(name, "func() time.Time", lambda: TimeStruct(self.instant.shown_in(UTC_ZONE)))
-        return Func(name, "func() string", self.go_string) if name == "String" else None
+        return Func(name, *methods[name]) if name in methods else None
+
+
+def _wrap(number: int) -> int:
+    """Return a number as an int64, which overflows."""
+    return (number + _INT64) % (2 * _INT64) - _INT64
 
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """The functions that need to know what time it is."""
+    """The functions that read the clock."""
 
     clock: Callable[[], datetime]
 
     def now(self) -> TimeStruct:
         """Return the current time."""
-        nanoseconds = (self.clock() - _EPOCH) // timedelta(microseconds=1) * 1000
-        return TimeStruct(Instant.at(nanoseconds, UTC_ZONE))
+        return TimeStruct(self.clock().astimezone(UTC))
 
-    def _instant(self, value: Any) -> Instant:
+    def _time(self, value: Any) -> datetime:
         if isinstance(value, TimeStruct):
-            return value.instant
+            return value.time
         if (
             isinstance(value, int)
             and not isinstance(value, bool)
             and getattr(value, "go_type", "int") in ("int", "int64", "int32")
         ):
-            return Instant.at(int(value) * SECOND, UTC_ZONE)
-        return self.now().instant
+            return gotime.from_unix(value)
+        return self.now().time
 
+    @_go_errors
     def date_in_zone(self, layout: str, value: Any, zone: str) -> str:
         """Return a date in a layout and a zone; an unknown zone is UTC."""
-        return format_time(self._instant(value).shown_in(location(zone)), layout)
+        return TimeStruct(gotime.in_zone(self._time(value), zone)).format(layout)
 
     def date(self, layout: str, value: Any) -> str:
-        """Return a date in a layout; the local zone is UTC here, whatever the machine's."""
+        """Return a date in a layout. The local zone is always UTC, whatever the machine's is."""
         return self.date_in_zone(layout, value, "UTC")
 
     def html_date(self, value: Any) -> str:
@@ -131,9 +138,15 @@ class Dates:
         """Return a date as year, month and day in a zone."""
         return self.date_in_zone("2006-01-02", value, zone)
 
+    def _since(self, time: datetime) -> int:
+        """Return the nanoseconds since a time, limited to those of a duration (Time.Sub)."""
+        passed = gotime.unix_nanoseconds(self.now().time) - gotime.unix_nanoseconds(time)
+        return max(-_INT64, min(_INT64 - 1, passed))
+
+    @_go_errors
     def ago(self, value: Any) -> str:
         """Return the time since a date, to the second."""
-        return go_duration(_rounded(self.now().instant.since(self._instant(value))))
+        return go_duration(_rounded(self._since(self._time(value))))
 
     def duration_round(self, value: Any) -> str:
         """Return a duration in its largest unit."""
@@ -141,7 +154,7 @@ class Dates:
         if isinstance(value, str):
             nanoseconds = _duration_or_zero(value)
         elif isinstance(value, TimeStruct):
-            nanoseconds = self.now().instant.since(value.instant)
+            nanoseconds = self._since(value.time)
         elif getattr(value, "go_type", "") == "int64":
             nanoseconds = int(value)
         for unit, seconds in _UNITS:
@@ -154,7 +167,7 @@ _UNITS: Final = (("y", 365 * 86400), ("mo", 30 * 86400), ("d", 86400), ("h", 360
 
 
 def _rounded(nanoseconds: int) -> int:
-    """Return a duration to the second, halves away from zero (Duration.Round); what is too long for that stays."""
+    """Return a duration to the second, halves away from zero (Duration.Round); unchanged if the result overflows."""
     whole = (abs(nanoseconds) + SECOND // 2) // SECOND * SECOND
     rounded = -whole if nanoseconds < 0 else whole
     return rounded if -_INT64 <= rounded < _INT64 else nanoseconds
@@ -167,17 +180,16 @@ def _duration_or_zero(text: str) -> int:
         return 0
 
 
+@_go_errors
 def date_modify(text: str, value: TimeStruct) -> TimeStruct:
-    """Return a date moved by a duration; a text that is none moves nothing."""
-    return TimeStruct(value.instant.moved(_duration_or_zero(text)))
+    """Return a date moved by a duration; unchanged if the text is not a duration."""
+    return TimeStruct(gotime.add_duration(value.time, _duration_or_zero(text)))
 
 
+@_go_errors
 def must_date_modify(text: str, value: TimeStruct) -> TimeStruct:
     """Return a date moved by a duration."""
-    try:
-        return TimeStruct(value.instant.moved(parse_duration(text)))
-    except ValueError as error:
-        raise FuncError(str(error)) from error
+    return TimeStruct(gotime.add_duration(value.time, parse_duration(text)))
 
 
 def duration(value: Any) -> str:
@@ -187,22 +199,26 @@ def duration(value: Any) -> str:
         seconds = atoi(value)
     elif getattr(value, "go_type", "") == "int64":
         seconds = int(value)
-    return go_duration((seconds * SECOND + _INT64) % (2 * _INT64) - _INT64)
+    return go_duration(_wrap(seconds * SECOND))
 
 
-def to_date(layout: str, text: str) -> TimeStruct:
-    """Return a date read in a layout; the zero time where it is none."""
-    try:
-        return TimeStruct(parse_time(layout, text))
-    except FuncError:
-        return TimeStruct(_ZERO)
-
-
+@_go_errors
 def must_to_date(layout: str, text: str) -> TimeStruct:
-    """Return a date read in a layout."""
-    return TimeStruct(parse_time(layout, text))
+    """Return the date that a text gives in a layout."""
+    spend(_STEPS * (len(layout) + len(text)))
+    return TimeStruct(gotime.parse_time(layout, text))
+
+
+@_go_errors
+def to_date(layout: str, text: str) -> TimeStruct:
+    """Return the date that a text gives in a layout; the zero time if it is not a date."""
+    spend(_STEPS * (len(layout) + len(text)))
+    try:
+        return TimeStruct(gotime.parse_time(layout, text))
+    except ValueError:
+        return TimeStruct(_ZERO)
 
 
 def unix_epoch(value: TimeStruct) -> str:
     """Return a date in seconds since 1970."""
-    return str(value.instant.unix)
+    return str(gotime.unix_nanoseconds(value.time) // SECOND)

@@ -1,0 +1,1 @@
+"""The steps of an injection after the templates: what a template cannot do. ``injection.postprocess`` has their order."""

@@ -1,0 +1,175 @@
+"""User overrides: a container of the pod that the template also injects is applied once more on top of the template's.
+
+Follows ``reapplyOverwrittenContainers``, ``reinsertOverrides`` and ``adjustInitContainerUser`` in pkg/kube/inject/webhook.go
+(1.30.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import AnnotationError, DataError, ManifestError
+from injector.injection import containers as c
+from injector.injection.steps.status import STATUS, read_status
+from injector.kube.serial import load_json
+from injector.kube.strategicpatch import strategic_merge
+from injector.kube.typed import go_struct_json, normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.istio.behaviours import Behaviours
+
+OVERRIDES: Final = "proxy.istio.io/overrides"
+INTERCEPTION_MODE: Final = "sidecar.istio.io/interceptionMode"
+AUTO_IMAGE: Final = "auto"
+_MOST: Final = 100
+"""Containers that templates can have changed, to which all others are compared."""
+_KINDS: Final = ("containers", "initContainers")
+
+
+def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
+    """Return the overrides that an earlier injection noted, by ``containers`` and ``initContainers``.
+
+    Raises:
+        AnnotationError: the annotation is no JSON of containers.
+    """
+    text = c.annotations_of(pod).get(OVERRIDES)
+    if text is None:
+        return {kind: [] for kind in _KINDS}
+    try:
+        raw = load_json(text)
+        noted = {kind: raw.get(kind) or [] for kind in _KINDS}
+        if sum(map(len, noted.values())) > _MOST:
+            raise ManifestError(f"more than {_MOST} containers")
+        return {kind: list(map(_noted, items)) for kind, items in noted.items()}
+    except (DataError, TypeError, AttributeError) as error:
+        raise AnnotationError(
+            f"invalid value for annotation '{OVERRIDES}'",
+            where=f"metadata.annotations[{OVERRIDES}]",
+            hint="remove it: the injector writes it itself",
+        ) from error
+
+
+def _noted(item: Any) -> c.Container:
+    # Go's JSON of a container names its resources even where there are none.
+    container: c.Container = normalise(item, "v1.Container")
+    return {key: value for key, value in container.items() if (key, value) != ("resources", {})}
+
+
+def reinserted(pod: c.Pod) -> c.Pod:
+    """Return the stripped pod with the overridden containers back in, so that the template sees what it saw at first."""
+    noted = read_overrides(pod)
+    for kind in _KINDS:
+        current = c.containers_of(pod, kind)
+        missing = [item for item in noted[kind] if c.find(item.get("name", ""), current) is None]
+        if missing:
+            pod = c.with_spec(pod, **{kind: [*current, *missing]})
+    return pod
+
+
+def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behaviours) -> c.Pod:
+    """Return ``final`` with the user's settings for injected containers on top, and a note of them in an annotation.
+
+    ``original`` is the pod before injection and ``template`` what the templates add. A container that an earlier injection added is
+    not the user's: the new template's wins, but for what that injection noted as the user's. Istio (1.30.3) drops that note for a
+    container its status names, so that a second webhook in the chain would cost users their settings; here they keep them. Neither
+    does it note a container that such a webhook added, and takes it for its own the next time.
+    """
+    noted = read_overrides(original)
+    earlier = read_status(original)
+    added = {"containers": earlier.containers, "initContainers": earlier.init_containers} if earlier else {}
+    skipped = added if behaviours.skip_injected_overrides else {}
+    both_lists = behaviours.sidecar_among_init
+    applied: dict[str, list[c.Container]] = {kind: [] for kind in _KINDS}
+    late: set[str] = set()
+    for kind in _KINDS:
+        for injected in c.containers_of(template, kind):
+            name = injected.get("name", "")
+            user = c.find(name, noted[kind])
+            if user is None and name not in skipped.get(kind, ()):
+                user = _own(name, kind, original, both_lists=both_lists)
+                if user is not None and added and all(name not in names for names in added.values()):
+                    late.add(name)
+            if user is not None:
+                applied[kind].append(_without_auto_image(user))
+    for kind in _KINDS:
+        for overlay in applied[kind]:
+            final = normalise(strategic_merge(final, {"spec": {kind: [overlay]}}, "v1.Pod"), "v1.Pod")
+    if STATUS not in c.annotations_of(original):
+        return _noting(final, applied)
+    users = late.union(item.get("name", "") for kind in _KINDS for item in noted[kind])
+    kept = {kind: [item for item in applied[kind] if item.get("name", "") in users] for kind in _KINDS}
+    return _noting(final, kept) if late else final
+
+
+def _noting(final: c.Pod, users: Mapping[str, list[c.Container]]) -> c.Pod:
+    if not any(users.values()):
+        return final
+    return c.with_metadata(final, annotations={**c.annotations_of(final), OVERRIDES: _overrides_json(users)})
+
+
+def _own(name: str, kind: str, original: c.Pod, *, both_lists: bool) -> c.Container | None:
+    # A proxy that the template makes a native sidecar stands among the user's plain containers as often as not.
+    if kind == "initContainers" and both_lists:
+        return c.find_in_pod(name, original)
+    return c.find(name, c.containers_of(original, kind))
+
+
+def _without_auto_image(container: c.Container) -> c.Container:
+    if container.get("image") != AUTO_IMAGE:
+        return container
+    return {key: value for key, value in container.items() if key != "image"}
+
+
+def _overrides_json(applied: Mapping[str, list[c.Container]]) -> str:
+    parts = [
+        f'"{kind}":[{",".join(go_struct_json(item, "v1.Container") for item in applied[kind])}]'
+        for kind in _KINDS
+        if applied[kind]
+    ]
+    return "{" + ",".join(parts) + "}"
+
+
+def init_user_adjusted(final: c.Pod, original: c.Pod, *, mesh_interception_mode: str) -> c.Pod:
+    """Return ``final`` with istio-init or istio-validation fitted to a uid or gid that the user gave the proxy.
+
+    iptables must let the proxy's own traffic pass (``-u``), and validation runs as the proxy does. With TPROXY the proxy must be
+    root, whatever the user asked.
+    """
+    noted = read_overrides(original)
+    user = c.find(c.PROXY, noted["containers"] + noted["initContainers"]) or c.find_in_pod(c.PROXY, original)
+    context: Mapping[str, Any] = (user or {}).get("securityContext") or {}
+    uid, gid = context.get("runAsUser"), context.get("runAsGroup")
+    init = c.find(c.INIT, c.containers_of(final, "initContainers")) or c.find(
+        c.VALIDATION, c.containers_of(final, "initContainers")
+    )
+    if (uid is None and gid is None) or init is None:
+        return final
+    mode = c.annotations_of(final).get(INTERCEPTION_MODE)
+    tproxy = mesh_interception_mode == "TPROXY" or mode == "TPROXY"
+    if tproxy and uid is not None:
+        sidecar = c.find_in_pod(c.PROXY, final)
+        if sidecar is None:
+            return final
+        final = c.with_container(final, _running_as(sidecar, 0, None))
+    if not tproxy and init["name"] == c.VALIDATION:
+        init = _running_as(init, uid, gid)
+    if uid:
+        init = _excluding_user(init, uid)
+    items = [init if item.get("name") == init["name"] else item for item in c.containers_of(final, "initContainers")]
+    return c.with_spec(final, initContainers=items)
+
+
+def _running_as(container: c.Container, uid: int | None, gid: int | None) -> c.Container:
+    wanted = {"runAsUser": uid, "runAsGroup": gid}
+    context = {**(container.get("securityContext") or {}), **{key: v for key, v in wanted.items() if v is not None}}
+    return {**container, "securityContext": context}
+
+
+def _excluding_user(container: c.Container, uid: int) -> c.Container:
+    args = list(container.get("args") or ())
+    if "-u" not in args[:-1]:
+        return container
+    args[args.index("-u") + 1] = str(uid)
+    return {**container, "args": args}

@@ -1,0 +1,85 @@
+"""The annotation ``sidecar.istio.io/status``: what an injection added, and how to take it away again.
+
+Follows ``SidecarInjectionStatus``, ``getInjectionStatus`` and ``stripPod`` in pkg/kube/inject (1.30.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError
+from injector.golang.json import go_json
+from injector.injection import containers as c
+from injector.kube.serial import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATUS: Final = "sidecar.istio.io/status"
+_LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionStatus:
+    """Names of what an earlier injection added."""
+
+    init_containers: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
+
+    def by_list(self) -> dict[str, tuple[str, ...]]:
+        """Return the names by the list of the pod's spec that they are in."""
+        return dict(
+            zip(_LISTS, (self.init_containers, self.containers, self.volumes, self.image_pull_secrets), strict=True)
+        )
+
+    def any(self) -> bool:
+        """Return whether it names anything."""
+        return any(self.by_list().values())
+
+
+def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
+    """Return the status an earlier injection left; None where there is none or it is no such JSON (Istio ignores it then)."""
+    text = c.annotations_of(pod).get(STATUS)
+    if text is None:
+        return None
+    try:
+        raw = load_json(text)
+    except DataError:
+        return None
+    if raw is None:
+        return InjectionStatus()
+    if not isinstance(raw, dict) or not isinstance(raw.get("revision"), str | None):
+        return None
+    names = [_names(raw.get(key)) for key in _LISTS]
+    known = [item for item in names if item is not None]
+    return InjectionStatus(*known) if len(known) == len(names) else None
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
+        return tuple(item or "" for item in value)
+    return None
+
+
+def status_text(template_spec: Mapping[str, Any], revision: str | None) -> str:
+    """Return the annotation's value for what ``template_spec``, the rendered overlay, adds.
+
+    Absent lists print as null. ``revision`` is None for minors that do not name it.
+    """
+    listed = {key: [item.get("name", "") for item in template_spec.get(key) or ()] or None for key in _LISTS}
+    return go_json(listed if revision is None else {**listed, "revision": revision})
+
+
+def stripped(pod: c.Pod, status: InjectionStatus | None) -> c.Pod:
+    """Return the pod without the containers and the annotation of an earlier injection."""
+    if status is None:
+        return pod
+    app = [item for item in c.containers_of(pod) if item.get("name") not in status.containers]
+    init = [item for item in c.containers_of(pod, "initContainers") if item.get("name") not in status.init_containers]
+    annotations = {key: value for key, value in c.annotations_of(pod).items() if key != STATUS}
+    return c.with_metadata(c.with_spec(pod, containers=app, initContainers=init), annotations=annotations)

@@ -1,0 +1,183 @@
+"""How a running pod stands to what its revision would make of it now.
+
+A pod keeps what it was injected with until it is made anew. Which revision that was stands in its annotations; by which template,
+nowhere: so the pod is uninjected, injected again, and what the injection added is compared. What others may have added to a pod
+after its injection is no drift: the API server, its admission plugins, other webhooks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError
+from injector.injection import containers as c
+from injector.injection.result import Injected
+from injector.injection.steps import prometheus
+from injector.injection.steps.probes import APP_PROBERS
+from injector.injection.steps.status import STATUS, read_status
+from injector.injection.tools.podchanges import ABSENT, KINDS, pod_changes
+from injector.injection.tools.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
+from injector.istio.webhooks import REVISION_LABEL
+from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.kube.serial import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+    from injector.injection.result import Skipped
+    from injector.injection.tools.podchanges import Change
+
+CURRENT: Final = "current"
+OLDER_REVISION: Final = "older revision"
+OLDER_TEMPLATE: Final = "older template"
+MISSING: Final = "missing sidecar"
+UNEXPECTED: Final = "unexpected sidecar"
+UNKNOWN: Final = "unknown revision"
+REFUSED: Final = "refused"
+STATES: Final = (CURRENT, OLDER_REVISION, OLDER_TEMPLATE, MISSING, UNEXPECTED, UNKNOWN, REFUSED)
+"""How a pod can stand; all but the first are drift. ``refused``: it could not be created again as it is."""
+
+_OF_ADMISSION: Final = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
+"""What of a pod's metadata a webhook sees when the pod is created."""
+_LATER: Final = ("nodeName", "ephemeralContainers")
+"""What is written into a pod's spec after it is created."""
+_LISTS: Final = ("initContainers", "containers")
+_ABOUT_THE_POD: Final = frozenset(
+    {
+        APP_PROBERS,
+        ANNOTATIONS_ENV,
+        LABELS_ENV,
+        prometheus.ENV,
+        "ISTIO_META_APP_CONTAINERS",
+        "ISTIO_META_POD_PORTS",
+    }
+)
+"""Variables that repeat the pod itself: what other webhooks made of it after the injection is in them too."""
+# What the plugin LimitRanger writes into a pod that it gives resources (plugin/pkg/admission/limitranger).
+_LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
+# The plugin AlwaysPullImages sets it for every container.
+_ALWAYS: Final = "Always"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a pod stands: one of ``STATES``, and with an older template the kinds of what differs."""
+
+    state: str
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What a pod was injected with: the name that its revision wrote into it, empty where it wrote none."""
+
+    revision: str
+
+    def __str__(self) -> str:
+        return self.revision or "(no name)"
+
+
+def sidecar_of(pod: Mapping[str, Any]) -> Sidecar | None:
+    """Return what a pod was injected with; None where it was not.
+
+    The annotation ``sidecar.istio.io/status`` tells, which every minor writes; a proxy without it is not an injection's but, as that of a
+    gateway or waypoint, its deployment's own. The revision stands in it from 1.11 on, or else in what 1.6 to 1.10 wrote beside it.
+    """
+    annotations = c.annotations_of(pod)
+    if STATUS not in annotations:
+        return None
+    named = _revision_in(annotations[STATUS]) or annotations.get(REVISION_LABEL) or c.labels_of(pod).get(REVISION_LABEL)
+    return Sidecar(named or "")
+
+
+def as_created(pod: c.Pod) -> c.Pod:
+    """Return a running pod as its webhook would get it, were it created again.
+
+    Its label ``istio.io/rev`` stays where the status names the revision: then it is the user's, but for that of a gateway's
+    template, which nothing tells from a user's.
+
+    Raises:
+        ManifestError: an annotation or a variable of the injector's own was changed by hand, and cannot be read.
+    """
+    meta = pod.get("metadata") or {}
+    kept = {key: meta[key] for key in _OF_ADMISSION if meta.get(key)}
+    if "generateName" in kept:
+        kept.pop("name", None)  # the API server makes it up after the webhooks
+    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key not in _LATER}
+    created = uninject_pod({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
+    label = c.labels_of(pod).get(REVISION_LABEL)
+    if label is None or not _revision_in(c.annotations_of(pod).get(STATUS, "")):
+        return created
+    return c.with_metadata(created, labels={**c.labels_of(created), REVISION_LABEL: label})
+
+
+def drift_of(pod: c.Pod, answer: Injected | Skipped | DataError | None) -> Drift:
+    """Return how a pod stands.
+
+    Args:
+        pod: the running pod.
+        answer: what the revision that it would get makes of the pod ``as_created``, an error being a refusal; None where no
+            webhook is called for it.
+    """
+    has = sidecar_of(pod)
+    if isinstance(answer, DataError):
+        return Drift(REFUSED)
+    if not isinstance(answer, Injected):
+        return Drift(CURRENT if has is None else UNEXPECTED)
+    if has is None:
+        return Drift(MISSING)
+    if has != sidecar_of(answer.pod):
+        return Drift(OLDER_REVISION)
+    found = {change.kind for change in template_changes(pod, answer.pod)}
+    return Drift(OLDER_TEMPLATE, tuple(kind for kind in KINDS if kind in found)) if found else Drift(CURRENT)
+
+
+def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
+    """Return in what the containers and volumes that injection added to ``pod`` are not those that it adds to ``fresh`` now."""
+    names = [_added(each) for each in (pod, fresh)]
+    containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
+    old, new = (_only(each, containers, volumes) for each in (pod, fresh))
+    ranged = _LIMIT_RANGER in c.annotations_of(pod)
+    return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
+
+
+def _of_others(change: Change, *, ranged: bool) -> bool:
+    """Tell whether a change may be another's than the injection's."""
+    if change.kind == "order":
+        return True
+    if change.new is ABSENT:
+        field = change.path.partition("].")[2]
+        return field.startswith(("env[", "volumeMounts")) or (ranged and change.kind == "resources")
+    if change.kind == "env":
+        return any(f".env[{name}]" in change.path for name in _ABOUT_THE_POD)
+    return change.path.endswith(".imagePullPolicy") and change.old == _ALWAYS
+
+
+def _added(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the containers and of the volumes that an injection added to a pod."""
+    status = read_status(pod)
+    if status is None:
+        return frozenset(), frozenset()
+    return frozenset((*status.init_containers, *status.containers)), frozenset(status.volumes)
+
+
+def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> c.Pod:
+    """Return a pod with these containers and volumes alone, as the API server keeps them."""
+    spec: dict[str, Any] = {
+        kind: [defaulted_container(item) for item in c.containers_of(pod, kind) if item.get("name") in containers]
+        for kind in _LISTS
+    }
+    listed = (pod.get("spec") or {}).get("volumes") or []
+    spec["volumes"] = [defaulted_volume(item) for item in listed if item.get("name") in volumes]
+    return {"spec": spec}
+
+
+def _revision_in(status: str) -> str:
+    try:
+        found = load_json(status)
+    except DataError:
+        return ""
+    revision = found.get("revision") if isinstance(found, dict) else None
+    return revision if isinstance(revision, str) else ""

@@ -1,0 +1,180 @@
+"""Injection of whole workload objects, as ``kube-inject`` does it.
+
+Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from the webhook as Istio's does: the policy is always
+``enabled`` without selectors, the template always ``sidecar``, the config's own annotations are not added, and the pod's
+``proxy.istio.io/config`` reaches the mesh config too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ManifestError
+from injector.injection import containers as c
+from injector.injection.data import Parameters, cluster_envs, native_sidecar
+from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
+from injector.injection.policy import ENABLED, injection_required
+from injector.injection.result import ENFORCE
+from injector.injection.steps.status import STATUS
+from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
+from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
+from injector.kube.schema import kind_type
+from injector.kube.typed import go_encode, normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from injector.istio.revision import Revision
+
+# Istio takes a CronJob's labels and annotations from its job template, and writes them there, not to the pod template.
+_METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
+_NONE_AVAILABLE: Final = ("availableReplicas", 0)
+_ENABLED: Final = Policy(ENABLED)
+
+
+def inject_object(
+    revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None], guard: str = ENFORCE
+) -> dict[str, Any] | None:
+    """Return a workload, or a List of them, with its pods injected; None where it is of a kind that has no pods.
+
+    Args:
+        revision: what injects.
+        obj: one document of a manifest.
+        warn: gets a line, in Istio's words, for each workload that is left alone, and one for what a guard that only warns finds.
+        guard: one of ``result.GUARDS``.
+
+    Raises:
+        DataError: the object, an annotation or the template cannot be used.
+    """
+    type_name = kind_type(str(obj.get("kind")))
+    if type_name is None:
+        return None
+    if obj.get("kind") == "List":
+        items = [_inject_item(revision, item, warn, guard) for item in obj.get("items") or []]
+        return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
+    obj = normalise(obj, type_name, coerce=True)
+    path = pod_template_path(obj)
+    if path is None:
+        return None
+    return _as_go_prints(revision, _inject_workload(revision, obj, path, warn, guard), type_name)
+
+
+def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> dict[str, Any]:
+    printed: dict[str, Any] = go_encode(
+        obj, type_name, creation_timestamp=revision.behaviours.kube_inject_creation_timestamp
+    )
+    if type_name == "v1.StatefulSet" and not revision.behaviours.kube_inject_available_replicas:
+        status = {key: value for key, value in (printed.get("status") or {}).items() if (key, value) != _NONE_AVAILABLE}
+        printed = {**printed, "status": status}
+    spec = printed.get("spec")
+    if not revision.behaviours.kube_inject_selector and isinstance(spec, dict) and "selector" in spec:
+        # Of the workload kinds, only those of apps print one that is not there.
+        kept = {key: value for key, value in spec.items() if (key, value) != ("selector", None)}
+        printed = {**printed, "spec": kept}
+    return printed
+
+
+def _inject_item(revision: Revision, item: Any, warn: Callable[[str], None], guard: str) -> Any:
+    if not isinstance(item, dict):
+        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
+    injected = inject_object(revision, item, warn=warn, guard=guard)
+    return item if injected is None else injected
+
+
+def _inject_workload(
+    revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None], guard: str
+) -> dict[str, Any]:
+    meta_path = _METADATA_PATHS.get(obj["kind"], path)
+    meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
+    pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
+    pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
+    seen_through = not path and revision.behaviours.kube_inject_owners
+    workload = workload_of(pod, revision.behaviours.owner_rules) if seen_through else _workload(obj)
+    meta_in_data = owner_meta(revision, pod, workload) if seen_through else obj.get("metadata") or {}
+    reason = _left_alone(revision, pod)
+    if reason:
+        warn(_warning(revision, pod, workload, reason))
+        return obj
+    injected = _injected(revision, pod, workload, meta_in_data, guard, warn)
+    obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
+    return _replaced_at(obj, path, {"spec": injected["spec"]})
+
+
+def _injected(
+    revision: Revision,
+    pod: c.Pod,
+    workload: WorkloadMeta,
+    meta: dict[str, Any],
+    guard: str,
+    warn: Callable[[str], None],
+) -> c.Pod:
+    made = inject(replace(_parameters(revision, pod, workload, meta), guard=guard), webhook=False)
+    for finding in made.findings:
+        warn(finding)
+    return made.pod
+
+
+def _workload(obj: dict[str, Any]) -> WorkloadMeta:
+    meta = obj.get("metadata") or {}
+    return WorkloadMeta(
+        name=meta.get("name", ""),
+        namespace=meta.get("namespace", ""),
+        kind=obj.get("kind", ""),
+        api_version=obj.get("apiVersion", ""),
+    )
+
+
+def _left_alone(revision: Revision, pod: c.Pod) -> str:
+    behaviours = revision.behaviours
+    if pod["spec"].get("hostNetwork"):
+        return "host networking enabled"
+    if _injected_already(pod, behaviours.kube_inject_injected_check):
+        return f'injected "{c.PROXY}" sidecar already'
+    if not behaviours.kube_inject_patches:
+        return ""  # up to 1.7, kube-inject asks no policy
+    decision = injection_required(_ENABLED, behaviours, pod, pod["metadata"].get("namespace", ""))
+    return "" if decision.inject else "sidecar injection disabled"
+
+
+def _injected_already(pod: c.Pod, check: str) -> bool:
+    app = c.containers_of(pod)
+    if not check or len(app) < 2 or c.find(c.PROXY, app) is None:  # noqa: PLR2004 - a proxy alone is the user's own pod
+        return False
+    return check == "containers" or STATUS in c.annotations_of(pod)
+
+
+def _warning(revision: Revision, pod: c.Pod, workload: WorkloadMeta, reason: str) -> str:
+    name = pod["metadata"].get("name") or workload.name
+    style = revision.behaviours.kube_inject_warning
+    full = f"{workload.namespace}/{name}" if workload.namespace and style == "kind" else name
+    kind = f"{workload.kind} " if workload.kind and style == "kind" else ""
+    arrow = "" if style == "plain" else "===> "
+    return f'{arrow}Skipping injection because {kind}"{full}" has {reason}'
+
+
+def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: dict[str, Any]) -> Parameters:
+    overlaid = overlaid_mesh(revision, pod)
+    # Where templates see the annotation in .MeshConfig by either way, kube-inject's own reads still take the plain mesh config.
+    mesh = revision.mesh if revision.behaviours.mesh_overlay_in_data else overlaid
+    return Parameters(
+        revision=revision,
+        pod=pod,
+        workload=workload,
+        owner_meta=meta,
+        mesh=mesh,
+        mesh_in_data=overlaid,
+        proxy_config=overlaid,
+        default_templates=(SIDECAR_TEMPLATE_NAME,),
+        injected_annotations={},
+        written_revision=revision.written,
+        native_sidecar=native_sidecar(revision),
+        proxy_envs=cluster_envs(revision, pod, {}),
+    )
+
+
+def _replaced_at(obj: dict[str, Any], path: tuple[str, ...], template: dict[str, Any]) -> dict[str, Any]:
+    if not path:
+        return {**obj, **template}
+    key, *rest = path
+    return {**obj, key: _replaced_at(obj[key], tuple(rest), template)}

@@ -1,0 +1,350 @@
+"""Taking an injection back: what the injector of any minor wrote is removed, and what it moved aside is put back.
+
+Follows ``extractObject`` in istioctl/cmd/kubeuninject.go (Istio 1.12.9, the last minors that had it). It goes further
+where the pod itself tells more than Istio's fixed names: the status annotation names what was added, whatever the
+template, and a probe keeps its own thresholds. It does not mark the pod against injection, as Istio's did: what is
+uninjected is what it was before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import DataError, ManifestError
+from injector.injection import containers as c
+from injector.injection.data import NETWORK, NETWORK_LABEL
+from injector.injection.render import TEMPLATES
+from injector.injection.steps import prometheus
+from injector.injection.steps.overrides import AUTO_IMAGE, OVERRIDES, read_overrides, reinserted
+from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
+from injector.injection.steps.status import STATUS, InjectionStatus, read_status
+from injector.istio.webhooks import REVISION_LABEL
+from injector.kube.pods import pod_template_path, workload_of
+from injector.kube.serial import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+# A CronJob's metadata was taken from, and written to, its job template (see ``manifest``).
+_METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
+
+BEFORE_STATUS: Final = InjectionStatus(
+    init_containers=(c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),
+    containers=(c.PROXY,),
+    volumes=("istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"),
+)
+"""What Istio's templates add, for pods whose status annotation is gone or says nothing."""
+
+ANNOTATIONS_ENV: Final = "ISTIO_METAJSON_ANNOTATIONS"
+LABELS_ENV: Final = "ISTIO_METAJSON_LABELS"
+_STATUS_PORT: Final = "--statusPort"
+_PROBER: Final = re.compile(r"/app-(?:health|lifecycle)/([^/]+)/(readyz|livez|startupz|prestopz|poststartz)")
+_PROBE_FIELDS: Final = {"readyz": "readinessProbe", "livez": "livenessProbe", "startupz": "startupProbe"}
+_HOOK_FIELDS: Final = {"prestopz": "preStop", "poststartz": "postStart"}
+_HANDLERS: Final = ("httpGet", "tcpSocket", "grpc")
+
+# The group that istio-proxy runs with, which minors to 1.13 or so gave the pod so that the token is readable.
+_PROXY_GROUP: Final = 1337
+# What the template of gateways asks of the kernel: ports below 1024 for everyone.
+_LOW_PORTS: Final = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+# Searched by pods of Istio 1.1 to 1.7 for services of other clusters.
+_GLOBAL_DOMAIN: Final = "global"
+
+
+def uninject_object(obj: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a workload, or a List of them, without what injection added; None where it is of a kind that has no pods.
+
+    Raises:
+        ManifestError: a workload has no pod template, or an annotation of the injector's own cannot be read.
+    """
+    if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
+        return _without_empty_metadata({**obj, "items": [_item(item) for item in obj.get("items") or []]})
+    path = pod_template_path(obj)
+    if path is None:
+        return None
+    meta_path = _METADATA_PATHS.get(obj["kind"], path)
+    pod = {"metadata": _at(obj, meta_path).get("metadata") or {}, "spec": _at(obj, path).get("spec") or {}}
+    name = (obj.get("metadata") or {}).get("name") or ""
+    restored = uninject_pod(pod, workload=name if path else "")
+    if restored is pod:
+        return obj
+    obj = _changed_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
+    obj = _changed_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
+    return obj if meta_path == path else _changed_at(obj, meta_path, _without_empty_metadata)
+
+
+def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
+    """Return a pod without what injection added; the very same where nothing was.
+
+    ``workload`` is the name of what the pod belongs to, if it is not its own.
+    """
+    status = read_status(pod)
+    proxy = c.find_in_pod(c.PROXY, pod)
+    if status is None and proxy is None:
+        return pod
+    env = {item.get("name"): item.get("value") or "" for item in (proxy or {}).get("env") or ()}
+    pod = _without_lists(pod, status if status is not None and status.any() else BEFORE_STATUS)
+    pod = _with_probes(pod, _json_object(env.get(APP_PROBERS, ""), APP_PROBERS))
+    pod = _with_overridden(pod)
+    noted = c.annotations_of(pod).get(STATUS, "")
+    labels = users_labels(pod, workload or workload_of(pod).name, env, revision_noted='"revision"' in noted)
+    scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
+    told = _told_annotations(env)
+    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if told is None else told
+    return _with_spec(_with_metadata(pod, annotations, labels))
+
+
+def _told_annotations(env: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the annotations that the pod came with as templates to 1.10 told the proxy; None where they told it nothing."""
+    if ANNOTATIONS_ENV not in env and LABELS_ENV not in env:
+        return None
+    return without_added(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV))
+
+
+def _agent_port(proxy: c.Container) -> str:
+    args = [str(item) for item in proxy.get("args") or ()]
+    return args[args.index(_STATUS_PORT) + 1] if _STATUS_PORT in args[:-1] else ""
+
+
+def _with_overridden(pod: c.Pod) -> c.Pod:
+    """Return the pod with the containers back in that templates changed; one without an image had ``auto``."""
+    noted = {item.get("name") for items in read_overrides(pod).values() for item in items}
+    pod = reinserted(pod)
+    native = c.find(c.PROXY, c.containers_of(pod, "initContainers"))
+    if native is not None:  # users write it among the containers: templates alone make it a native sidecar
+        init = c.without(c.PROXY, c.containers_of(pod, "initContainers"))
+        pod = c.with_spec(pod, initContainers=init, containers=[*c.containers_of(pod), native])
+    for kind in ("containers", "initContainers"):
+        items = [
+            item if item.get("image") or item.get("name") not in noted else {**item, "image": AUTO_IMAGE}
+            for item in c.containers_of(pod, kind)
+        ]
+        pod = c.with_spec(pod, **{kind: items})
+    return pod
+
+
+def _without_empty_metadata(holder: dict[str, Any]) -> dict[str, Any]:
+    """Return a template without metadata that says nothing: Go prints them of each that has none."""
+    said = any(value is not None for value in (holder.get("metadata") or {}).values())
+    return holder if said else _without(holder, ("metadata",))
+
+
+def _item(item: Any) -> Any:
+    if not isinstance(item, dict):
+        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
+    restored = uninject_object(item)
+    return item if restored is None else restored
+
+
+def _without_lists(pod: c.Pod, status: InjectionStatus) -> c.Pod:
+    spec = pod.get("spec") or {}
+    changes = {
+        key: [item for item in spec[key] if item.get("name") not in names] or None
+        for key, names in status.by_list().items()
+        if spec.get(key)
+    }
+    return c.with_spec(pod, **changes)
+
+
+def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
+    """Return the pod with the probes and hooks that the agent ran for it back in its containers."""
+    for path, prober in probers.items():
+        match = _PROBER.fullmatch(path)
+        container = None if match is None else c.find_in_pod(match[1], pod)
+        if match is not None and container is not None and isinstance(prober, dict):
+            # Up to 1.4 a prober is the action of an HTTP probe, with nothing around it.
+            actions = prober if any(key in prober for key in _HANDLERS) else {"httpGet": prober}
+            handler = {key: _with_port_name(actions[key], container) for key in _HANDLERS if actions.get(key)}
+            pod = c.with_container(pod, _with_handler(container, match[2], handler))
+    return pod
+
+
+def _with_port_name(action: dict[str, Any], container: c.Container) -> dict[str, Any]:
+    """Return a probe's action with its port by name, where the container names it: injection resolves names."""
+    named = [
+        port.get("name") for port in container.get("ports") or () if port.get("containerPort") == action.get("port")
+    ]
+    return {**action, "port": named[0]} if named and named[0] and "port" in action else action
+
+
+def _with_handler(container: c.Container, kind: str, handler: dict[str, Any]) -> c.Container:
+    if kind in _PROBE_FIELDS:
+        field = _PROBE_FIELDS[kind]
+        return {**container, field: {**_without(container.get(field) or {}, _HANDLERS), **handler}}
+    lifecycle = container.get("lifecycle") or {}
+    return {**container, "lifecycle": {**lifecycle, _HOOK_FIELDS[kind]: handler}}
+
+
+def _with_metadata(pod: c.Pod, annotations: dict[str, str], labels: dict[str, str]) -> c.Pod:
+    meta = _with(_with(pod.get("metadata") or {}, "annotations", annotations), "labels", labels)
+    return {**pod, "metadata": meta}
+
+
+def _with_spec(pod: c.Pod) -> c.Pod:
+    spec = dict(pod.get("spec") or {})
+    context = spec.get("securityContext")
+    if isinstance(context, dict) and context.get("fsGroup") == _PROXY_GROUP:
+        spec = _with(spec, "securityContext", _without(context, ("fsGroup",)))
+    context = spec.get("securityContext")
+    if isinstance(context, dict) and GATEWAY in c.annotations_of(pod).get(TEMPLATES, ""):
+        sysctls = [item for item in context.get("sysctls") or () if item != _LOW_PORTS]
+        spec = _with(spec, "securityContext", _with(context, "sysctls", sysctls))
+    dns = spec.get("dnsConfig")
+    if isinstance(dns, dict) and dns.get("searches"):
+        searches = [domain for domain in dns["searches"] if _GLOBAL_DOMAIN not in str(domain)]
+        spec = _with(spec, "dnsConfig", _with(dns, "searches", searches))
+    return {**pod, "spec": spec}
+
+
+def _json_object(text: str, variable: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        found = load_json(text)
+    except DataError as error:
+        raise ManifestError(
+            f"the proxy's variable {variable} is no JSON",
+            where=c.PROXY,
+            hint="it was changed by hand: correct it, or remove it",
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _without(mapping: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key not in keys}
+
+
+def _with(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return ``mapping`` with ``key`` set at its place, or without it where ``value`` is empty."""
+    if not value:
+        return _without(mapping, (key,))
+    return {**mapping, key: value}
+
+
+def _at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    node = obj
+    for key in path:
+        inner = node.get(key)
+        if not isinstance(inner, dict):
+            raise ManifestError(f"{'.'.join(path)} is missing", hint="give the workload its pod template")
+        node = inner
+    return node
+
+
+def _changed_at(
+    obj: dict[str, Any], path: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    if not path:
+        return change(obj)
+    key, *rest = path
+    return {**obj, key: _changed_at(obj[key], tuple(rest), change)}
+
+
+# --- labels and annotations
+
+GATEWAY: Final = "gateway"
+"""The template of gateways."""
+
+_ALWAYS: Final = (STATUS, OVERRIDES, REVISION_LABEL)
+_DEFAULT_CONTAINER: Final = ("kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container")
+_AGENT_PATH: Final = "/stats/prometheus"
+_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
+# As injection appends it to a JSON list (``istio.multus``).
+_NETWORK_OBJECT: Final = re.compile(r',?\s*\{"name":\s*"(?:[^"{}]*/)?istio-cni"[^{}]*\}(?=\s*\]\s*$)')
+# A canonical name of a workload is cut to the length of a label's value (Istio 1.30.3, pkg/kube/labels).
+_LABEL_LENGTH: Final = 63
+# What Istio's CNI is told: the values of a pod that says nothing itself.
+_INTERCEPTION: Final = "sidecar.istio.io/interceptionMode"
+_EXCLUDED_PORTS: Final = "traffic.sidecar.istio.io/excludeInboundPorts"
+_STATUS_PORTS: Final = ("15020", "15021")
+
+
+def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str = "") -> dict[str, str]:
+    """Return the annotations without those that injection added.
+
+    Args:
+        pod: the pod, with its own containers alone.
+        scrape: what Prometheus was told before.
+        agent_port: the agent's port by the proxy's arguments, where they say it.
+    """
+    annotations = without_added(c.annotations_of(pod))
+    first = next((item.get("name") for item in c.containers_of(pod)), None)
+    annotations = {key: value for key, value in annotations.items() if key not in _DEFAULT_CONTAINER or value != first}
+    if annotations.get("prometheus.io/path") == _AGENT_PATH:
+        annotations = {key: value for key, value in annotations.items() if not key.startswith("prometheus.io/")}
+        annotations |= {f"prometheus.io/{key}": str(value) for key, value in scrape.items() if value}
+    if annotations.get(TEMPLATES, "").startswith("grpc") and annotations.get(REWRITE) == "false":
+        del annotations[REWRITE]
+    excluded = {*_STATUS_PORTS, agent_port, annotations.get(STATUS_PORT, "")}
+    return _without_network(_without_redirection(annotations, _ports(pod), excluded))
+
+
+def without_added(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations without those that are never the user's."""
+    return {key: value for key, value in annotations.items() if key not in _ALWAYS}
+
+
+def _ports(pod: c.Pod) -> str:
+    return ",".join(
+        str(port.get("containerPort", "")) for item in c.containers_of(pod) for port in item.get("ports") or ()
+    )
+
+
+def _without_redirection(annotations: dict[str, str], ports: str, excluded: Container[str]) -> dict[str, str]:
+    """Return the annotations without what Istio's CNI reads, where it says what it would say of any pod."""
+    if _INTERCEPTION not in annotations:
+        return annotations  # they come together: without the mode, all others are the user's
+    rules: dict[str, Callable[[str], str]] = {
+        _INTERCEPTION: lambda mode: "" if mode == "REDIRECT" else mode,
+        _EXCLUDED_PORTS: lambda text: ",".join(port for port in text.split(",") if port not in excluded),
+        "traffic.sidecar.istio.io/includeInboundPorts": lambda text: "" if text in ("*", ports) else text,
+        "traffic.sidecar.istio.io/includeOutboundIPRanges": lambda text: "" if text == "*" else text,
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges": lambda text: text,
+        "traffic.sidecar.istio.io/includeOutboundPorts": lambda text: text,
+    }
+    kept = {key: rules[key](value) if key in rules else value for key, value in annotations.items()}
+    return {key: value for key, value in kept.items() if value or not annotations[key]}
+
+
+def _without_network(annotations: dict[str, str]) -> dict[str, str]:
+    """Return the annotations without the CNI network that the multus provider asks for."""
+    text = annotations.get(_NETWORKS)
+    if text is None or "istio-cni" not in text:
+        return annotations
+    kept = _NETWORK_OBJECT.sub("", text) if text.lstrip().startswith("[") else _other_networks(text)
+    if kept and kept != "[]":
+        return {**annotations, _NETWORKS: kept}
+    return {key: value for key, value in annotations.items() if key != _NETWORKS}
+
+
+def _other_networks(text: str) -> str:
+    names = (part.strip() for part in text.split(","))
+    return ",".join(name for name in names if name.rpartition("/")[2] != "istio-cni")
+
+
+def users_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revision_noted: bool) -> dict[str, str]:
+    """Return the labels without those that injection added.
+
+    Args:
+        pod: the pod.
+        workload: the name of what it belongs to.
+        env: the proxy's variables.
+        revision_noted: the status annotation names the revision, as from 1.11 on; minors before wrote a label instead,
+            and the template of gateways still does.
+    """
+    labels = c.labels_of(pod)
+    name = workload[:_LABEL_LENGTH].rstrip("-")
+    added = {
+        "security.istio.io/tlsMode": "istio",
+        "networking.istio.io/tunnel": "http",
+        "service.istio.io/canonical-name": labels.get("app.kubernetes.io/name") or labels.get("app") or name,
+        "service.istio.io/canonical-revision": labels.get("app.kubernetes.io/version")
+        or labels.get("version")
+        or "latest",
+        "service.istio.io/workload-name": name,
+        NETWORK_LABEL: env.get(NETWORK),
+    }
+    if REVISION_LABEL in labels and (not revision_noted or GATEWAY in c.annotations_of(pod).get(TEMPLATES, "")):
+        added[REVISION_LABEL] = labels[REVISION_LABEL]
+    return {key: value for key, value in labels.items() if key not in added or added[key] != value}

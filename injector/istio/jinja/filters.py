@@ -1,0 +1,275 @@
+"""The filters and tests of Jinja2 templates: those on the lists here, each of which asks the budget before it makes or walks a value.
+
+What Jinja2 has under the same name is called with values that were measured; what it leaves unbounded is written anew: ``replace``,
+``join``, ``round``, ``sum``, ``unique``, and the tests that are formatting when the value is a text (``odd``).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import jinja2
+from jinja2.exceptions import SecurityError
+from jinja2.filters import FILTERS, ignore_case, make_attrgetter
+from jinja2.runtime import Undefined
+from jinja2.tests import TESTS
+
+from injector.golang.json import go_json
+from injector.istio.jinja.budget import check_size, counted, joined, made, measure, reserve, text_of, tick
+from injector.kube.yaml import dump_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+_JINJAS_FILTERS: Final = cast("Mapping[str, Callable[..., Any]]", FILTERS)
+_JINJAS_TESTS: Final = cast("Mapping[str, Callable[..., Any]]", TESTS)
+_MAX_CHARACTERS: Final = 256
+"""That are stripped: each character of the text is looked for among them."""
+_MAX_DIGITS: Final = 20
+_MAX_KEY: Final = 1024
+_OF_JSON: Final = 32
+"""Bytes that a character of JSON may become: ``[],`` is a list and its place."""
+_OF_PART: Final = 64
+_YAML_STEPS: Final = 16
+"""An item of YAML takes so much longer than one of JSON."""
+
+_AS_IT_IS: Final = ("count", "d", "default", "first", "last", "length")
+_OF_VALUES: Final = ("abs", "dictsort", "float", "int")
+_OF_ITEMS: Final = ("map", "reject", "rejectattr", "select", "selectattr")
+_OF_ALL_ITEMS: Final = ("max", "min", "sort")
+# fmt: off
+_TESTS_AS_THEY_ARE: Final = (
+    "boolean", "defined", "false", "float", "integer", "iterable", "mapping", "none", "number", "sequence", "string",
+    "true", "undefined",
+)
+_TESTS_OF_VALUES: Final = (
+    "!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "ge", "greaterthan", "gt", "in", "le", "lessthan", "lower", "lt",
+    "ne", "upper",
+)
+# fmt: on
+
+
+def known_filters() -> dict[str, Callable[..., Any]]:
+    """Return the filters by name."""
+    return {
+        **{name: _stepping(_JINJAS_FILTERS[name]) for name in _AS_IT_IS},
+        **{name: _measuring(_JINJAS_FILTERS[name]) for name in _OF_VALUES},
+        **{name: _listing(_JINJAS_FILTERS[name]) for name in _OF_ITEMS},
+        **{name: _listing(_JINJAS_FILTERS[name], walks=True) for name in _OF_ALL_ITEMS},
+        "fromjson": _stepping(_from_json),
+        "indent": _stepping(_indent),
+        "items": _stepping(_items),
+        "join": _stepping(_join),
+        "list": _stepping(lambda value: made(list(counted(value)))),
+        "lower": _stepping(lambda value: made(text_of(value).lower())),
+        "quote": _stepping(_quote),
+        "replace": _stepping(_replace),
+        "reverse": _stepping(_reverse),
+        "round": _measuring(_round),
+        "rstripped": _stepping(lambda text, characters: made(text_of(text).rstrip(_few(characters)))),
+        "split": _stepping(_split),
+        "string": _stepping(text_of),
+        "sum": _stepping(_sum),
+        "tojson": _stepping(_to_json),
+        "toyaml": _stepping(_to_yaml),
+        "trim": _stepping(lambda value, chars=None: made(text_of(value).strip(_few(chars)))),
+        "truncated": _stepping(lambda text, size: made(text_of(text)[:size])),
+        "unique": _stepping(_unique),
+        "upper": _stepping(lambda value: made(text_of(value).upper())),
+    }
+
+
+def known_tests() -> dict[str, Callable[..., Any]]:
+    """Return the tests by name."""
+    return {
+        **{name: _stepping(_JINJAS_TESTS[name]) for name in _TESTS_AS_THEY_ARE},
+        **{name: _measuring(_JINJAS_TESTS[name]) for name in _TESTS_OF_VALUES},
+        "divisibleby": _stepping(lambda value, number: _number(value) % _number(number) == 0),
+        "even": _stepping(lambda value: _number(value) % 2 == 0),
+        "odd": _stepping(lambda value: _number(value) % 2 == 1),
+    }
+
+
+def _passed(call: Callable[..., Any]) -> int:
+    """Return how many arguments Jinja2 puts before the template's own."""
+    return 1 if hasattr(call, "jinja_pass_arg") else 0
+
+
+def _stepping(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def stepping(*args: Any, **kwargs: Any) -> Any:
+        tick()
+        return call(*args, **kwargs)
+
+    return stepping
+
+
+def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def measuring(*args: Any, **kwargs: Any) -> Any:
+        tick()
+        for value in (*args[_passed(call) :], *kwargs.values()):
+            if not isinstance(value, Undefined):
+                measure(value)
+        return made(call(*args, **kwargs))
+
+    return measuring
+
+
+def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., Any]:
+    """Return a filter of a sequence that counts its items and gives no generator, which a template could keep but not print."""
+
+    @functools.wraps(call)
+    def listing(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        for argument in (*args, *kwargs.values()):
+            measure(argument)
+        items = list(counted(value))
+        if walks:
+            measure(items)
+        found = call(context, items, *args, **kwargs)
+        return made(list(found)) if hasattr(found, "__next__") else found
+
+    return listing
+
+
+def _number(value: Any) -> Any:
+    measure(value)
+    if not isinstance(value, int | float):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return value
+
+
+def _few(characters: Any) -> str | None:
+    if characters is None:
+        return None
+    if len(characters) > _MAX_CHARACTERS:
+        raise SecurityError(f"more than {_MAX_CHARACTERS} characters to strip")
+    return text_of(characters)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, Undefined):
+        return []
+    if not isinstance(value, dict):
+        raise TypeError("Can only get item pairs from a mapping.")
+    return made(list(counted(value.items())))
+
+
+def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FBT001, FBT002 -- Jinja's own signature
+    text = text_of(value)
+    check_size(len(text) + (text.count("\n") + 1) * max(width, 0))
+    pad = " " * max(width, 0)
+    return made((pad if first else "") + text.replace("\n", "\n" + pad))
+
+
+@jinja2.pass_environment
+def _join(environment: jinja2.Environment, value: Any, d: Any = "", attribute: Any = None) -> str:
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), counted(value))
+    return joined(items, text_of(d))
+
+
+def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
+    text, old, new = text_of(value), text_of(old), text_of(new)
+    found = text.count(old)
+    replaced = found if count is None or count < 0 else min(found, count)
+    check_size(len(text) + replaced * (len(new) - len(old)))
+    return made(text.replace(old, new, replaced))
+
+
+def _reverse(value: Any) -> Any:
+    if isinstance(value, str):
+        return made(text_of(value)[::-1])
+    return made(list(counted(reversed(value))))
+
+
+def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
+    if not -_MAX_DIGITS <= precision <= _MAX_DIGITS:
+        raise SecurityError(f"more than {_MAX_DIGITS} digits to round to")
+    return _JINJAS_FILTERS["round"](_number(value), precision, method)
+
+
+def _split(value: Any, separator: Any) -> list[str]:
+    text, separator = text_of(value), text_of(separator)
+    parts = text.count(separator) + 1
+    tick(parts)
+    reserve(_OF_PART * parts)
+    return made(text.split(separator))
+
+
+@jinja2.pass_environment
+def _sum(environment: jinja2.Environment, value: Any, attribute: Any = None, start: Any = 0) -> Any:
+    getter = make_attrgetter(environment, attribute)
+    total = _number(start)
+    for item in counted(value):
+        found = getter(item)
+        if isinstance(found, Undefined):
+            str(found)
+        total = made(total + _number(found))
+    return total
+
+
+@jinja2.pass_environment
+def _unique(
+    environment: jinja2.Environment,
+    value: Iterable[Any],
+    case_sensitive: bool = False,  # noqa: FBT001, FBT002 -- Jinja's own signature
+    attribute: Any = None,
+) -> list[Any]:
+    getter = make_attrgetter(environment, attribute, postprocess=None if case_sensitive else ignore_case)
+    # Unlike a number's, a text's hash cannot be foreseen, so nobody can make many alike.
+    found: dict[tuple[bool, str], Any] = {}
+    for item in counted(value):
+        key = getter(item)
+        if isinstance(key, dict | list | tuple):
+            raise TypeError(f"{type(key).__name__} cannot be told apart; name an attribute")
+        found.setdefault((isinstance(key, str), _text(key)), item)
+    return made(list(found.values()))
+
+
+def _quote(value: Any) -> str:
+    """Return a value as a JSON string, which is a YAML string whatever it holds."""
+    return made(json.dumps(_text(value)))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return text_of(value)
+
+
+def _to_json(value: Any) -> str:
+    measure(value)
+    return made(go_json(value))
+
+
+def _to_yaml(value: Any) -> str:
+    measure(value, cost=_YAML_STEPS)
+    _check_keys(value)
+    return made(dump_yaml(value).rstrip("\n"))
+
+
+def _check_keys(value: Any) -> None:
+    """Count the comparisons of keys, which YAML has in the order of the numbers in them."""
+    if isinstance(value, dict):
+        longest = max(map(len, value), default=0)
+        if longest > _MAX_KEY:
+            raise SecurityError(f"a key of more than {_MAX_KEY} characters is not written as YAML")
+        tick(sum(map(len, value)) * len(value).bit_length() // 4)
+        for item in value.values():
+            _check_keys(item)
+    elif isinstance(value, list):
+        for item in value:
+            _check_keys(item)
+
+
+def _from_json(value: Any) -> Any:
+    text = text_of(value)
+    reserve(_OF_JSON * len(text))
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise jinja2.TemplateRuntimeError(f"it is not JSON: {error}") from error

@@ -1,0 +1,283 @@
+"""The sandbox of Jinja2 templates: what they may reach and call, and the operators that ask the budget first.
+
+Everything is on a list of what is allowed: templates reach keys and indices of data, a few names of ``loop``, the exports of an
+imported template and the blocks of ``self``; they call macros, blocks, ``loop`` and the functions given to them. No attribute or
+method of a Python object is reachable, ``str.format`` least of all.
+
+The compiler writes calls of the environment where Jinja2's own writes Python's operators, and evaluates nothing while it compiles:
+there is no budget then.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, MethodType
+from typing import TYPE_CHECKING, Any, Final
+
+import jinja2
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, operators
+from jinja2.environment import TemplateModule
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
+from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import object_type_repr
+
+from injector.istio.jinja.budget import check_bits, check_size, counted, joined, made, measure, text_of, tick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, MutableMapping
+
+    from jinja2.compiler import Frame
+
+_COUNTED: Final = "counted items"
+"""The filter around what a loop iterates: no template can write a name with a space."""
+_SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
+_CALL_STEPS: Final = 4
+"""That an item of an argument takes: the functions are Python, and walk it more than once."""
+_KEYS: Final = (str, int, float, type(None))
+# fmt: off
+_LOOP_NAMES: Final = frozenset({
+    "changed", "cycle", "depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem",
+    "revindex", "revindex0",
+})
+# fmt: on
+
+
+class Function:
+    """A function that templates may call, with data."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it, once the arguments are measured."""
+        for value in (*args, *kwargs.values()):
+            measure(value, cost=_CALL_STEPS)
+        return self._call(*args, **kwargs)
+
+
+class _Generator(CodeGenerator):
+    """Writes calls of the environment for what would run unseen."""
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        node.iter = nodes.Filter(node.iter, _COUNTED, [], [], None, None, lineno=node.lineno)
+        super().visit_For(node, frame)
+
+    def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        if node.name == _COUNTED and node.node is not None:
+            self._wrapped("counted", node.node, frame)
+        else:
+            super().visit_Filter(node, frame)
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        self.write("environment.concat(")
+        self.visit_Tuple(nodes.Tuple(node.nodes, "load"), frame)
+        self.write(")")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        self.write("(")
+        self._wrapped("walked", node.expr, frame)
+        for operand in node.ops:
+            self.write(f" {operators[operand.op]} ")
+            self._wrapped("walked", operand.expr, frame)
+        self.write(")")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        self.write("{")
+        for item in node.items:
+            self._wrapped("walked", item.key, frame)
+            self.write(": ")
+            self.visit(item.value, frame)
+            self.write(", ")
+        self.write("}")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        if not isinstance(node.arg, nodes.Slice):
+            super().visit_Getitem(node, frame)
+            return
+        self.write("environment.sliced(")
+        self.visit(node.node, frame)
+        for bound in (node.arg.start, node.arg.stop, node.arg.step):
+            self.write(", ")
+            self.visit(bound or nodes.Const(None), frame)
+        self.write(")")
+
+    def _wrapped(self, call: str, node: nodes.Expr, frame: Frame) -> None:
+        self.write(f"environment.{call}(")
+        self.visit(node, frame)
+        self.write(")")
+
+
+class _Template(jinja2.Template):
+    """A template that is run by each rendering that imports it, and shared by none."""
+
+    def _get_default_module(self, ctx: jinja2.runtime.Context | None = None) -> TemplateModule:
+        del ctx
+        return self.make_module()
+
+
+@jinja2.pass_context
+def _printed(context: jinja2.runtime.Context, value: Any) -> str:
+    # That it wants the context keeps the compiler from calling it for constants.
+    del context
+    return text_of(value)
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """The environment of all templates of one config."""
+
+    code_generator_class = _Generator
+    template_class = _Template
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+
+    def __init__(self, templates: Mapping[str, str]) -> None:
+        self.texts = templates
+        self.codes: dict[str, CodeType] = {}
+        super().__init__(
+            loader=jinja2.DictLoader(dict(templates)),
+            undefined=jinja2.StrictUndefined,
+            finalize=_printed,
+            autoescape=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            optimized=False,
+            auto_reload=False,
+            cache_size=-1,
+        )
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        for node in tree.find_all(nodes.ScopedEvalContextModifier):
+            raise TemplateSyntaxError("the tag autoescape is not available", node.lineno, name, filename)
+        return tree
+
+    def compile(self, source: Any, name: str | None = None, *rest: Any, **named: Any) -> Any:
+        """Return the code of a template, which is compiled once for this environment and those that follow it (``jinjatracing``)."""
+        code = self.codes.get(name or "")
+        if code is None:
+            code = super().compile(source, name, *rest, **named)
+            if name:
+                self.codes[name] = code
+        return code
+
+    def concat(self, parts: Iterable[Any]) -> str:
+        """Return what a macro, a block or ``{% set %}`` wrote, or the operands of ``~``, as one text."""
+        return joined(parts)
+
+    def counted(self, items: Iterable[Any]) -> Iterable[Any]:
+        """Return what a loop iterates, each item a step."""
+        return counted(items)
+
+    def walked(self, value: Any) -> Any:
+        """Return a value that is to be compared or hashed."""
+        if not isinstance(value, Undefined):
+            measure(value)
+        return value
+
+    def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
+        """Return a slice."""
+        if isinstance(value, str | list | tuple):
+            bounds = slice(start, stop, step)
+            check_size(len(range(*bounds.indices(len(value)))))
+            tick()
+            return made(value[bounds])
+        if isinstance(value, Undefined):
+            str(value)
+        raise SecurityError(f"{type(value).__name__} has no slices")
+
+    def load(self, name: str) -> jinja2.Template:
+        """Compile a template of the config, outside any rendering."""
+        return super().get_template(name)
+
+    def get_template(
+        self,
+        name: str | jinja2.Template,
+        parent: str | None = None,
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002 -- Jinja2's own signature
+    ) -> jinja2.Template:
+        """Return a template of the config, for a step of the rendering that asks for it."""
+        if isinstance(name, Undefined):
+            str(name)
+        if not isinstance(name, str):
+            raise SecurityError(f"{type(name).__name__} is no template's name")
+        tick()
+        return super().get_template(name, parent, globals)
+
+    def select_template(
+        self,
+        names: Iterable[str | jinja2.Template],
+        parent: str | None = None,
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002 -- Jinja2's own signature
+    ) -> jinja2.Template:
+        """Return the first of the names that there is."""
+        measure(names)
+        return super().select_template(names, parent, globals)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Return what a template writes as ``obj.attribute``: a key of a mapping, wherever there is one."""
+        return self.getitem(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Return what a template writes as ``obj[argument]``."""
+        tick()
+        if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
+            return obj[argument]
+        if isinstance(obj, Undefined):
+            str(obj)
+        if not isinstance(argument, _KEYS):
+            raise SecurityError(f"{type(argument).__name__} is no key")
+        if isinstance(obj, _SUBSCRIPTED):
+            try:
+                return obj[argument]  # type: ignore[index] # of the wrong type: a TypeError
+            except (TypeError, LookupError):
+                pass
+        if not isinstance(argument, str):
+            return self.undefined(f"{object_type_repr(obj)} has no element {argument!r}")
+        if _is_open(obj, argument):
+            return getattr(obj, argument)
+        if isinstance(obj, Function) or hasattr(obj, argument):
+            return self.unsafe_undefined(obj, argument)
+        return self.undefined(obj=obj, name=argument)
+
+    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        """Return the result of an operator that may be as large as a value may be."""
+        tick()
+        if operator == "**":
+            raise SecurityError("the operator ** is not available")
+        if operator == "%" and isinstance(left, str):
+            raise SecurityError("formatting with % is not available; join the parts")
+        _check_result(operator, left, right)
+        return made(super().call_binop(context, operator, left, right))
+
+    def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call what may be called."""
+        tick(1 + len(args) + len(kwargs))
+        if isinstance(obj, Undefined):
+            str(obj)
+        if isinstance(obj, LoopContext):
+            args = tuple(map(counted, args))
+        elif isinstance(obj, MethodType) and isinstance(obj.__self__, LoopContext):
+            for value in args:
+                measure(value)
+        elif not isinstance(obj, Macro | BlockReference | Function):
+            raise SecurityError(f"{type(obj).__name__} cannot be called")
+        return made(super().call(context, obj, *args, **kwargs))
+
+
+def _is_open(obj: Any, name: str) -> bool:
+    if isinstance(obj, LoopContext):
+        return name in _LOOP_NAMES
+    return isinstance(obj, TemplateModule) and name in vars(obj) and not name.startswith("_")
+
+
+def _check_result(operator: str, left: Any, right: Any) -> None:
+    for value, other in ((left, right), (right, left)):
+        if operator == "*" and isinstance(value, str | list | tuple) and isinstance(other, int):
+            check_size(len(value) * max(other, 0))
+        if operator == "+" and isinstance(value, str | list | tuple) and isinstance(other, str | list | tuple):
+            check_size(len(value) + len(other))
+    bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
+    check_bits(sum(bits) - 1 if operator == "*" else max(bits, default=0))

@@ -1,0 +1,89 @@
+"""Changes of one entry in the text of a YAML mapping, so that comments, order and layout of all others stay.
+
+The text is read with PyYAML for the places of things alone. What has no simple place (a mapping in braces, ``? key``, a key
+that stands twice) is given up with None: whoever calls compares what the new text means with what was meant, and writes
+all of it anew where that differs.
+"""
+
+from __future__ import annotations
+
+import yaml
+
+from injector.kube.yaml.write import dump_yaml
+
+
+def with_entry(text: str, key: str, value: str) -> str | None:
+    """Return ``text`` with ``key: value``, in its place where the key is there, else at the end; None where it has no place.
+
+    ``value`` is YAML of one line: a plain or quoted scalar, or a collection in braces or brackets.
+    """
+    root = _root(text)
+    if root is None:
+        return _joined(text, f"{_quoted(key)}: {value}\n")
+    pairs = _pairs(root, key)
+    if pairs is None:
+        return None
+    if not pairs:
+        indent = " " * root.value[0][0].start_mark.column
+        return _joined(text, f"{indent}{_quoted(key)}: {value}\n")
+    return _replaced(text, *pairs[0], value)
+
+
+def without_entry(text: str, key: str) -> str | None:
+    """Return ``text`` without the lines of ``key``; None where it has no lines of its own."""
+    root = _root(text)
+    pairs = None if root is None else _pairs(root, key)
+    if not pairs:
+        return None
+    before, after = pairs[0]
+    start = text.rfind("\n", 0, before.start_mark.index) + 1
+    if text[start : before.start_mark.index].strip() or after.start_mark.index < start:
+        return None
+    end = text.find("\n", _end(after))
+    return text[:start] + ("" if end < 0 else text[end + 1 :])
+
+
+def _root(text: str) -> yaml.Node | None:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        # A scalar is no mapping either, so that it is given up below.
+        return yaml.ScalarNode("", "")
+
+
+def _pairs(root: yaml.Node, key: str) -> list[tuple[yaml.Node, yaml.Node]] | None:
+    """Return the entry of ``key``, if it has one; None where the mapping cannot be changed by its lines."""
+    if not isinstance(root, yaml.MappingNode) or root.flow_style or not root.value:
+        return None
+    pairs = [(before, after) for before, after in root.value if before.value == key]
+    return None if len(pairs) > 1 else pairs
+
+
+def _replaced(text: str, before: yaml.Node, after: yaml.Node, value: str) -> str | None:
+    between = text[before.end_mark.index : after.start_mark.index]
+    if not between.lstrip(" ").startswith(":"):
+        return None
+    rest = text[_end(after) :]
+    first, broken, _ = between.partition("\n")
+    if not broken:
+        return text[: after.start_mark.index] + value + rest
+    # The old value began on a line of its own: the new one comes behind the key, before its comment.
+    comment = first[first.index(":") + 1 :].rstrip()
+    return f"{text[: before.end_mark.index]}: {value}{comment}{rest}"
+
+
+def _end(node: yaml.Node) -> int:
+    """Return where the last thing written of a node ends: PyYAML's own mark is at the next thing after it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    end: int = node.end_mark.index
+    return end
+
+
+def _joined(text: str, line: str) -> str:
+    return f"{text}\n{line}" if text and not text.endswith("\n") else f"{text}{line}"
+
+
+def _quoted(key: str) -> str:
+    return dump_yaml(key, fold=False).rstrip("\n")

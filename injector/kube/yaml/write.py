@@ -1,0 +1,349 @@
+"""YAML written as Go's sigs.k8s.io/yaml (v1.6.0) writes it.
+
+go-yaml's emitter is a port of libyaml's, so libyaml could write everything; what differs is chosen before: the style of each string
+(go.yaml.in/yaml/v2 encode.go), the text of numbers and the order of keys (sorter.go). Nearly all texts of a Kubernetes object are
+printable ASCII, for which the emitter has few rules: ``_Writer`` follows them (libyaml 0.2.5, emitter.c, ``yaml_emitter_analyze_scalar``,
+``select_scalar_style``, ``write_plain_scalar``), and libyaml writes the rest. Text that Go itself cannot write, or writes so that it reads
+back as another text (control characters, line ends of Unicode), is written so that it reads back.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cmp_to_key, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+import yaml
+from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names the dumpers alone
+
+from injector.golang.strconv import format_g, go_float
+from injector.kube.escaping import escape_controls, has_controls
+from injector.kube.yaml.read import is_timestamp, resolve_plain
+from injector.memo import Memo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Emit = Callable[[yaml.Event], None]
+
+_NO_FOLD: Final = 2**31 - 1
+_FOLD: Final = 80
+_IMPLICIT: Final = (True, True)
+_END_MARK: Final = "...\n"
+
+_TEXT: Final = re.compile(r"[\x20-\x7e]*")
+_LINES: Final = re.compile(r"[\n\x20-\x7e]*")
+_LINE_START: Final = re.compile(r"\n(?!\n)")
+_INDICATORS: Final = frozenset("#,[]{}&*!|>'\"%@` ")
+_KEY_LENGTH: Final = 128
+"""Bytes of a key that libyaml writes before its value, with no mark of its own."""
+_SHORT_TEXT: Final = 80
+_SHORT_TEXTS: Final = 4096
+"""Short texts repeat: names of fields, paths, words. Their forms take half a megabyte."""
+_BLOCK: Final = 1024
+_BLOCK_TEXT: Final = 4 * _BLOCK
+_BLOCKS: Final[Memo[tuple[int, int, bytes], str]] = Memo(2048, 2048 * _BLOCK, lambda key: len(key[2]))
+"""The YAML of objects of at most 1 KiB of JSON, by width, indent and JSON: what a template adds is mostly the same for all workloads.
+
+YAML of more than 4 KiB is not held: each line of what is nested deeply is indented.
+"""
+
+
+def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
+    """Return JSON data as YAML: keys sorted, plain and quoted text wrapped at 80 columns.
+
+    ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other. Go writes C0 and C1 as escapes
+    in double quotes, and bidirectional controls as they are; with ``escape`` these are escapes too.
+
+    Raises:
+        DataError: a number is infinite or not a number.
+    """
+    width = _FOLD if fold else _NO_FOLD
+    try:
+        return _Writer(width).text(value)
+    except _NotPlainError:
+        return emitted(value, width, escape=escape)
+
+
+class _NotPlainError(Exception):
+    """A value that libyaml has to write."""
+
+
+class _Writer:
+    """Writes one value whose texts are printable ASCII, wrapped beyond ``width`` columns."""
+
+    __slots__ = ("_parts", "_put", "_width")
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._parts: list[str] = []
+        self._put = self._parts.append
+
+    def text(self, value: Any) -> str:
+        """Return an object or a list as YAML.
+
+        Raises:
+            _NotPlainError: it is neither, or libyaml has to write a text in it.
+        """
+        if type(value) is dict and value:
+            self._object(value, 0, "")
+        elif type(value) is list and value:
+            self._list(value, 0, "")
+        else:
+            raise _NotPlainError
+        self._put("\n")
+        return "".join(self._parts)
+
+    def _block(self, value: dict[str, Any], indent: int, lead: str) -> None:
+        """Write an object as ``_object`` does, from memory if there is one like it."""
+        try:
+            data = orjson.dumps(value)
+        except TypeError:
+            data = b""
+        if not data or len(data) > _BLOCK:
+            self._object(value, indent, lead)
+            return
+        key = (self._width, indent, data)
+        text = _BLOCKS.find(key)
+        if text is None:
+            begun = len(self._parts)
+            self._object(value, indent, "")
+            text = "".join(self._parts[begun:])
+            del self._parts[begun:]
+            if len(text) <= _BLOCK_TEXT:
+                _BLOCKS.keep(key, text)
+        self._put(lead + text)
+
+    def _object(self, value: dict[str, Any], indent: int, lead: str) -> None:
+        """Write an object, the first key after ``lead`` and the others below it at ``indent``."""
+        line = "\n" + " " * indent
+        for key in _sorted(value):
+            if "\n" in key or len(key) > _KEY_LENGTH:
+                raise _NotPlainError
+            form = _form(key)
+            self._value(value[key], indent, len(form) + 1, f"{lead}{form}:")
+            lead = line
+
+    def _list(self, items: list[Any], indent: int, lead: str) -> None:
+        """Write a list, the first dash after ``lead`` and the others below it at ``indent``."""
+        line = "\n" + " " * indent
+        for item in items:
+            kind = type(item)
+            if kind is dict and item:
+                self._block(item, indent + 2, f"{lead}- ")
+            elif kind is list and item:
+                self._list(item, indent + 2, f"{lead}- ")
+            else:
+                self._value(item, indent, 1, f"{lead}-")
+            lead = line
+
+    def _value(self, item: Any, indent: int, columns: int, start: str) -> None:
+        """Write ``start``, which is a key or a dash of so many columns, and the value after it."""
+        kind = type(item)
+        if kind is str:
+            form = _form(item)
+            if form[0] == "|":
+                form = _LINE_START.sub("\n" + " " * (indent + 2), form)
+            elif " " in form:
+                form = self._wrapped(form, indent + columns + 1, indent + 2)
+            self._put(f"{start} {form}")
+        elif kind is dict and item:
+            self._put(start)
+            self._block(item, indent + 2, "\n" + " " * (indent + 2))
+        elif kind is list and item:
+            self._put(start)
+            self._list(item, indent, "\n" + " " * indent)
+        elif isinstance(item, dict | list | str):
+            if item or isinstance(item, str):
+                raise _NotPlainError
+            self._put(f"{start} {{}}" if isinstance(item, dict) else f"{start} []")
+        else:
+            self._put(f"{start} {_text(item)}")
+
+    def _wrapped(self, form: str, column: int, indent: int) -> str:
+        """Return a form that begins at ``column`` with line breaks for spaces, each after the line has passed the width."""
+        width = self._width
+        if column + len(form) <= width:
+            return form
+        if form[0] == '"':
+            raise _NotPlainError
+        before, *words = form.split(" ")
+        closing = form[0] == "'"
+        parts = [before]
+        column += len(before)
+        inside = before != "'"
+        for word in words:
+            if column > width and inside and before and word and not (closing and word == "'" and word is words[-1]):
+                parts.append("\n" + " " * indent)
+                column = indent + len(word)
+            else:
+                parts.append(" ")
+                column += 1 + len(word)
+            parts.append(word)
+            before, inside = word, True
+        return "".join(parts)
+
+
+def _form(text: str) -> str:
+    """Return a text as YAML has it, in quotes if need be; a text of several lines with the mark of a literal before it.
+
+    Raises:
+        _NotPlainError: libyaml has to write it.
+    """
+    return _short_form(text) if len(text) <= _SHORT_TEXT else _form_of(text)
+
+
+def _form_of(text: str) -> str:
+    if "\n" in text:
+        return _literal(text)
+    if not _TEXT.fullmatch(text):
+        raise _NotPlainError
+    if _quotes(text):
+        if '"' in text or "\\" in text:
+            raise _NotPlainError
+        return f'"{text}"'
+    return text if _may_be_plain(text) else "'" + text.replace("'", "''") + "'"
+
+
+_short_form: Final = lru_cache(_SHORT_TEXTS)(_form_of)
+
+
+def _literal(text: str) -> str:
+    """Return a text of lines with the mark of a literal, if it needs no hint of its indentation."""
+    if not _LINES.fullmatch(text) or text[0] <= " " or text[-1] == " " or " \n" in text or text.endswith("\n\n"):
+        raise _NotPlainError
+    return f"|\n{text[:-1]}" if text[-1] == "\n" else f"|-\n{text}"
+
+
+def _may_be_plain(text: str) -> bool:
+    first = text[0]
+    if first in _INDICATORS or text[-1] in " :" or ": " in text or " #" in text:
+        return False
+    if first in "-?:" and text[1:2] in ("", " "):
+        return False
+    return not text.startswith(("---", "..."))
+
+
+def emitted(value: Any, width: int, *, escape: bool = False) -> str:
+    """Return any JSON data as YAML as libyaml's emitter writes it; texts are wrapped beyond ``width`` columns.
+
+    Raises:
+        DataError: a number is infinite or not a number.
+    """
+    stream = io.StringIO()
+    emitter = CEmitter(stream, width=width, allow_unicode=True)
+    try:
+        emitter.emit(yaml.StreamStartEvent())
+        emitter.emit(yaml.DocumentStartEvent(explicit=False))
+        _emit(value, emitter.emit, escape=escape)
+        emitter.emit(yaml.DocumentEndEvent(explicit=False))
+        emitter.emit(yaml.StreamEndEvent())
+    finally:
+        emitter.dispose()
+    text = stream.getvalue()
+    # libyaml ends a document with the mark where its last text may have no end; go-yaml does not.
+    text = text.removesuffix(_END_MARK) if text.endswith("\n" + _END_MARK) else text
+    # Every text with such a character is in double quotes, where the escape means the character.
+    return escape_controls(text) if escape else text
+
+
+def _emit(value: Any, emit: Emit, *, escape: bool) -> None:
+    if isinstance(value, dict):
+        emit(yaml.MappingStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
+        for key in _sorted(value):
+            emit(_scalar(key, escape=escape))
+            _emit(value[key], emit, escape=escape)
+        emit(yaml.MappingEndEvent())
+    elif isinstance(value, list):
+        emit(yaml.SequenceStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
+        for item in value:
+            _emit(item, emit, escape=escape)
+        emit(yaml.SequenceEndEvent())
+    else:
+        emit(_scalar(value, escape=escape))
+
+
+def _scalar(value: Any, *, escape: bool) -> yaml.Event:
+    style = _style(value, escape=escape) if isinstance(value, str) else None
+    text = value if isinstance(value, str) else _text(value)
+    return yaml.ScalarEvent(anchor=None, tag=None, implicit=_IMPLICIT, value=text, style=style)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        # A float passes through JSON's text, which go-yaml reads: an integer where it has neither point nor exponent.
+        text = go_float(value)
+        number = resolve_plain(text)
+        return str(number) if type(number) is int else format_g(number)
+    return str(int(value))
+
+
+def _style(text: str, *, escape: bool) -> str | None:
+    if escape and has_controls(text):
+        return '"'
+    if "\n" in text:
+        return "|"
+    return '"' if _quotes(text) else None
+
+
+_BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
+
+
+def _quotes(text: str) -> bool:
+    """Return whether a text needs quotes to be read as a text."""
+    return type(resolve_plain(text)) is not str or is_timestamp(text) or _BASE60.fullmatch(text) is not None
+
+
+def _sorted(keys: Iterable[str]) -> list[str]:
+    """Sort keys as go-yaml does: letters after other characters, digits by the number they write."""
+    if all(map(str.isalpha, keys)):
+        return sorted(keys)
+    return sorted(keys, key=_ORDER)
+
+
+def _compare(left: str, right: str) -> int:
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return _compare_at(left, right, index)
+    return len(left) - len(right)
+
+
+def _compare_at(left: str, right: str, index: int) -> int:
+    a, b = left[index], right[index]
+    if a.isalpha() and b.isalpha():
+        return -1 if a < b else 1
+    if a.isalpha() or b.isalpha():
+        return -1 if b.isalpha() else 1
+    inside = _inside_number(left, index) if "0" in (a, b) else 0
+    left_number, left_end = _number_at(left, index, inside)
+    right_number, right_end = _number_at(right, index, inside)
+    if left_number != right_number:
+        return left_number - right_number
+    if left_end != right_end:
+        return left_end - right_end
+    return -1 if a < b else 1
+
+
+def _inside_number(text: str, index: int) -> int:
+    """Return 1 where a zero at ``index`` continues a number, so that it counts as one of its digits."""
+    while index > 0 and text[index - 1].isdecimal():
+        index -= 1
+        if text[index] != "0":
+            return 1
+    return 0
+
+
+def _number_at(text: str, index: int, number: int) -> tuple[int, int]:
+    while index < len(text) and text[index].isdecimal():
+        number = number * 10 + ord(text[index]) - ord("0")
+        index += 1
+    return number, index
+
+
+_ORDER: Final = cmp_to_key(_compare)

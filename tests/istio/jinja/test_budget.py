@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import pytest
+
+from injector.gotemplate.budget import LONGEST_LOOK
+from injector.istio.jinja.budget import (
+    CLOCK_EVERY,
+    MAX_BITS,
+    MAX_MEMORY,
+    MAX_OUTPUT,
+    MAX_SECONDS,
+    MAX_STEPS,
+    Budget,
+    BudgetSpentError,
+    check_bits,
+    check_size,
+    counted,
+    joined,
+    made,
+    measure,
+    reserve,
+    spending,
+    text_of,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _rendering() -> Iterator[None]:
+    with spending(Budget(lambda: 0.0)):
+        yield
+
+
+def test_steps_are_counted_up_to_the_limit() -> None:
+    tick(MAX_STEPS)
+    with pytest.raises(BudgetSpentError, match=f"^more than {MAX_STEPS} steps$"):
+        tick()
+
+
+def test_the_clock_is_looked_at_at_first_and_once_in_a_while() -> None:
+    times = itertools.count(0.0, LONGEST_LOOK)
+    with spending(Budget(lambda: next(times))):
+        tick()
+        tick(CLOCK_EVERY)
+        assert next(times) == 2 * LONGEST_LOOK
+        tick()
+        assert next(times) == 4 * LONGEST_LOOK
+
+
+def test_a_rendering_ends_when_its_time_is_over() -> None:
+    times = itertools.count(0.0, LONGEST_LOOK)
+    with (
+        spending(Budget(lambda: next(times))),
+        pytest.raises(BudgetSpentError, match=rf"^more than {MAX_SECONDS:g} s$"),
+    ):
+        collections.deque(counted([None] * 1000), maxlen=0)
+
+
+def test_a_rendering_inside_another_spends_its_own_budget() -> None:
+    tick(MAX_STEPS)
+    with spending(Budget(lambda: 0.0)):
+        tick(MAX_STEPS)
+    with pytest.raises(BudgetSpentError):
+        tick()
+
+
+def test_memory_is_counted_up_to_the_limit() -> None:
+    reserve(MAX_MEMORY)
+    with pytest.raises(BudgetSpentError, match=f"^more than {MAX_MEMORY} bytes of values$"):
+        reserve(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [("a" * 1000, 1000), ("é" * 1000, 4000), ([0] * 1000, 8000), ((0, 1), 16), (5, 0), (None, 0)]
+)
+def test_what_is_made_takes_memory(value: Any, size: int) -> None:
+    reserve(MAX_MEMORY - size)
+    assert made(value) is value
+    with pytest.raises(BudgetSpentError):
+        reserve(1)
+
+
+@pytest.mark.parametrize("value", ["a" * (MAX_OUTPUT + 1), [0] * (MAX_OUTPUT + 1), (0,) * (MAX_OUTPUT + 1)])
+def test_what_is_made_has_a_size(value: Any) -> None:
+    with pytest.raises(BudgetSpentError, match=f"^a value of {MAX_OUTPUT + 1} bytes or items$"):
+        made(value)
+
+
+def test_sizes_and_integers_may_be_as_large_as_the_limit() -> None:
+    check_size(MAX_OUTPUT)
+    check_bits(MAX_BITS)
+    assert made(2**MAX_BITS - 1) == 2**MAX_BITS - 1
+    with pytest.raises(BudgetSpentError, match=f"^an integer of more than {MAX_BITS} bits$"):
+        made(2**MAX_BITS)
+
+
+def test_each_item_of_a_loop_is_a_step() -> None:
+    tick(MAX_STEPS - 2)
+    items = counted("abc")
+    assert [next(items), next(items)] == ["a", "b"]
+    with pytest.raises(BudgetSpentError):
+        next(items)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ("abc", 3),
+        (1, 1),
+        (1.5, 1),
+        (None, 1),
+        (True, 1),
+        (range(9), 1),
+        (["a", "b", 1], 3),
+        ({"ab": ["c"], "d": ()}, 4),
+        ([["ab"] * 3] * 2, 12),
+        ([], 0),
+    ],
+)
+def test_a_value_is_measured_by_what_is_in_it(value: Any, size: int) -> None:
+    assert measure(value) == size
+
+
+@pytest.mark.parametrize(("value", "steps"), [("a", 1), ("a" * 512, 3), ([1, 2], 4), ({"a": 1}, 4), (range(9), 10)])
+def test_each_item_of_a_measured_value_is_a_step(value: Any, steps: int) -> None:
+    tick(MAX_STEPS - steps)
+    measure(value)
+    with pytest.raises(BudgetSpentError):
+        tick()
+
+
+def test_an_item_may_take_more_than_one_step() -> None:
+    tick(MAX_STEPS - 16 * 4)
+    measure([1, 2], cost=16)
+    with pytest.raises(BudgetSpentError):
+        tick()
+
+
+def test_what_is_in_a_value_twice_counts_twice() -> None:
+    value: Any = 0
+    for _ in range(60):
+        value = [value, value]
+    with pytest.raises(BudgetSpentError, match="steps"):
+        measure(value)
+
+
+@pytest.mark.parametrize("value", [object(), len, iter([]), {"a": {1}}, [print]])
+def test_what_is_no_data_is_not_measured(value: Any) -> None:
+    with pytest.raises(jinja2.TemplateRuntimeError, match="is no data"):
+        measure(value)
+
+
+def test_an_undefined_value_is_named() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="'nothing' is undefined"):
+        measure([jinja2.StrictUndefined(name="nothing")])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("a", "a"), (1, "1"), (None, "None"), ([1, "a"], "[1, 'a']"), (range(2), "range(0, 2)")]
+)
+def test_a_value_has_the_text_that_jinja2_prints(value: Any, text: str) -> None:
+    assert text_of(value) == text
+
+
+def test_parts_are_joined() -> None:
+    assert joined(["a", 1, None], ", ") == "a, 1, None"
+    assert joined([]) == ""
+
+
+@pytest.mark.parametrize(("parts", "between"), [(["a" * 600_000] * 2, ""), (["a"] * 3, "b" * 600_000)])
+def test_what_would_be_too_long_is_not_joined(parts: list[str], between: str) -> None:
+    with pytest.raises(BudgetSpentError, match="a value of 1200"):
+        joined(parts, between)

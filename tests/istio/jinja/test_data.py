@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from injector.errors import AnnotationError
+from injector.istio.goview import string_struct, view
+from injector.istio.jinja.engine import jinja_data, named_entries, pod_ports, resources
+from injector.istio.mesh import mesh_facts, parse_mesh_config
+from injector.istio.template import TemplateData
+from tests.factories import make_container, make_pod
+
+USER_VOLUME = "sidecar.istio.io/userVolume"
+NEWEST = (1, 30)
+
+
+def _data(pod: dict[str, Any], mesh: str | None = None) -> dict[str, Any]:
+    facts = mesh_facts(parse_mesh_config(mesh, NEWEST))
+    fields = {
+        "TypeMeta": string_struct("v1.TypeMeta", Kind="Deployment", APIVersion="apps/v1"),
+        "DeploymentMeta": string_struct("types.NamespacedName", Namespace="shop", Name="cart"),
+        "ObjectMeta": view("v1.ObjectMeta", pod["metadata"]),
+        "Spec": view("v1.PodSpec", pod["spec"]),
+        "ProxyConfig": facts.proxy_config,
+        "MeshConfig": facts.mesh_pointer,
+        "Values": {"global": {"hub": "h"}},
+        "Revision": "canary",
+        "NativeSidecars": True,
+        "ProxyImage": "h/proxyv2:t",
+        "ProxyUID": 1337,
+        "ProxyGID": 1338,
+        "InboundTrafficPolicyMode": "passthrough",
+        "CompliancePolicy": "fips-140-2",
+    }
+    return jinja_data(TemplateData(fields), NEWEST)
+
+
+def test_a_template_sees_plain_values_by_their_names() -> None:
+    found = _data(make_pod())
+    plain = {key: found[key] for key in ("revision", "native_sidecars", "proxy_image", "proxy_uid", "proxy_gid")}
+    assert plain == {
+        "revision": "canary",
+        "native_sidecars": True,
+        "proxy_image": "h/proxyv2:t",
+        "proxy_uid": 1337,
+        "proxy_gid": 1338,
+    }
+    assert (found["values"], found["istio_minor"]) == ({"global": {"hub": "h"}}, 30)
+    assert (found["inbound_traffic_policy_mode"], found["compliance_policy"]) == ("passthrough", "fips-140-2")
+    assert found["workload"] == {
+        "name": "cart",
+        "namespace": "shop",
+        "kind": "Deployment",
+        "api_version": "apps/v1",
+    }
+
+
+def test_the_pod_is_seen_as_kubernetes_json() -> None:
+    pod = make_pod(labels={"app": "a"}, annotations={"x": "y"})
+    found = _data(pod)
+    assert found["pod"] == {"metadata": pod["metadata"], "spec": pod["spec"]}
+    assert (found["labels"], found["annotations"]) == ({"app": "a"}, {"x": "y"})
+    assert found["containers"] == [make_container()]
+
+
+def test_a_pod_without_labels_annotations_or_containers_has_empty_ones() -> None:
+    found = _data({"metadata": {}, "spec": {}})
+    assert (found["labels"], found["annotations"], found["containers"]) == ({}, {}, [])
+    assert found["pod_ports"]() == "[\n]"
+
+
+@pytest.mark.parametrize(("name", "default", "expected"), [("x", "d", "y"), ("z", "d", "d"), ("empty", "d", "")])
+def test_an_annotation_or_a_label_is_read_with_a_default_for_an_absent_one(
+    name: str, default: str, expected: str
+) -> None:
+    entries = {"x": "y", "empty": ""}
+    found = _data(make_pod(annotations=entries, labels=entries))
+    assert found["annotation"](name, default) == expected
+    assert found["label"](name, default) == expected
+    assert found["annotation"]("nothing") == ""
+
+
+def test_the_mesh_is_json_and_the_proxys_environment_has_no_defaults() -> None:
+    found = _data(make_pod(), "{trustDomain: td, defaultConfig: {concurrency: 3}}")
+    assert found["mesh"]["trustDomain"] == "td"
+    assert found["mesh"]["outboundTrafficPolicy"] == {"mode": "ALLOW_ANY"}
+    assert found["proxy_config"]["drainDuration"] == "45s"
+    assert found["proxy_config_json"] == '{"concurrency":3}'
+
+
+def test_helpers_make_the_lists_of_a_pod() -> None:
+    found = _data(make_pod())
+    assert found["references"](["a", "b"]) == [{"name": "a"}, {"name": "b"}]
+    assert found["env_entries"]({"B": "2", "A": "1"}) == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    assert found["named_entries"](USER_VOLUME) == []
+    assert found["resources"]({"limits": {}}) == {"limits": {}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([], "[\n]"),
+        ([{"name": "a"}, {"name": "b", "ports": None}], "[\n]"),
+        ([{"ports": [{"containerPort": 80}]}], '[\n    {"containerPort":80}\n]'),
+        (
+            [{"ports": [{"protocol": "TCP", "containerPort": 80, "name": "http"}]}, {"ports": [{"containerPort": 1}]}],
+            '[\n    {"name":"http","containerPort":80,"protocol":"TCP"}\n    ,{"containerPort":1}\n]',
+        ),
+    ],
+)
+def test_pod_ports_are_written_as_istios_template_does(containers: list[dict[str, Any]], expected: str) -> None:
+    assert pod_ports(containers) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, {"requests": {"cpu": "10m"}}),
+        ({"sidecar.istio.io/proxyCPU": "1"}, {"requests": {"cpu": "1"}}),
+        ({"sidecar.istio.io/proxyMemoryLimit": "1Gi"}, {"limits": {"memory": "1Gi"}}),
+        (
+            {
+                "sidecar.istio.io/proxyCPU": "1",
+                "sidecar.istio.io/proxyMemory": "2",
+                "sidecar.istio.io/proxyCPULimit": "3",
+                "sidecar.istio.io/proxyMemoryLimit": "4",
+            },
+            {"requests": {"cpu": "1", "memory": "2"}, "limits": {"cpu": "3", "memory": "4"}},
+        ),
+    ],
+)
+def test_one_resource_in_an_annotation_replaces_all_of_the_defaults(
+    annotations: dict[str, str], expected: dict[str, Any]
+) -> None:
+    assert resources(annotations, {"requests": {"cpu": "10m"}}) == expected
+
+
+def test_default_resources_are_a_copy() -> None:
+    default = {"requests": {"cpu": "10m"}}
+    resources({}, default)["limits"] = {}
+    assert default == {"requests": {"cpu": "10m"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", []),
+        ('{"b": {"emptyDir": {}}, "a": {}}', [{"name": "a"}, {"emptyDir": {}, "name": "b"}]),
+        ('{"a": {"name": "mine"}}', [{"name": "a"}]),
+    ],
+)
+def test_named_entries_come_by_name_and_keep_it(text: str, expected: list[dict[str, Any]]) -> None:
+    assert named_entries({USER_VOLUME: text}, USER_VOLUME) == expected
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": 1}', '{"a": null}', '{"a": []}'])
+def test_entries_that_are_no_object_of_objects_are_refused_by_name(text: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        named_entries({USER_VOLUME: text}, USER_VOLUME)
+    assert caught.value.where == f"metadata.annotations[{USER_VOLUME}]"
+    assert caught.value.hint == "make it a JSON object of names and specs"

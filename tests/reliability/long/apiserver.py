@@ -1,0 +1,248 @@
+"""Pods per second through a real API server: with the injector, and with a webhook that answers every review with one constant patch.
+
+Both serve TLS on the loopback, and the API server (kubelab, in ``../shared``) calls each for a namespace of its own. Eight workers create
+pods, in turn with the one and the other. The constant patch is the injector's own for such a pod, so that the API server does the same
+work. Every pod has to be injected. The exit status tells whether the ratio of the medians reaches the target. It is also 1 if nothing can
+be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from tests.architecture.serving import free_ports
+from tests.conformance import core, corpus
+from tests.e2e.kubelab import BUILT, Lab, missing, running
+from tests.e2e.manifests import account_of, namespace_of
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.replicas import ROOT
+from tests.webhook.certificates import Order, issue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WORKERS = 8
+TARGET = 0.8
+"""Of the constant webhook's pods per second."""
+LABEL = "service.istio.io/canonical-name"
+"""Both patches add it; the program that creates pods counts it."""
+START_LIMIT = 60.0
+RUN_LIMIT = 600.0
+PRINTED = re.compile(r": (\d+) pods/s  p50=(\S+) p99=(\S+) max=\S+  labelled=(\d+) failed=(\d+) (.*)")
+UNITS = {"µs": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook that serves one namespace."""
+
+    namespace: str
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def processor_time(self) -> float:
+        """Return the seconds of CPU time that the process has used (Linux, /proc)."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> int:
+    """Measure both webhooks in turn."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pods", type=int, default=1_000, help="how many pods each run creates")
+    parser.add_argument("--rounds", type=int, default=5, help="how many runs each webhook has; the medians count")
+    parser.add_argument("--record", action="store_true", help="keep the row for docs/reliability.md")
+    options = parser.parse_args()
+    if reason := unavailable():
+        print(f"not measured: {reason}")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        medians = measured(Path(folder), options.pods, options.rounds)
+    ratio = medians["injector"]["pods_s"] / medians["constant patch"]["pods_s"]
+    figures = ", ".join(
+        f"{name} {row['pods_s']:.0f} ({row['lowest']:.0f} to {row['highest']:.0f})" for name, row in medians.items()
+    )
+    figure = f"{ratio:.3f} ({figures} pods/s, medians of {options.rounds})"
+    rows = [
+        Row(
+            f"{WORKERS} workers create pods on a real API server",
+            f">= {TARGET} of a constant webhook",
+            figure,
+            ratio >= TARGET,
+        )
+    ]
+    show(rows)
+    for name, row in medians.items():
+        print(name, " ".join(f"{key}={value:.3f}" for key, value in row.items()))
+    print(f"load of the machine: {os.getloadavg()[0]:.2f}")
+    if options.record:
+        keep(rows, "scripts/reliability apiserver")
+    return 0 if ratio >= TARGET else 1
+
+
+def unavailable() -> str:
+    """Return why nothing can be measured here; empty if it can."""
+    if not corpus.present():
+        return corpus.ABSENT
+    if reason := missing():
+        return reason
+    return "" if (BUILT / "bench").exists() else f"{BUILT / 'bench'} is not built: run ../shared/kubelab/build.sh"
+
+
+def measured(folder: Path, pods: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Return the medians of each webhook. The order of the two changes each round; a first run of each does not count."""
+    issued = issue(Order(names=("127.0.0.1",)))
+    certificate, key = map(str, issued.write(folder))
+    found: dict[str, list[dict[str, float]]] = {"injector": [], "constant patch": []}
+    with ExitStack() as stack:
+        lab = stack.enter_context(running(Lab(folder / "kubelab")))
+        for namespace in ("plain", "injected", "constant"):
+            lab.apply(namespace_of(namespace), account_of(namespace))
+        patch = folder / "patch.json"
+        patch.write_bytes(patch_of(lab.tried(pod_in("plain"))))
+        tls = ["--tls-cert-file", certificate, "--tls-key-file", key]
+        webhooks = {
+            "injector": stack.enter_context(serving("injected", injector_command(tls))),
+            "constant patch": stack.enter_context(serving("constant", constant_command(tls, patch))),
+        }
+        lab.apply(configuration(webhooks.values(), issued.chain_pem))
+        for each in webhooks.values():
+            wait_until_called(lab, each)
+            created(lab, each, pods)
+        for number in range(rounds):
+            for name in sorted(webhooks, reverse=number % 2 == 0):
+                found[name].append(created(lab, webhooks[name], pods))
+                print(f"round {number}, {name}: {found[name][-1]['pods_s']:.0f} pods/s", file=sys.stderr, flush=True)
+    return {name: median_row(runs) for name, runs in found.items()}
+
+
+def median_row(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of each figure, with the lowest and the highest rate."""
+    row = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    rates = [run["pods_s"] for run in runs]
+    return {**row, "lowest": min(rates), "highest": max(rates)}
+
+
+def pod_in(namespace: str) -> dict[str, Any]:
+    """Return a pod like those of the program that creates them."""
+    metadata = {"name": "trial", "namespace": namespace, "labels": {"app": "bench", "run": "trial"}}
+    container = {"name": "c", "image": "registry.invalid/x:1"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+def patch_of(pod: dict[str, Any]) -> bytes:
+    """Return the injector's patch for a pod as the API server makes it."""
+    revision = core.revision_of(corpus.default_settings("1.30"))
+    for name in ("uid", "creationTimestamp", "managedFields"):
+        pod["metadata"].pop(name, None)
+    result = inject_pod(revision, pod, RequestFacts(pod["metadata"]["namespace"]))
+    assert isinstance(result, Injected)
+    return result.patch_json
+
+
+def injector_command(tls: list[str]) -> list[str]:
+    """Return the command that starts the injector with Istio 1.30's ConfigMaps of a default installation, but for the port."""
+    settings = corpus.default_settings("1.30")
+    files = {"--injectConfig": settings.config, "--valuesFile": settings.values, "--meshConfig": settings.mesh}
+    flags = [text for flag, path in files.items() for text in (flag, str(path))]
+    ports = ["--bind", "127.0.0.1", "--ops-port", str(free_ports(1)[0]), "--shutdown-delay", "0"]
+    return [sys.executable, "-m", "injector", "serve", *ports, *tls, *flags]
+
+
+def constant_command(tls: list[str], patch: Path) -> list[str]:
+    """Return the command that starts the webhook with the constant patch, but for the port."""
+    return [sys.executable, str(Path(__file__).with_name("constantwebhook.py")), "--patch", str(patch), *tls]
+
+
+@contextmanager
+def serving(namespace: str, command: list[str]) -> Iterator[Webhook]:
+    """Run a webhook until the block ends."""
+    (port,) = free_ports(1)
+    process = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        yield Webhook(namespace, port, process)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def configuration(webhooks: Any, authority: bytes) -> dict[str, Any]:
+    """Return the configuration by which the API server calls each webhook for its namespace."""
+    bundle = base64.b64encode(authority).decode()
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "bench"},
+        "webhooks": [
+            {
+                "name": f"{each.namespace}.bench.example.com",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": f"https://127.0.0.1:{each.port}/inject", "caBundle": bundle},
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "timeoutSeconds": 10,
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each.namespace}},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            }
+            for each in webhooks
+        ],
+    }
+
+
+def wait_until_called(lab: Lab, webhook: Webhook) -> None:
+    """Return once pods of the webhook's namespace are injected.
+
+    Raises:
+        SystemExit: they are not, in time.
+    """
+    deadline, said = time.monotonic() + START_LIMIT, ""
+    while time.monotonic() < deadline and webhook.process.poll() is None:
+        try:
+            if LABEL in lab.tried(pod_in(webhook.namespace))["metadata"]["labels"]:
+                return
+        except AssertionError as error:
+            said = str(error)
+        time.sleep(0.2)
+    raise SystemExit(f"pods of namespace {webhook.namespace} are not injected: {said}")
+
+
+def created(lab: Lab, webhook: Webhook, pods: int) -> dict[str, float]:
+    """Create pods in the webhook's namespace; return the figures.
+
+    Raises:
+        SystemExit: one of the pods was not created, or not injected.
+    """
+    before = webhook.processor_time()
+    command = [str(BUILT / "bench"), "-kubeconfig", str(lab.kubeconfig), "-n", webhook.namespace, "-label", LABEL]
+    options = ["-pods", str(pods), "-c", str(WORKERS)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=RUN_LIMIT)
+    printed = PRINTED.search(done.stdout)
+    if printed is None or (int(printed[4]), int(printed[5])) != (pods, 0):
+        raise SystemExit(f"not every pod of {webhook.namespace} was injected: {done.stdout}{done.stderr}")
+    spent = webhook.processor_time() - before
+    times = {"p50_ms": milliseconds(printed[2]), "p99_ms": milliseconds(printed[3])}
+    return {"pods_s": float(printed[1]), **times, "cpu_ms_a_pod": 1e3 * spent / pods}
+
+
+def milliseconds(text: str) -> float:
+    """Return a duration of Go's, which has one unit here."""
+    number, unit = re.fullmatch(r"([\d.]+)(\D+)", text).groups()  # type: ignore[union-attr]
+    return round(float(number) * UNITS[unit], 3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile input.
+
+Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
+one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.reliability.long.chaos.bodies import hostile_bodies, hostile_values
+from tests.reliability.long.chaos.bombs import bombs
+from tests.reliability.long.chaos.cluster import crowded_cluster, faulty_api
+from tests.reliability.long.chaos.configuration import broken_config, swapped_config
+from tests.reliability.long.chaos.hostile import hostile_revision
+from tests.reliability.long.chaos.names import hostile_names
+from tests.reliability.long.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
+from tests.reliability.long.chaos.slow import slow_peers
+from tests.reliability.long.chaos.soak import mutated_reviews
+from tests.reliability.long.chaos.stage import Stage
+from tests.reliability.long.chaos.steady import steady_load
+from tests.reliability.long.chaos.tenant import long_lists
+from tests.reliability.long.chaos.tested import tested
+from tests.reliability.long.rows import keep, show
+from tests.webhook.certificates import write_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from tests.reliability.long.rows import Row
+
+LIMIT = 1800.0
+TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
+    "restart": rolling_restart,
+    "sigterm": terminated,
+    "sigkill": killed,
+    "mass": mass_start,
+    "idle": kept_connections,
+    "names": hostile_names,
+    "config": broken_config,
+    "swaps": swapped_config,
+    "watch": faulty_api,
+    "crowd": crowded_cluster,
+    "tested": tested,
+    "hostile": hostile_revision,
+    "tenant": long_lists,
+    "slow": slow_peers,
+    "steady": steady_load,
+    "bodies": hostile_bodies,
+    "json": hostile_values,
+    "soak": mutated_reviews,
+    "bombs": bombs,
+}
+
+
+def main() -> int:
+    """Run the tests; the exit status tells whether all targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    parser.add_argument("--restarts", type=int, default=20, help="how many restarts the rolling one has")
+    parser.add_argument("--seconds", type=float, help="how long a load lasts, where it is not the test's own time")
+    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, key = write_certificate(Path(folder))
+        stage = Stage(Path(folder), certificate, key, options.restarts, options.seconds)
+        runs = asyncio.run(played(stage, options.only or list(TESTS)))
+    rows = [row for run in runs.values() for row in run]
+    show(rows)
+    if options.record:
+        for name, run in runs.items():
+            keep(run, f"scripts/reliability chaos --only {name}")
+    return 0 if all(row.met for row in rows) else 1
+
+
+async def played(stage: Stage, names: list[str]) -> dict[str, Sequence[Row]]:
+    """The rows of the tests, one test after the other; nothing is left running."""
+    runs: dict[str, Sequence[Row]] = {}
+    for name in names:
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(LIMIT):
+                runs[name] = await TESTS[name](stage)
+        finally:
+            stage.end()
+        print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
+    return runs
+
+
+if __name__ == "__main__":
+    sys.exit(main())

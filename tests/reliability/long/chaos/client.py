@@ -1,0 +1,122 @@
+"""The caller of a load: Go's net/http where Go is installed, else the client of tests/reliability."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.factories import make_pod, make_review
+from tests.reliability.apiserver import ApiServer, Load
+from tests.reliability.replicas import Service, trusting
+
+if TYPE_CHECKING:
+    from tests.reliability.long.chaos.stage import Stage
+    from tests.reliability.replicas import Replica
+
+SOURCE = Path(__file__).with_name("apiserver.go")
+RATE = 150.0
+CALLERS = 200
+WITHIN = 5.0
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of a load: calls, those that were told to come back, what was wrong, and times."""
+
+    calls: int
+    again: int
+    wrong: dict[str, int]
+    dialled: int
+    p99_ms: float
+    last_s: float
+
+    @property
+    def failures(self) -> int:
+        """How many calls ended without a sidecar."""
+        return sum(self.wrong.values())
+
+
+def review_of(uid: str) -> bytes:
+    """A pod of one ReplicaSet: all are alike but for the uid of the question."""
+    pod = make_pod(labels={"pod-template-hash": "5d9f", "app": "web"})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "controller": True}
+    pod["metadata"] |= {"generateName": "web-5d9f-", "ownerReferences": [owner]}
+    return json.dumps(make_review(pod, uid=uid)).encode()
+
+
+@cache
+def go_client(folder: Path) -> Path | None:
+    """The Go client, built; None without Go."""
+    if shutil.which("go") is None:
+        return None
+    built = folder / "apiserver"
+    subprocess.run(["go", "build", "-o", built, SOURCE], check=True)
+    return built
+
+
+async def go(stage: Stage, binary: Path, mode: str, replicas: list[Replica], *flags: str) -> asyncio.subprocess.Process:
+    """Start the Go client."""
+    reviews = stage.folder / "reviews.jsonl"
+    reviews.write_bytes(b"\n".join(review_of(f"uid-{number}") for number in range(1_000)))
+    ports = ",".join(f"{each.port}:{each.ops_port}" for each in replicas)
+    return await asyncio.create_subprocess_exec(
+        *(str(binary), mode, "-ca", str(stage.certificate), "-replicas", ports, "-reviews", str(reviews), *flags),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+async def came(process: asyncio.subprocess.Process) -> Came:
+    """Let the Go client end, and read what it says."""
+    # Python 3.11 closes a standard input only where it has something to write.
+    out, _ = await process.communicate(b"\n")
+    said: dict[str, Any] = json.loads(out)
+    return Came(said["calls"], said["again"], said["wrong"], said["dialled"], said["p99_ms"], said["last_s"])
+
+
+@dataclass
+class Calling:
+    """A load on replicas, from ``begin`` to ``end``."""
+
+    stage: Stage
+    replicas: list[Replica]
+
+    def __post_init__(self) -> None:
+        self.service = Service(self.replicas)
+        self._tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.service.follow())]
+        self._process: asyncio.subprocess.Process | None = None
+        self._load = Load(ApiServer(self.service.ready, trusting(self.stage.certificate)), review_of)
+
+    async def begin(self) -> None:
+        """Begin to call."""
+        while len(self.service.known) < len(self.replicas):  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.05)
+        binary = go_client(self.stage.folder)
+        if binary is not None:
+            flags = ("-rate", str(RATE), "-callers", str(CALLERS))
+            self._process = await go(self.stage, binary, "load", self.replicas, *flags)
+            return
+        callers = 50
+        self._tasks += [
+            asyncio.create_task(self._load.call(f"c{number}", callers / RATE), name="call") for number in range(callers)
+        ]
+
+    async def end(self) -> Came:
+        """Let the last calls be answered, and tell what came of all."""
+        if self._process is not None:
+            found = await came(self._process)
+        else:
+            self._load.end()
+            await asyncio.gather(*(task for task in self._tasks if task.get_name() == "call"))
+            wrong = {"failed": len(self._load.failures)} if self._load.failures else {}
+            calls = self._load.answered.total() + len(self._load.failures)
+            found = Came(calls, 0, wrong, self._load.client.dialled, 0.0, 0.0)
+        self._tasks[0].cancel()
+        await self._load.client.close()
+        return found

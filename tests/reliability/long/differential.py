@@ -1,0 +1,115 @@
+"""What Go makes of the same: generated inputs by the hundred thousand, and patches for mutated pods (T25, T32).
+
+Go has to be installed; its modules come by its own proxy the first time. ``tests/differential`` has the short versions, and
+says what is compared and what may differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import tempfile
+import time
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from tests.conformance import corpus
+from tests.differential.comparing import Came, differences
+from tests.differential.comparisons import COMPARISONS
+from tests.differential.golang import ABSENT, built
+from tests.differential.soundness import Soundness
+from tests.property.subjects import subjects
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.trials import Found, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.differential.comparisons import Comparison
+
+Part: TypeAlias = "tuple[Path, str, int]"
+
+CHUNK = 2_000
+SHOWN = 5
+INPUTS = {"merge": 30_000, "yaml": 30_000, "sprig": 20_000, "printf": 20_000, "proxyconfig": 20_000, "dates": 20_000}
+PODS = 100_000
+ROUND = 200
+
+
+def compared(comparison: Comparison, program: Path, scale: float, _minutes: float) -> Sequence[Row]:
+    """T32: one kind of input."""
+    came = Came()
+    for number in range(max(1, int(INPUTS[comparison.name] * scale / CHUNK))):
+        part = differences(comparison, program, f"bench {number}", CHUNK)
+        came.alike += part.alike
+        came.excused += part.excused
+        came.wrong += part.wrong
+    for reason, times in came.excused.most_common():
+        print(f"{comparison.name}: {times} x {reason}", file=sys.stderr)
+    _tell(came.wrong)
+    figure = f"{len(came.wrong)} differences, {came.excused.total()} on the list"
+    target = "0 differences outside a written list"
+    return [Row(f"T32 {comparison.name}, {came.asked} inputs", target, figure, not came.wrong)]
+
+
+def sound(program: Path, scale: float, minutes: float) -> Sequence[Row]:
+    """T25: patches applied and decoded by Go, for pods of all minors of the corpus in turn."""
+    parts = ((program, minor, number) for number in count() for minor in corpus.MINORS)
+    found = shared(put_to_the_test, parts, PODS * scale, minutes)
+    patches = found.came["injected"]
+    figure = f"{len(found.faults)} wrong of {patches} patches"
+    target = "applied by evanphx/json-patch, decoded as a Pod, equal to ours: 0 errors"
+    return [Row(f"T25 {found.counted(PODS)} mutated pods", target, figure, found.met(PODS) and patches > 0)]
+
+
+def put_to_the_test(part: Part) -> Found:
+    """The patches for some pods of a minor, which its name and a number make."""
+    program, minor, number = part
+    soundness = Soundness(program)
+    soundness.put_to_the_test(subjects(minor), random.Random(f"sound {minor} {number}"), ROUND)  # noqa: S311 -- inputs
+    return Found(soundness.tried, soundness.came, soundness.faults)
+
+
+def _tell(wrong: Sequence[str]) -> None:
+    for each in wrong[:SHOWN]:
+        print(each, file=sys.stderr)
+
+
+TESTS: dict[str, Callable[[Path, float, float], Sequence[Row]]] = {
+    "sound": sound,
+    **{name: partial(compared, comparison) for name, comparison in COMPARISONS.items()},
+}
+
+
+def main() -> int:
+    """Run the tests; the exit status tells whether all targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    parser.add_argument("--scale", type=float, default=1.0, help="how much of the usual number of inputs")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop `sound` then: its row says how many were tried"
+    )
+    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        program = built(Path(folder))
+        if program is None:
+            sys.exit(ABSENT)
+        for name in options.only or TESTS:
+            begun = time.monotonic()
+            made = TESTS[name](program, options.scale, options.minutes)
+            print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
+            rows += made
+            if options.record:
+                keep(made, f"scripts/reliability differential --only {name}")
+    show(rows)
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

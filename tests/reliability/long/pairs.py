@@ -1,0 +1,76 @@
+"""A server that has seen many pods answers each as a fresh pipeline does (T38): pairs of a pod and a changed one.
+
+``tests/property/pairs.py`` says how a pair is tried, ``tests/property/reviews.py`` how the pods of a pair differ. Two processes, which
+yield to all others, take 20 to 60 minutes. Progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from itertools import count
+from typing import TYPE_CHECKING
+
+from tests.conformance import corpus
+from tests.property import pairs
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.trials import Found, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAIRS = 100_000
+PART = 250
+HITS = 1_000
+HIT = "cache hits by another request"
+
+
+def main() -> int:
+    """Try the pairs; the exit status tells whether the target is met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="how many pairs")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop then: the row says how many were tried")
+    parser.add_argument("--seed", default="pairs", help="chooses the pairs")
+    parser.add_argument("--record", action="store_true", help="keep the row for docs/reliability.md")
+    options = parser.parse_args()
+    if not corpus.present():
+        print(f"the pairs need Istio's configurations: {corpus.ABSENT}")
+        return 1
+    found = shared(tried, parts(options.seed, options.pairs), options.pairs, options.minutes)
+    rows = [row_of(found, options.pairs)]
+    show(rows)
+    if options.record:
+        keep(rows, "scripts/reliability pairs")
+    return 0 if all(row.met for row in rows) else 1
+
+
+def parts(seed: str, wanted: int) -> Iterator[tuple[str, int]]:
+    """Yield the parts: a seed of its own and the number of pairs of each."""
+    for number in count():
+        rest = wanted - number * PART
+        if rest <= 0:
+            return
+        yield f"{seed} {number}", min(PART, rest)
+
+
+def tried(part: tuple[str, int]) -> Found:
+    """Try one part in this process."""
+    found = pairs.tried(*part)
+    return Found(found.compared, found.came, found.faults)
+
+
+def row_of(found: Found, wanted: int) -> Row:
+    """Return the row of docs/reliability.md."""
+    came = found.came
+    figure = (
+        f"{len(found.faults)} differ; {came[HIT]} cache hits by other requests; "
+        f"{came['injected']} injected, {came['refused']} refused, {came['left alone']} left alone"
+    )
+    met = found.met(wanted) and came[HIT] > HITS and not came["internal errors"]
+    test = f"T38 {found.counted(wanted)} pairs, {len(corpus.MINORS)} minors, stable and canary"
+    return Row(test, f"0 differ from a fresh pipeline, > {HITS} hits by other requests", figure, met)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

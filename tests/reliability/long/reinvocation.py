@@ -1,0 +1,97 @@
+"""Pods injected, edited by another webhook and injected again, as an API server does it (T24).
+
+``tests/property/reinvocation.py`` says which edits there are and what must come of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias
+
+from tests.conformance import corpus
+from tests.property.reinvocation import EDITS, Reinvocations
+from tests.property.subjects import subjects
+from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.trials import Found, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Part: TypeAlias = "tuple[str, int]"
+
+PODS = 10_000
+ROUND = 50
+FIRST_STABLE = 12
+"""Up to 1.8 templates see what an earlier injection added, and up to 1.10 they print the annotations that they themselves write."""
+MINORS = [minor for minor in corpus.MINORS if int(minor.partition(".")[2]) >= FIRST_STABLE]
+TARGET = "second patch empty or equal to a first one's, third empty, no name twice"
+
+
+def goldens(_minutes: float) -> Sequence[Row]:
+    """T24: every pod of the corpus, with every edit."""
+    parts = ((minor, number) for minor in MINORS for number, _ in enumerate(subjects(minor)))
+    pairs = len(EDITS) * sum(len(pods) for minor in MINORS for _, pods in subjects(minor))
+    found = shared(every_edit, parts, pairs)
+    test = f"T24 {found.tried} pairs of a golden pod and one of {len(EDITS)} edits"
+    return [Row(test, TARGET, told(found), not found.faults and found.tried > 0)]
+
+
+def mutated(minutes: float) -> Sequence[Row]:
+    """T24: mutated pods, each with an edit."""
+    parts = ((minor, number) for number in count() for minor in MINORS)
+    found = shared(any_edit, parts, PODS, minutes)
+    return [Row(f"T24 {found.counted(PODS)} mutated pods, {len(EDITS)} edits", TARGET, told(found), found.met(PODS))]
+
+
+def every_edit(part: Part) -> Found:
+    """The pods of one of a minor's revisions, by its place among them."""
+    minor, number = part
+    came = Reinvocations()
+    revision, pods = subjects(minor)[number]
+    for pod in pods:
+        for edit in EDITS:
+            came.try_edit(revision, pod, edit)
+    return Found(came.tried, came.came, came.faults)
+
+
+def any_edit(part: Part) -> Found:
+    """Some pods of a minor, which its name and a number make."""
+    minor, number = part
+    came = Reinvocations()
+    came.put_to_the_test(subjects(minor), random.Random(f"again {minor} {number}"), ROUND)  # noqa: S311 -- inputs
+    return Found(came.tried, came.came, came.faults)
+
+
+def told(found: Found) -> str:
+    """What came of it."""
+    return f"{len(found.faults)} wrong, {found.came['empty']} empty, {found.came['settled']} settled, {found.came['left alone']} left alone"
+
+
+TESTS = {"goldens": goldens, "mutated": mutated}
+
+
+def main() -> int:
+    """Run the tests; the exit status tells whether all targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop `mutated` then: its row says how many were tried"
+    )
+    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for name in options.only or TESTS:
+        made = TESTS[name](options.minutes)
+        rows += made
+        if options.record:
+            keep(made, f"scripts/reliability reinvocation --only {name}")
+    show(rows)
+    return 0 if all(each.met for each in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

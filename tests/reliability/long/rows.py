@@ -1,0 +1,90 @@
+"""Targets of the reliability tests and their results: printed, saved in ``results.json``, and written to docs/reliability.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.reliability.replicas import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+WIDTH = 110
+"""A figure with many kinds of error is cut."""
+KEPT = Path(__file__).with_name("results.json")
+HEAD = """# Reliability
+
+{note}
+Targets and results of the load and fault-injection tests, with the command of each run. [Reliability
+tests](../tests/reliability/README.md) describes the commands and how a run saves its rows here. The machine has two cores, which the
+clients share. "P" is 150 admissions a second of mixed pods for four revisions, up to 200 at once over 25 pooled connections, as an API
+server sends them. Short versions run with `scripts/test`.
+
+| test | target | figure | met | date | commit | command |
+|---|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One target and what came of it; ``test`` begins with the target's number, as in ``T12 restart x20``."""
+
+    test: str
+    target: str
+    figure: str
+    met: bool
+
+
+def show(rows: Iterable[Row]) -> None:
+    """Print the table."""
+    lines = [
+        ("test", "target", "figure", ""),
+        *((r.test, r.target, r.figure, "ok" if r.met else "MISSED") for r in rows),
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for line in lines:
+        print(
+            "  ".join(f"{text[:WIDTH]:{min(width, WIDTH)}}" for text, width in zip(line, widths, strict=True)).rstrip()
+        )
+
+
+def keep(rows: Sequence[Row], command: str) -> None:
+    """Keep the rows of a command instead of those of its run before."""
+    runs = _runs()
+    run = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit(), "rows": [asdict(row) for row in rows]}
+    KEPT.write_text(json.dumps({**runs, command: run}, indent=1, sort_keys=True) + "\n")
+    print("kept for docs/reliability.md: write it with scripts/reference")
+
+
+def commit() -> str:
+    """Return the short hash of the commit that is checked out."""
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def page(note: str) -> str:
+    """Return docs/reliability.md; ``note`` says who writes it."""
+    rows = [(row, run, command) for command, run in _runs().items() for row in run["rows"]]
+    return HEAD.format(note=note) + "".join(_line(*each) for each in sorted(rows, key=_order))
+
+
+def _line(row: dict[str, Any], run: dict[str, Any], command: str) -> str:
+    figure = str(row["figure"])[: 2 * WIDTH].replace("|", "/")
+    cells = (row["test"], row["target"], figure, "yes" if row["met"] else "**no**", run["date"], run["commit"])
+    return f"| {' | '.join(cells)} | `{command}` |\n"
+
+
+def _order(each: tuple[dict[str, Any], dict[str, Any], str]) -> tuple[int, str, str]:
+    number = re.match(r"T(\d+)", each[0]["test"])
+    return (int(number[1]) if number else 1_000, each[2], each[0]["test"])
+
+
+def _runs() -> dict[str, dict[str, Any]]:
+    runs: dict[str, dict[str, Any]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return runs
