@@ -34,7 +34,8 @@ from injector.injection.tools.manifest import inject_object
 from injector.injection.tools.uninject import uninject_object
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.build import Overrides, build, overridden
-from injector.revisions.directory import SingleSource, required_text
+from injector.revisions.directory import SingleSource
+from injector.revisions.files import required_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

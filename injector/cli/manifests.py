@@ -137,8 +137,9 @@ def _changed(document: Document, name: str, change: Change) -> ChangedDocument:
     try:
         return ChangedDocument(document.text, content, change(content))
     except DataError as error:
-        place = f"{name}:{_first_line(document)}: {_kind_and_name(content)}".rstrip(": ")
-        error.where = f"{place}: {error.where}" if error.where else place
+        obj = _kind_and_name(content)
+        parts = (f"{name}:{_first_line(document)}", "" if error.where.startswith(obj) else obj, error.where)
+        error.where = ": ".join(part for part in parts if part)
         raise
 
 

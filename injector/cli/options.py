@@ -7,7 +7,6 @@ import functools
 import inspect
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
@@ -27,7 +26,8 @@ from injector.istio.webhooks import (
     Endpoint,
     WebhookOptions,
 )
-from injector.revisions.directory import DirectorySource, embedded_source, required_text
+from injector.revisions.directory import DirectorySource, embedded_source
+from injector.revisions.files import required_text
 from injector.revisions.names import checked_name, is_label
 
 if TYPE_CHECKING:
@@ -332,21 +332,15 @@ webhook_options: Final = option_group(
 _ENDPOINT_FIELDS: Final = {"service": "service", "service_namespace": "namespace", "service_port": "port", "url": "url"}
 
 
-def with_given_options(options: WebhookOptions, current: WebhookOptions) -> WebhookOptions:
-    """Return ``current`` with the values of ``options`` that are on the command line.
+def given_webhook_options(options: WebhookOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of ``options``, and of its endpoint, that are on the command line.
 
     As in istioctl, the Istio namespace and whether to inject pods without a label always come from the command line, or its defaults.
     """
-    endpoint = {field: getattr(options.endpoint, field) for name, field in _ENDPOINT_FIELDS.items() if was_given(name)}
+    always = {"istio_namespace": options.istio_namespace, "auto_inject": options.auto_inject}
     fields = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout")
-    given = {name: getattr(options, name) for name in fields if was_given(name)}
-    return replace(
-        current,
-        endpoint=replace(current.endpoint, **{"url": None, **endpoint}) if endpoint else current.endpoint,
-        istio_namespace=options.istio_namespace,
-        auto_inject=options.auto_inject,
-        **given,
-    )
+    endpoint = {field: getattr(options.endpoint, field) for name, field in _ENDPOINT_FIELDS.items() if was_given(name)}
+    return {name: getattr(options, name) for name in fields if was_given(name)} | always, endpoint
 
 
 def _checked_url(url: str | None) -> str | None:

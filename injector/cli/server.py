@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.cli.options import key_values, offline_source
 from injector.cli.version import own_version
-from injector.cluster.client import KubeClient, Pace
+from injector.cluster.client import ApiThrottle, KubeClient
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import ConfigError, InjectorError, UsageError, whereabouts
@@ -30,12 +30,12 @@ from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
+from injector.revisions.files import file_changes
 from injector.revisions.following import Follower, Tempo
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, changes
-from injector.revisions.unserved import UnservedNames
+from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
-from injector.revisions.watching import file_changes
 from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
 from injector.webhook.inject import Desk
 from injector.webhook.queue import AdmissionQueue
@@ -72,9 +72,9 @@ def run_server(settings: Settings) -> None:
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
-    registry, pace = Registry(), Pace()
+    registry, throttle = Registry(), ApiThrottle()
     metrics = Metrics(CollectorRegistry(), version=own_version())
-    client = KubeClient(settings.kubeconfig, pace) if settings.asks_cluster else None
+    client = KubeClient(settings.kubeconfig, throttle) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
     loader = Loader(source_of(settings, cluster), registry)
@@ -112,7 +112,7 @@ def run_server(settings: Settings) -> None:
         certificates=tls.certificates,
         probe=None if tls.certificates is None else SelfCheck(tls.certificates, settings.bind),
         health_file=_health_file(settings),
-        unserved=_unserved(settings, registry, pace),
+        unserved=_unserved(settings, registry, throttle),
         elsewhere=frozenset(settings.served_elsewhere),
         desk=Desk(
             AdmissionQueue(settings.max_waiting),
@@ -192,10 +192,10 @@ def _health_file(settings: Settings) -> HealthFile | None:
     return HealthFile(settings.health_check_file, settings.health_check_interval)
 
 
-def _unserved(settings: Settings, registry: Registry, pace: Pace) -> UnservedNames | None:
+def _unserved(settings: Settings, registry: Registry, throttle: ApiThrottle) -> UnservedNames | None:
     if not settings.watch_unserved:
         return None
-    return UnservedNames(KubeClient(settings.kubeconfig, pace), registry, frozenset(settings.served_elsewhere))
+    return UnservedNames(KubeClient(settings.kubeconfig, throttle), registry, frozenset(settings.served_elsewhere))
 
 
 def _check_usable(report: LoadReport) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -17,6 +16,7 @@ from injector.cli.options import (
     REVISION_FLAG,
     SKIP_CONFIRMATION,
     WEBHOOK_PARAMETERS,
+    given_webhook_options,
     kubeconfig_options,
     option_group,
     output_format,
@@ -25,15 +25,12 @@ from injector.cli.options import (
     tag_name,
     was_given,
     webhook_options,
-    with_given_options,
 )
 from injector.cli.output import confirm, echo, json_text, table, yaml_text
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
-from injector.revisions.clustertags import ClusterTags
-from injector.revisions.tagannotations import tag_annotations
-from injector.revisions.tagplan import Placement
-from injector.revisions.tags import Shadow, Tag
+from injector.revisions.clustertags import ClusterTags, Placement
+from injector.revisions.tags import Shadow, Tag, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.revisions.tagplan import Plan
+    from injector.revisions.clustertags import Plan
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -123,7 +120,7 @@ class TagLocation:
         if self.directory is not None:
             yield DirectoryTags(self.directory)
             return
-        placement = Placement(partial(with_given_options, self.options), self.webhook_name)
+        placement = Placement(*given_webhook_options(self.options), self.webhook_name)
         with open_cluster(self.kubeconfig) as cluster:
             yield ClusterTags(cluster, self.istio_namespace, placement)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -30,11 +30,9 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.revisions.clustertags import ClusterTags
-from injector.revisions.tagannotations import tag_annotations
-from injector.revisions.tagplan import Placement
-from injector.revisions.tags import usable_tags
-from injector.revisions.tagstore import DirectoryTags, find_revision, find_tag
+from injector.revisions.clustertags import ClusterTags, Placement
+from injector.revisions.tags import tag_annotations, usable_tags
+from injector.revisions.tagstore import DirectoryTags
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,10 +70,10 @@ class Choice:
             TagError: the chosen one does not exist or cannot be read.
         """
         if self.revision is not None:
-            find_revision(state, self.revision)
+            state.check_revision(self.revision)
             return (self.revision,), ()
         if self.tag is not None:
-            return (), (find_tag(state, self.tag),)
+            return (), (state.find_tag(self.tag),)
         tags, faults = usable_tags(state.tags, state.revisions)
         for error in (*state.broken.values(), *state.faults.values(), *faults):
             echo(f"warning: {error}", err=True)
@@ -180,7 +178,8 @@ def apply(
     An existing caBundle stays unless --ca-bundle gives another one.
     """
     with open_cluster(kubeconfig) as connection:
-        cluster = ClusterTags(connection, options.istio_namespace, Placement(lambda _: options, trusts=False))
+        given = {each.name: getattr(options, each.name) for each in fields(options)}
+        cluster = ClusterTags(connection, options.istio_namespace, Placement(given, inherit_bundle=False))
         if revisions_dir is None:
             state = cluster.list()
         else:

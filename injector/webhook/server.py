@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from injector.revisions.following import Follower
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
     from injector.webhook.lifecycle import Follow
     from injector.webhook.status.health import HealthFile

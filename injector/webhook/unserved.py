@@ -2,7 +2,7 @@
 
 Pods with a known name are admitted: the webhook of that name injects them. The path says whose label counts, matching the selectors of
 the configuration (``istio.webhooks``): the pod's, which is in the review, or the namespace's, which is known if namespaces are watched
-(``revisions.unserved``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
+(``revisions.unservednames``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.reading import Reader
 

@@ -43,7 +43,7 @@ DOCS = ROOT / "docs"
 RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
 """What installs, or runs these very tests."""
-LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
+LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
 OF_OTHERS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
     *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md

@@ -398,5 +398,5 @@ def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) ->
     async def work(_: KubeClient) -> None:
         pytest.fail("there is no cluster to work in")
 
-    with pytest.raises(ConfigError, match=r"^kubeconfig: there is none, .*; give --kubeconfig"):
+    with pytest.raises(ConfigError, match=r"^kubeconfig: not given, .*; give --kubeconfig"):
         run_in_cluster(Kubeconfig(), work)

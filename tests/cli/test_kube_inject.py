@@ -539,7 +539,7 @@ def test_a_patch_removes_what_was_added() -> None:
         (
             ["-f", "odd.yaml"],
             65,
-            "odd.yaml:2: Deployment odd: spec.template is missing; give the workload its pod template",
+            "odd.yaml:2: Deployment odd: spec.template is required value; give the workload its pod template",
         ),
         (
             ["-f", "env.yaml"],

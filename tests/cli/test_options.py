@@ -13,15 +13,16 @@ from injector.cli.options import (
     Duration,
     both_spellings,
     checked_namespace,
+    given_webhook_options,
     key_values,
     kubeconfig_options,
     seconds_of,
     webhook_options,
-    with_given_options,
 )
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import DataError, UsageError
 from injector.istio.webhooks import Endpoint, WebhookOptions
+from injector.revisions.clustertags import Placement
 
 
 @pytest.fixture(autouse=True)
@@ -178,13 +179,13 @@ def test_what_kubernetes_would_refuse_is_refused_before(flag: str, value: str, s
 
 
 def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
-    """What is kept, with what the flags say."""
+    """Return the inherited options, with those of the flags."""
     made: list[WebhookOptions] = []
 
     @click.command()
     @webhook_options
     def command(options: WebhookOptions) -> None:
-        made.append(with_given_options(options, kept))
+        made.append(Placement(*given_webhook_options(options)).apply(kept))
 
     CliRunner().invoke(command, arguments, catch_exceptions=False)
     return made[0]

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from injector.cli import main
 from injector.cli.serve import option_of, serve
 from injector.cli.server import _health_file, _unserved, source_of, watched_folders
-from injector.cluster.client import Pace
+from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.registry import Registry
@@ -315,7 +315,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig"),
+        ([], "kubeconfig: not given, and this process has no service account token; give --kubeconfig"),
         (["--kubeconfig", "nope"], "nope: cannot be read: No such file or directory; correct --kubeconfig"),
         (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
     ],
@@ -361,9 +361,9 @@ def test_names_that_nobody_serves_are_looked_for_where_that_is_asked() -> None:
     registry = Registry()
     settings = Settings(kubeconfig=Path("k"), watch_unserved=True, served_elsewhere=("1-18",))
 
-    found = _unserved(settings, registry, Pace())
+    found = _unserved(settings, registry, ApiThrottle())
 
-    assert _unserved(Settings(kubeconfig=Path("k")), registry, Pace()) is None
+    assert _unserved(Settings(kubeconfig=Path("k")), registry, ApiThrottle()) is None
     assert found is not None
     assert found.registry is registry
     assert found.served == {"1-18"}

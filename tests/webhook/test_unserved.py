@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.inject import InjectHandler
     from injector.webhook.lifecycle import Lifecycle
     from tests.webhook.conftest import Client, ClientFactory

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Lifecycle, Supervisor
     from injector.webhook.shadow import Shadows
     from injector.webhook.tls.source import CertificateSource
@@ -151,7 +151,7 @@ class Operations:
         return {
             **status(snapshot, report, phase, self.shadows, version=self.version),
             "certificate": None if self.certificates is None else self.certificates.status(),
-            "unserved": None if self.unserved is None else self.unserved.shown(),
+            "unserved": None if self.unserved is None else self.unserved.to_dict(),
             "time": self.clock(),
             "requests": request_rows(self.metrics),
         }

@@ -9,17 +9,17 @@ from prometheus_client import CollectorRegistry
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
-from injector.revisions.unserved import (
+from injector.revisions.unservednames import (
     MAX_NAMES,
     MAX_PODS,
     Seen,
-    Tally,
+    UnservedCount,
     UnservedNames,
-    kept_injection,
-    kept_pod,
-    kept_revision,
+    count_unserved,
+    has_injection_label,
+    named_revision,
     pod_selector,
-    tally,
+    unserved_name,
 )
 from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
 from tests.reliability.kubeapi import selected
@@ -63,7 +63,7 @@ def test_of_a_namespace_the_name_is_remembered_unless_istio_injection_stands_bef
 ) -> None:
     found = labelled("shop", labels)
 
-    assert (kept_revision(found), kept_injection(found)) == (revision, injection)
+    assert (named_revision(found), has_injection_label(found)) == (revision, injection)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_of_a_namespace_the_name_is_remembered_unless_istio_injection_stands_bef
 def test_of_a_pod_the_name_is_remembered_where_nobody_serves_it_and_it_has_no_sidecar(
     labels: dict[str, str] | None, annotations: dict[str, str] | None, kept: str | None
 ) -> None:
-    assert kept_pod(labelled("a", labels, "shop", annotations=annotations), SERVED) == kept
+    assert unserved_name(labelled("a", labels, "shop", annotations=annotations), SERVED) == kept
 
 
 def test_the_api_server_is_asked_for_no_pod_whose_name_is_served_or_that_wants_no_sidecar() -> None:
@@ -95,24 +95,26 @@ def test_namespaces_and_pods_are_counted_by_the_name_that_they_give() -> None:
     namespaces = {"a": "prdo", "b": "prdo", "c": "prod", "d": "1-23"}
     pods = {"x/1": "prdo", "x/2": "old", "y/1": "1-24"}
 
-    assert tally(Seen(namespaces, (), pods), SERVED) == Tally(3, 2, {"prdo": (2, 1), "1-23": (1, 0), "old": (0, 1)})
+    assert count_unserved(Seen(namespaces, (), pods), SERVED) == UnservedCount(
+        3, 2, {"prdo": (2, 1), "1-23": (1, 0), "old": (0, 1)}
+    )
 
 
 @pytest.mark.parametrize(("namespaces", "with_injection"), [({"x": "prod"}, ()), ({}, ("x",))])
 def test_the_name_of_a_pod_does_not_count_where_its_namespace_decides(
     namespaces: dict[str, str], with_injection: tuple[str, ...]
 ) -> None:
-    assert tally(Seen(namespaces, with_injection, {"x/1": "prdo", "y/1": "prdo"}), SERVED).pods == 1
+    assert count_unserved(Seen(namespaces, with_injection, {"x/1": "prdo", "y/1": "prdo"}), SERVED).pods == 1
 
 
 def test_pods_that_cannot_be_listed_are_not_counted_as_none() -> None:
-    assert tally(Seen({"a": "prdo"}, ()), SERVED) == Tally(1, None, {"prdo": (1, 0)})
+    assert count_unserved(Seen({"a": "prdo"}, ()), SERVED) == UnservedCount(1, None, {"prdo": (1, 0)})
 
 
 def test_what_is_shown_is_bounded_and_begins_with_the_most_frequent() -> None:
     names = {f"name-{number:03}": (1, 0) for number in range(MAX_NAMES + 5)}
 
-    shown = Tally(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).shown()
+    shown = UnservedCount(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).to_dict()
 
     assert list(shown["names"])[:3] == ["often", "x" * 63, "name-000"]
     assert shown["names"]["often"] == {"namespaces": 50, "pods": 20}
@@ -219,10 +221,10 @@ def test_what_leads_nowhere_is_counted_and_shown(api: Api) -> None:
     net = Net(api, "a", "b")
 
     async def test() -> None:
-        assert net.names.shown()["counted"] is False
+        assert net.names.to_dict()["counted"] is False
         await asyncio.sleep(3)
         assert net.counted == (1, 1)
-        assert net.names.shown() == {
+        assert net.names.to_dict() == {
             "counted": True,
             "namespaces": 1,
             "pods": 1,
@@ -242,7 +244,7 @@ def test_a_name_that_is_served_from_now_on_is_counted_no_longer_and_again_when_i
         await asyncio.sleep(3)
         net.serve("a", "b", tags="prdo: a")
         await asyncio.sleep(3)
-        assert (net.counted, net.names.shown()["names"]) == ((0, 0), {})
+        assert (net.counted, net.names.to_dict()["names"]) == ((0, 0), {})
         net.serve("a", "b")
         await asyncio.sleep(3)
         assert net.counted == (1, 1)
@@ -312,7 +314,7 @@ def test_without_the_permission_for_pods_the_namespaces_are_counted_alone(api: A
 
     async def test() -> None:
         await asyncio.sleep(30)
-        assert (net.counted, net.names.shown()["pods"]) == ((1, None), None)
+        assert (net.counted, net.names.to_dict()["pods"]) == ((1, None), None)
         assert (net.faults("pods", "forbidden") or 0) > 1
         net.serve("a", "b", "c")
         await asyncio.sleep(3)
@@ -329,7 +331,7 @@ def test_how_each_watch_fares_is_told_under_a_name_of_its_own(api: Api) -> None:
 
     async def test() -> None:
         await asyncio.sleep(30)
-        assert (net.counted, net.names.shown()["counted"]) == ((None, None), False)
+        assert (net.counted, net.names.to_dict()["counted"]) == ((None, None), False)
         for label in (REV, AUTO):
             assert (net.faults(f"namespaces/{label}", "forbidden") or 0) > 1
         assert net.collector.get_sample_value("injector_watch_synced", {"resource": "pods"}) == 1
@@ -345,6 +347,6 @@ def test_of_very_many_pods_only_so_many_are_remembered_and_that_is_said() -> Non
 
     async def test() -> None:
         await asyncio.sleep(3)
-        assert (net.counted, net.names.shown()["podsAtLeast"]) == ((0, MAX_PODS), True)
+        assert (net.counted, net.names.to_dict()["podsAtLeast"]) == ((0, MAX_PODS), True)
 
     while_it_runs(net, test())
