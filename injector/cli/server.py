@@ -31,7 +31,7 @@ from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
 from injector.revisions.files import file_changes
-from injector.revisions.following import Follower, Tempo
+from injector.revisions.following import Follower, Timing
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, changes
 from injector.revisions.unservednames import UnservedNames
@@ -100,7 +100,7 @@ def run_server(settings: Settings) -> None:
     show, recent = partial(_show, metrics), RecentPods()
     show(report)
     follower = Follower(
-        loader, _watch(settings), Tempo(settings.reload_interval), recent=recent, metrics=metrics, shown=show
+        loader, _watch(settings), Timing(settings.reload_interval), recent=recent, metrics=metrics, report=show
     )
     services = Services(
         registry,

@@ -216,7 +216,7 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
     )
 
     assert result.stdout.startswith("Pod default/hello: skipped (no_webhook)\n")
-    says = f"{whose} label istio.io/rev names `canray`, which nobody serves (did you mean canary?); known are canary, "
+    says = f"{whose} label istio.io/rev names `canray`, which is not served (did you mean canary?); known are canary, "
     assert says in result.stdout
 
 
@@ -408,7 +408,7 @@ def test_a_pod_that_no_webhook_is_called_for_ends_there() -> None:
     (found,) = explanation(Target(PODS, "web-abc-1", "lost"))[0]
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
-    assert "names `gone`, which nobody serves" in found.trace.steps[0].detail
+    assert "names `gone`, which is not served" in found.trace.steps[0].detail
 
 
 def test_a_namespace_is_all_of_its_workloads_and_an_empty_one_is_noted() -> None:

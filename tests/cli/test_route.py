@@ -274,7 +274,7 @@ def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (labels_live({REV: "gone"}), "the namespace's label istio.io/rev names `gone`, which nobody serves"),
+        (labels_live({REV: "gone"}), "the namespace's label istio.io/rev names `gone`, which is not served"),
         (labels_live(), "the namespace has neither istio-injection nor istio.io/rev"),
         (labels_live({REV: "prod"}, {"sidecar.istio.io/inject": "false"}), "the pod's label sidecar.istio.io/inject"),
     ],
