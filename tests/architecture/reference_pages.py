@@ -12,7 +12,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from injector import metrics
 from injector.cli import main
-from injector.cli.failures import EXIT_CODES
+from injector.cli.commands import EXIT_CODES
 from tests.architecture.documents import ROOT
 from tests.reliability.long.rows import page
 
