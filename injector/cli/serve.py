@@ -274,7 +274,7 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     from injector.revisions.following import Follower, Tempo
     from injector.revisions.verify import RecentPods
     from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
-    from injector.webhook.inject import Desk
+    from injector.webhook.handler import HandlerOptions
     from injector.webhook.queue import AdmissionQueue
     from injector.webhook.server import Services
 
@@ -283,14 +283,14 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
     recent = RecentPods()
     tempo = Tempo(settings.reload_interval)
     follower = Follower(loader, _watch(settings), tempo, recent=recent, metrics=metrics, shown=shown)
-    desk = Desk(
+    options = HandlerOptions(
         AdmissionQueue(settings.max_waiting),
         Decisions(LOGGED[settings.log_decisions]),
         explained=EXPLAINED[settings.explain],
         guard=settings.guard,
     )
     elsewhere = frozenset(settings.served_elsewhere)
-    return Services(registry, loader, metrics, own_version(), recent, follower, elsewhere=elsewhere, desk=desk)
+    return Services(registry, loader, metrics, own_version(), recent, follower, elsewhere=elsewhere, options=options)
 
 
 def _show(metrics: Metrics, report: LoadReport) -> None:
