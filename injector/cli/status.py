@@ -29,7 +29,7 @@ from injector.injection.tools.drift import (
     Drift,
     as_created,
     drift_of,
-    sidecar_of,
+    injected_revision,
 )
 from injector.kube.typed import normalise
 from injector.revisions.build import Overrides
@@ -114,8 +114,8 @@ def standing_of(pod: Mapping[str, Any], around: Surroundings) -> Standing | None
 
 
 def _judged(pod: c.Pod, created: c.Pod | None, labels: Labels, around: Surroundings) -> Standing:
-    workload, sidecar = tuple(labels.workload), sidecar_of(pod)
-    has = None if sidecar is None else str(sidecar)
+    workload, sidecar = tuple(labels.workload), injected_revision(pod)
+    has = None if sidecar is None else sidecar or "(no name)"
     try:
         routed = live_route(around, labels)
     except DataError:
@@ -125,7 +125,7 @@ def _judged(pod: c.Pod, created: c.Pod | None, labels: Labels, around: Surroundi
         if revision is None:
             return Standing(workload, has, routed.raw.name, Drift(UNKNOWN))
         if created is None:
-            known = sidecar is not None and sidecar.revision == revision.written
+            known = sidecar == revision.written
             return Standing(workload, has, revision.name, Drift(CURRENT if known else OLDER_REVISION))
         answer = _answer(revision, created, routed)
         gets = None if isinstance(answer, Skipped) else revision.name
