@@ -18,15 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Go types that encode themselves; ``typed`` knows each.
-OPAQUE: Final = frozenset(
-    {
-        "intstr.IntOrString",
-        "resource.Quantity",
-        "runtime.RawExtension",
-        "v1.FieldsV1",
-        "v1.Time",
-    }
-)
+OPAQUE: Final = frozenset({"intstr.IntOrString", "resource.Quantity", "runtime.RawExtension", "v1.FieldsV1", "v1.Time"})
 # kube-inject knows workloads by kind alone, in whatever API version they come (Istio's inject/initializer.go).
 _KINDS: Final = {
     "Pod": "v1.Pod",

@@ -45,14 +45,7 @@ _LATER: Final = ("nodeName", "ephemeralContainers")
 """Fields of a pod's spec that are set after it is created."""
 _LISTS: Final = ("initContainers", "containers")
 _ABOUT_THE_POD: Final = frozenset(
-    {
-        APP_PROBERS,
-        ANNOTATIONS_ENV,
-        LABELS_ENV,
-        prometheus.ENV,
-        "ISTIO_META_APP_CONTAINERS",
-        "ISTIO_META_POD_PORTS",
-    }
+    {APP_PROBERS, ANNOTATIONS_ENV, LABELS_ENV, prometheus.ENV, "ISTIO_META_APP_CONTAINERS", "ISTIO_META_POD_PORTS"}
 )
 """Variables that repeat the pod itself, with the changes that other webhooks made after the injection."""
 # The annotation of a pod that the plugin LimitRanger gave resources (plugin/pkg/admission/limitranger).
