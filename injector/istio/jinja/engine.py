@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import jinja2
@@ -239,14 +240,14 @@ def _where(error: Exception) -> str:
     return f"template {template.name}, line {template.get_corresponding_lineno(line)}"
 
 
-def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> dict[str, Template]:
+def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mapping[str, Template]:
     """Compile the templates of an inject config; each may import and include the others by name.
 
     Raises:
         TemplateRenderError: one does not parse; with its line.
     """
     environment = _environment(templates)
-    return {name: JinjaTemplate(name, _compiled(environment, name), minor) for name in templates}
+    return MappingProxyType({name: JinjaTemplate(name, _compiled(environment, name), minor) for name in templates})
 
 
 def _compiled(environment: Sandbox, name: str) -> jinja2.Template:
