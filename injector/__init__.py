@@ -26,7 +26,7 @@ All functions raise a subclass of ``InjectorError`` for input that cannot be use
 Map of the packages. A package may import those below it; ``pyproject.toml`` has the exact contracts. Two flows meet in one immutable
 object, the Revision of ``istio/revision.py``:
 
-- Request: ``webhook/inject.py`` decodes the review, resolves the path to a revision, and answers with the patch of
+- Request: ``webhook/handler.py`` decodes the review, resolves the path to a revision, and answers with the patch of
   ``injection/pipeline.py``: policy, render, merge, overrides, post-processing, JSON patch.
 - Configuration: ``revisions/reload.py`` reads a source, builds and verifies revisions, and swaps the snapshot that requests use. If a
   step fails, the last good revision stays in use.
