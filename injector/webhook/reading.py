@@ -11,8 +11,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from injector.errors import UsageError
-from injector.flagvalues import parse_duration
+from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
 from injector.webhook.queue import DEADLINE, OVERLOAD
 from injector.webhook.timeouts import READ
@@ -67,9 +66,10 @@ def timeout_of(query: str) -> float:
         return math.inf
     try:
         first, *_ = parse_qs(query, max_num_fields=16).get("timeout", [""])
-        return parse_duration(first) or math.inf
-    except (UsageError, ValueError):
+        nanoseconds = parse_duration(first)
+    except ValueError:
         return math.inf
+    return nanoseconds / 1e9 if nanoseconds > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)

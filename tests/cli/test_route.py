@@ -1,13 +1,36 @@
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from injector.cli.route import Asked, Labels, Routed, route
-from injector.errors import ConfigError, UsageError
-from injector.injection.tools.explain import Trace
+from injector.cli.cluster import RevisionList, Sources, read_view
+from injector.cli.route import (
+    PodLabels,
+    RequestedName,
+    Route,
+    called_last,
+    delivery_steps,
+    live_route,
+    requested_name,
+    route,
+    served_names,
+)
+from injector.cluster.reader import ClusterReader
+from injector.errors import ClusterError, ConfigError, UsageError
+from injector.injection.tools.explain import Step, Trace
+from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
 from injector.revisions.tags import choose, parse_tags
-from tests.revisions.fakes import make_raw
+from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
+from tests.revisions.fakes import CONFIG, make_raw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from injector.cli.cluster import ClusterView
+
 
 STATE = SourceState(
     (make_raw("1-24"), make_raw("1-30")),
@@ -16,21 +39,24 @@ STATE = SourceState(
 )
 NO_TAGS = SourceState((make_raw("stable"), make_raw("canary")), default="stable")
 INJECT = "sidecar.istio.io/inject"
-REV = "istio.io/rev"
 
 
-def labels(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None, **declared: str) -> Labels:
-    return Labels(namespace or {}, pod or {}, declared)
+def listed(state: SourceState) -> RevisionList:
+    return RevisionList(state, "dir", "dir/tags.yaml")
 
 
-def routed(asked: Asked, given: Labels, state: SourceState = STATE) -> Routed:
-    found = route(state, asked, given, where="dir")
-    assert isinstance(found, Routed)
+def labels(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None, **declared: str) -> PodLabels:
+    return PodLabels(namespace or {}, pod or {}, declared)
+
+
+def routed(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Route:
+    found = route(listed(state), asked, given)
+    assert isinstance(found, Route)
     return found
 
 
-def ends(asked: Asked, given: Labels, state: SourceState = STATE) -> Trace:
-    found = route(state, asked, given, where="dir")
+def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Trace:
+    found = route(listed(state), asked, given)
     assert isinstance(found, Trace)
     return found
 
@@ -48,14 +74,14 @@ def ends(asked: Asked, given: Labels, state: SourceState = STATE) -> Trace:
 def test_the_labels_lead_to_a_revision(
     namespace: dict[str, str], pod: dict[str, str], revision: str, tag: str | None
 ) -> None:
-    found = routed(Asked(), labels(namespace, pod))
+    found = routed(RequestedName(), labels(namespace, pod))
 
     assert (found.raw.name, found.tag) == (revision, tag)
     assert [(step.step, step.verdict) for step in found.steps] == [("webhook", "passed"), ("tag", "passed")]
 
 
 def test_the_webhook_is_named_with_the_labels_that_ask_for_it_and_those_that_do_not_count() -> None:
-    (webhook, tag) = routed(Asked(), labels({REV: "prod"}, {REV: "1-30"})).steps
+    (webhook, tag) = routed(RequestedName(), labels({REV: "prod"}, {REV: "1-30"})).steps
 
     assert webhook.detail == (
         "rev.namespace.sidecar-injector.istio.io of prod is called for the namespace's istio.io/rev=prod;"
@@ -70,7 +96,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
     workload = ("shop", "Deployment", name)
     tag = STATE.tags["half"]
 
-    found = routed(Asked(), Labels({REV: "half"}, {}, {}, workload))
+    found = routed(RequestedName(), PodLabels({REV: "half"}, {}, {}, workload))
 
     assert found.raw.name == choose(tag.weights, "half", workload)
     assert found.steps[1].detail == (
@@ -79,49 +105,49 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
 
 
 def test_a_tag_that_names_what_is_not_there_is_refused() -> None:
-    trace = ends(Asked(), labels({REV: "gone"}))
+    trace = ends(RequestedName(), labels({REV: "gone"}))
 
     assert (trace.outcome, trace.reason) == ("refused", "tag")
     assert trace.steps[1].detail.startswith("tag `gone`: it names `1-99`, which is not served")
 
 
 def test_where_a_revision_is_the_default_by_no_name_it_still_gets_those_who_ask_for_it() -> None:
-    found = routed(Asked(), labels({"istio-injection": "enabled"}), NO_TAGS)
+    found = routed(RequestedName(), labels({"istio-injection": "enabled"}), NO_TAGS)
 
     assert (found.raw.name, found.tag) == ("stable", None)
-    assert found.steps[1].detail == "no name asks for the default, stable; stable is no tag"
+    assert found.steps[1].detail == "the default is stable; stable is a revision, not a tag"
 
 
 def test_where_no_webhook_is_called_nothing_gets_the_pod() -> None:
-    trace = ends(Asked(), labels({}, {}, **{INJECT: "true"}))
+    trace = ends(RequestedName(), labels({}, {}, **{INJECT: "true"}))
 
     assert (trace.outcome, trace.reason) == ("skipped", "no_webhook")
     assert [(step.step, step.verdict) for step in trace.steps] == [("webhook", "skip"), ("result", "skip")]
-    assert "the annotation sidecar.istio.io/inject is seen by no selector" in trace.steps[0].detail
+    assert "selectors match the label sidecar.istio.io/inject, not the annotation" in trace.steps[0].detail
 
 
 @pytest.mark.parametrize("flag", ["--path", "--revision"])
 def test_a_flag_says_what_is_called_and_the_step_what_the_labels_would(flag: str) -> None:
-    found = routed(Asked("1-30", flag), labels())
+    found = routed(RequestedName("1-30", flag), labels())
 
     assert found.raw.name == "1-30"
     assert found.steps[0].source == flag
     assert found.steps[0].detail == (
-        "taken as called; by the labels it is not: rev.namespace.sidecar-injector.istio.io of 1-30"
-        " wants namespace: istio.io/rev in (1-30)"
+        "the labels alone do not select it: rev.namespace.sidecar-injector.istio.io of 1-30"
+        " requires namespace: istio.io/rev in (1-30)"
     )
-    assert routed(Asked("1-30", flag), labels({REV: "1-30"})).steps[0].detail == (
+    assert routed(RequestedName("1-30", flag), labels({REV: "1-30"})).steps[0].detail == (
         "rev.namespace.sidecar-injector.istio.io of 1-30 is called for the namespace's istio.io/rev=1-30"
     )
 
 
 @pytest.mark.parametrize(("state", "revision"), [(STATE, "1-24"), (NO_TAGS, "stable")])
 def test_a_path_without_a_name_is_the_default(state: SourceState, revision: str) -> None:
-    assert routed(Asked("", "--path"), labels(), state).raw.name == revision
+    assert routed(RequestedName("", "--path"), labels(), state).raw.name == revision
 
 
 def test_a_path_to_nothing_is_refused() -> None:
-    trace = ends(Asked("nope", "--path"), labels())
+    trace = ends(RequestedName("nope", "--path"), labels())
 
     assert (trace.outcome, trace.reason) == ("refused", "revision")
     assert [step.step for step in trace.steps] == ["webhook", "tag", "revision", "result"]
@@ -131,23 +157,242 @@ def test_a_path_to_nothing_is_refused() -> None:
 def test_a_path_without_a_name_is_refused_where_nothing_is_the_default() -> None:
     state = SourceState((make_raw("a"), make_raw("b")))
 
-    assert (
-        ends(Asked("", "--path"), labels(), state).steps[1].detail == "no name asks for the default, which nothing is"
-    )
+    assert ends(RequestedName("", "--path"), labels(), state).steps[1].detail == "there is no default"
 
 
 def test_a_revision_that_is_not_there_is_a_wrong_flag() -> None:
     with pytest.raises(UsageError):
-        route(STATE, Asked("nope", "--revision"), labels(), where="dir")
+        route(listed(STATE), RequestedName("nope", "--revision"), labels())
 
 
 def test_a_broken_revision_is_bad_input() -> None:
     with pytest.raises(ConfigError, match="it has no `config`"):
-        route(STATE, Asked("broken", "--path"), labels(), where="dir")
+        route(listed(STATE), RequestedName("broken", "--path"), labels())
 
 
 def test_broken_tags_are_bad_input_since_nothing_is_known_of_them() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("odd tags"))
 
     with pytest.raises(ConfigError, match="odd tags"):
-        route(state, Asked(), labels(), where="dir")
+        route(listed(state), RequestedName(), labels())
+
+
+OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
+
+
+def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> ClusterView:
+    return asyncio.run(read_view(cluster(*objects), Sources(revisions_dir, HOME), None))
+
+
+def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> PodLabels:
+    return PodLabels(namespace or {}, pod or {}, workload=("shop", "Deployment", "web"))
+
+
+def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:
+    found = live_route(around(*(objects or OBJECTS)), given)
+    assert isinstance(found, Route)
+    return found
+
+
+def ends_live(given: PodLabels, *objects: dict[str, Any]) -> Trace:
+    found = live_route(around(*(objects or OBJECTS)), given)
+    assert isinstance(found, Trace)
+    return found
+
+
+def istiods(name: str, *, tagged: str = "") -> dict[str, Any]:
+    """A configuration as Istio installs it: the Service tells the revision, the path does not."""
+    options = WebhookOptions()
+    made = tag_webhook(tagged, name, options) if tagged else revision_webhook(name, options)
+    for webhook in made["webhooks"]:
+        webhook["clientConfig"] = {"service": {"name": f"istiod-{name}", "namespace": HOME, "path": "/inject"}}
+    return made
+
+
+def test_the_webhook_that_is_called_leads_by_its_path() -> None:
+    found = routed_live(labels_live({REV: "prod"}))
+
+    assert (found.raw.name, found.tag) == ("1-24", "prod")
+    assert found.steps[0].detail == (
+        "rev.namespace.sidecar-injector.istio.io of istio-revision-tag-prod is called for the namespace's "
+        "istio.io/rev=prod, with path /inject/prod"
+    )
+    assert found.steps[1].detail == "prod is a tag of 1-24"
+    assert [step.source for step in found.steps] == [
+        "MutatingWebhookConfiguration istio-revision-tag-prod",
+        "the label istio.io/tag of the mutatingwebhookconfigurations",
+    ]
+
+
+@pytest.mark.parametrize(("name", "tagged"), [("1-30", ""), ("1-24", "old")])
+def test_a_path_without_a_name_means_the_revision_of_its_configuration(name: str, tagged: str) -> None:
+    webhook = istiods(name, tagged=tagged)
+    config_maps = [each for each in OBJECTS if each["kind"] == "ConfigMap"]
+
+    found = routed_live(labels_live({REV: tagged or name}), *config_maps, webhook)
+
+    assert (found.raw.name, found.tag) == (name, None)
+
+
+def test_what_the_path_adds_to_the_proxy_goes_along() -> None:
+    options = WebhookOptions(Endpoint(url="https://example.com/inject/1-24"))
+    webhook = revision_webhook("1-24", options)
+    for each in webhook["webhooks"]:
+        each["clientConfig"]["url"] += "/cluster/east/net/n1"
+
+    found = routed_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
+
+    assert found.envs == {"ISTIO_META_CLUSTER_ID": "east", "ISTIO_META_NETWORK": "n1"}
+
+
+def test_of_two_that_are_called_the_last_decides() -> None:
+    second = {**revision_webhook("1-30", WebhookOptions()), "metadata": {"name": "z"}}
+    second["webhooks"][0]["namespaceSelector"] = {}
+    second["webhooks"][0]["matchConditions"] = [{"name": "x", "expression": "true"}]
+
+    found = routed_live(labels_live({REV: "1-24"}), *OBJECTS, second)
+
+    assert found.raw.name == "1-30"
+    assert found.steps[0].detail == (
+        "rev.namespace.sidecar-injector.istio.io of z is called for all pods that its selectors match, with path /inject/1-30; "
+        "it replaces the injection by rev.namespace.sidecar-injector.istio.io of istio-sidecar-injector-1-24; "
+        "its matchConditions are not evaluated here"
+    )
+
+
+def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
+    for name in ("1-24", "1-30"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config").write_text(CONFIG)
+    (tmp_path / "tags.yaml").write_text("prod: {1-24: 50, 1-30: 50}\n")
+    given = labels_live({REV: "prod"})
+
+    found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
+
+    assert isinstance(found, Route)
+    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (labels_live({REV: "gone"}), "the namespace's label istio.io/rev names `gone`, which is not served"),
+        (labels_live(), "the namespace has neither istio-injection nor istio.io/rev"),
+        (labels_live({REV: "prod"}, {"sidecar.istio.io/inject": "false"}), "the pod's label sidecar.istio.io/inject"),
+    ],
+)
+def test_where_none_is_called_the_labels_tell_why_and_the_nearest_is_named(given: PodLabels, says: str) -> None:
+    found = ends_live(given)
+
+    assert (found.outcome, found.reason) == ("skipped", "no_webhook")
+    assert says in found.steps[0].detail
+    assert "; the nearest is rev." in found.steps[0].detail
+
+
+def test_without_any_webhook_that_is_said() -> None:
+    assert ends_live(labels_live(), *OBJECTS[:2]).steps[0].detail == (
+        "the cluster has no webhook that calls an injector"
+    )
+
+
+@pytest.mark.parametrize(("path", "reason"), [("/inject/No_Name", "webhook"), ("/inject/gone", "revision")])
+def test_a_path_that_nobody_serves_refuses_the_pod(path: str, reason: str) -> None:
+    webhook = istiods("1-24")
+    for each in webhook["webhooks"]:
+        each["clientConfig"]["service"]["path"] = path
+
+    found = ends_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
+
+    assert (found.outcome, found.reason) == ("refused", reason)
+
+
+def test_the_names_that_are_served_are_of_paths_tags_and_revisions() -> None:
+    found = live_webhooks([istiods("1-24"), istiods("1-24", tagged="old"), tag("prod", "1-24")])
+
+    assert served_names(found) == {"1-24", "old", "prod"}
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (labels_live({REV: "prod"}), "prod"),
+        (labels_live({REV: "gone"}), "gone"),
+        (labels_live({"istio-injection": "enabled"}), "default"),
+        (labels_live({}, {REV: "gone"}), "gone"),
+        (labels_live(), None),
+        (labels_live({REV: "gone"}, {"sidecar.istio.io/inject": "false"}), None),
+    ],
+)
+def test_what_is_asked_for_is_told_by_webhook_or_labels(given: PodLabels, name: str | None) -> None:
+    webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
+
+    assert requested_name(webhooks, given) == name
+    assert (called_last(webhooks, given) is not None) == (name == "prod")
+
+
+SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"
+
+
+def webhook(**options: Any) -> LiveWebhook:
+    return live_webhooks([revision_webhook("1-30", WebhookOptions(**options))])[0]
+
+
+def steps(made: LiveWebhook, *objects: dict[str, Any]) -> tuple[Step, ...]:
+    return asyncio.run(delivery_steps(cluster(*objects), made))
+
+
+def endpoints(*ready: bool | None, service: str = "injector", namespace: str = "injector-system") -> dict[str, Any]:
+    listed = [{"conditions": {} if each is None else {"ready": each}} for each in ready]
+    metadata = {"name": "x", "namespace": namespace, "labels": {"kubernetes.io/service-name": service}}
+    return {"kind": "EndpointSlice", "metadata": metadata, "endpoints": listed}
+
+
+def test_a_webhook_that_is_reached_has_nothing_against_it() -> None:
+    assert steps(webhook(ca_bundle="QQ=="), endpoints(True, False, None)) == (
+        Step("failure_policy", "passed", "Fail: without an answer the pod is not created", SOURCE),
+        Step("ca_bundle", "passed", "present", SOURCE),
+        Step("endpoints", "passed", "2 ready", "Service injector-system/injector"),
+    )
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        (),
+        (endpoints(False),),
+        (endpoints(True, service="other"),),
+        (endpoints(True, namespace="other"),),
+        ({**endpoints(), "endpoints": None},),
+    ],
+)
+@pytest.mark.parametrize(
+    ("policy", "outcome"), [("Fail", "pods are refused"), ("Ignore", "pods are created without a sidecar")]
+)
+def test_a_service_without_a_ready_endpoint_is_a_warning(
+    slices: tuple[dict[str, Any], ...], policy: str, outcome: str
+) -> None:
+    last = steps(webhook(failure_policy=policy), *slices)[-1]
+
+    assert (last.verdict, last.detail) == ("warning", f"none is ready: {outcome}")
+
+
+def test_an_empty_ca_bundle_and_pods_that_may_come_without_a_sidecar_are_warnings() -> None:
+    policy, bundle, _ = steps(webhook(failure_policy="Ignore"), endpoints(True))
+
+    assert (policy.verdict, policy.detail.partition(":")[0]) == ("warning", "Ignore")
+    assert (bundle.verdict, bundle.detail.partition(":")[0]) == ("warning", "empty")
+
+
+def test_a_url_is_not_tried() -> None:
+    assert steps(webhook(endpoint=Endpoint(url="https://example.com")))[-1].verdict == "unknown"
+
+
+def test_without_the_permission_it_is_said_that_it_cannot_be_told() -> None:
+    reader = ClusterReader(FakeKube(forbidden=("endpointslices",)))
+
+    last = asyncio.run(delivery_steps(reader, webhook()))[-1]
+
+    assert last.verdict == "unknown"
+    assert 'cannot list resource "endpointslices"' in last.detail
+    with pytest.raises(ClusterError):
+        asyncio.run(delivery_steps(Refusing("unreachable"), webhook()))

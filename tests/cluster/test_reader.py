@@ -65,13 +65,13 @@ async def test_every_page_is_read_and_only_what_is_kept_stays() -> None:
     assert client.asked == [("", PAGE), ("next", PAGE)]
 
 
-async def test_an_item_is_told_of_what_kind_it_is() -> None:
+async def test_items_of_a_list_get_their_kind() -> None:
     client = Client([page(item("a"))])
 
     assert await ClusterReader(client).all(SCOPE, lambda obj: (obj["apiVersion"], obj["kind"])) == [("v1", "Pod")]
 
 
-async def test_a_list_that_the_api_server_forgot_is_begun_anew() -> None:
+async def test_an_expired_list_is_started_again() -> None:
     client = Client([page(item("a"), more="next"), failure("gone"), page(item("a"), item("b"))])
 
     assert await ClusterReader(client).all(SCOPE, name) == ["a", "b"]
@@ -102,18 +102,20 @@ async def test_one_object_is_the_clients() -> None:
 
 def cluster_of_pods(count: int) -> Objects:
     objects = Objects()
-    objects.put(PODS, *({"metadata": {"name": f"p-{n}", "namespace": "a", "labels": {"x": "y"}}} for n in range(count)))
+    objects.put(
+        PODS, *({"metadata": {"name": f"p-{n:04}", "namespace": "a", "labels": {"x": "y"}}} for n in range(count))
+    )
     return objects
 
 
 def test_every_page_is_asked_for_and_labels_choose() -> None:
-    objects = cluster_of_pods(5)
+    objects = cluster_of_pods(2 * PAGE + 1)
     objects.put(PODS, {"metadata": {"name": "other", "namespace": "a"}})
 
     async def read() -> list[str]:
         return [item["metadata"]["name"] async for item in every(objects, Scope(PODS, labels="x=y"))]
 
-    assert asyncio.run(read()) == ["p-0", "p-1", "p-2", "p-3", "p-4"]
+    assert asyncio.run(read()) == [f"p-{n:04}" for n in range(2 * PAGE + 1)]
     assert objects.asked == ["list pods x=y"] * 3
 
 
