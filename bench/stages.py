@@ -39,7 +39,7 @@ from injector.kube.jsonpatch import create_patch
 from injector.kube.overlay import read_overlay
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from injector.webhook.app import MAX_BODY, webhook_app
+from injector.webhook.server import MAX_BODY, webhook_app
 from injector.webhook.unserved import UnservedHandler
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.webhook.inject import InjectHandler
+    from injector.webhook.handler import InjectHandler
     from injector.webhook.lifecycle import Lifecycle
 
 

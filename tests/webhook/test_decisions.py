@@ -37,7 +37,7 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(caplog: pytest.LogCaptureFixture) -> None:
-    Decisions().tell(Decision(asked_about(OWNED), Outcome.SKIP, "label", "1-24", "prod"), 0.0012345)
+    Decisions().log(Decision(asked_about(OWNED), Outcome.SKIP, "label", "1-24", "prod"), 0.0012345)
 
     assert told(caplog) == [
         (
@@ -69,13 +69,13 @@ def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(cap
 def test_a_failure_is_a_warning_and_a_fault_of_the_injector_an_error(
     caplog: pytest.LogCaptureFixture, outcome: Outcome, reason: str, level: str, word: str
 ) -> None:
-    Decisions().tell(Decision(asked_about(OWNED), outcome, reason), 0.0)
+    Decisions().log(Decision(asked_about(OWNED), outcome, reason), 0.0)
 
     assert [each[:2] for each in told(caplog)] == [(level, word)]
 
 
 def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixture) -> None:
-    Decisions().tell(Decision(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
+    Decisions().log(Decision(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert fields == {
@@ -90,7 +90,7 @@ def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("meta", [None, [], {"ownerReferences": 7}, {"name": {}}, {"labels": [1]}])
 def test_a_pod_that_is_none_has_no_owner_and_its_line_all_the_same(caplog: pytest.LogCaptureFixture, meta: Any) -> None:
-    Decisions().tell(Decision(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
+    Decisions().log(Decision(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert (fields["uid"], fields.get("owner", "")) == (UID, "")
@@ -100,7 +100,7 @@ def test_long_names_are_cut(caplog: pytest.LogCaptureFixture) -> None:
     pod = make_pod("n" * 10_000)
     review = asked_about(pod, uid="u" * 10_000, namespace="s" * 10_000)
 
-    Decisions().tell(Decision(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
+    Decisions().log(Decision(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert len(str(fields)) < 1_500
@@ -138,7 +138,7 @@ def test_of_many_that_are_turned_away_in_a_second_one_line_says_how_many(caplog:
     decisions = Decisions(clock=lambda: next(times))
 
     for reason in ["overload", *["overload"] * 97, "draining", "overload"]:
-        decisions.turned_away(reason, 429)
+        decisions.log_refusal(reason, 429)
 
     assert [(message, fields) for _, message, fields in told(caplog)] == [
         ("turned away", {"reason": "overload", "status": 429, "requests": 1}),
@@ -150,6 +150,6 @@ def test_of_many_that_are_turned_away_in_a_second_one_line_says_how_many(caplog:
 def test_nothing_is_said_of_those_who_are_turned_away_where_failures_are_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    Decisions(LOGGED["none"]).turned_away("overload", 429)
+    Decisions(LOGGED["none"]).log_refusal("overload", 429)
 
     assert caplog.records == []

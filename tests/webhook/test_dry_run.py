@@ -9,8 +9,8 @@ import pytest
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.verify import RecentPods
-from injector.webhook.app import webhook_app
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
+from injector.webhook.server import webhook_app
 from injector.webhook.shadow import Shadows
 from tests.factories import make_review
 from tests.revisions.fakes import fake_revision

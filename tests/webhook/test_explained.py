@@ -14,9 +14,9 @@ from injector.kube.admission import MAX_WARNING, Response
 from injector.kube.selectors import Selector
 from injector.revisions.registry import Resolved
 from injector.settings import SETTINGS
-from injector.webhook.app import webhook_app
 from injector.webhook.decisions import EXPLAINED, MAX_VALUE, REMEDIES, Explained
-from injector.webhook.inject import Desk, InjectHandler
+from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.webhook.server import webhook_app
 from tests.factories import make_pod, make_review
 from tests.revisions.fakes import fake_revision
 
@@ -133,7 +133,7 @@ async def told(
 ) -> Client:
     """A client whose answers say what was decided."""
     del core
-    handler = InjectHandler(registry, metrics, lifecycle, desk=Desk(explained=BOTH))
+    handler = InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(explained=BOTH))
     return await aiohttp_client(webhook_app(handler))
 
 

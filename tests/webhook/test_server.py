@@ -20,7 +20,7 @@ from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, shadow, timeouts
 from injector.webhook.decisions import EXPLAINED
-from injector.webhook.inject import Desk
+from injector.webhook.handler import HandlerOptions
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import HealthFile
@@ -104,7 +104,7 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
 
 
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
-    told = replace(services, elsewhere=frozenset({"1-18"}), desk=Desk(explained=EXPLAINED["warnings"]))
+    told = replace(services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=EXPLAINED["warnings"]))
 
     async with running(LISTENERS, told) as server, aiohttp.ClientSession() as session:
 
@@ -253,8 +253,8 @@ async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
 async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
     async with running(LISTENERS, services) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
-        async with services.desk.queue.turn("shop", 1):
-            task = asyncio.create_task(services.desk.queue.turn("shop", 1).__aenter__())
+        async with services.options.queue.turn("shop", 1):
+            task = asyncio.create_task(services.options.queue.turn("shop", 1).__aenter__())
             await asyncio.sleep(0)
             assert collector.get_sample_value("injector_requests_waiting") == 1
             task.cancel()

@@ -10,7 +10,7 @@ import pytest
 from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
-from injector.metrics import Answered, Outcome, RevisionRow
+from injector.metrics import Outcome, RevisionRow
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
@@ -121,8 +121,8 @@ def test_requests_have_their_reasons_their_rate_and_their_times(metrics: Metrics
         (Outcome.FAILURE, "template", 0.0008),
         (Outcome.SKIP, "label", 0.0008),
     ):
-        metrics.answered(Answered(outcome, {"total": seconds}, reason, "1-24", "prod"))
-    metrics.answered(Answered(Outcome.SKIP, {"total": 0.0004}, "policy", "1-30"))
+        metrics.count_request(outcome, {"total": seconds}, reason, "1-24", "prod")
+    metrics.count_request(Outcome.SKIP, {"total": 0.0004}, "policy", "1-30")
 
     skipped, tried = sorted(request_rows(metrics), key=lambda row: row["requests"])
 

@@ -15,8 +15,8 @@ from injector.revisions.following import SETTLE, Follower, Timing
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.verify import RecentPods
-from injector.webhook.app import webhook_app
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
+from injector.webhook.server import webhook_app
 from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
