@@ -1,4 +1,4 @@
-# What builds stays behind, and so does what runs nothing. A release pins the base by digest, which is learnt where a registry can be reached:
+# The last stage contains only what the injector needs to run. A release pins the base image by digest. To find the digest:
 #   docker buildx imagetools inspect python:3.13-slim --format '{{.Manifest.Digest}}'
 #   docker build --build-arg PYTHON=python:3.13-slim@sha256:... .
 ARG PYTHON=python:3.13-slim
@@ -21,7 +21,7 @@ RUN uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python
  && uv pip install --python /opt/injector --no-deps --compile-bytecode dist/*.whl \
  && scripts/sbom >/opt/injector/sbom.cdx.json
 
-# What runs needs no shell, no package manager and no program with its owner's rights; one layer of the rest, so that none below has them.
+# Removes the shell, the package manager and all setuid programs. The last stage copies the rest as one layer, so no lower layer has them.
 FROM ${PYTHON} AS bare
 COPY --from=build /opt/injector /opt/injector
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3.*/site-packages/pip* /usr/local/lib/python3.*/ensurepip \
@@ -30,7 +30,7 @@ RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3.*/site-packages/pip* /usr/
  && rm -f /bin/bash /bin/dash /bin/sh
 
 FROM scratch
-# All of it, but without the layers that still hold what was taken out.
+# Everything, but without the layers that still contain the removed files.
 # hadolint ignore=DL3067
 COPY --from=bare / /
 ENV PATH=/opt/injector/bin:/usr/local/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

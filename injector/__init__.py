@@ -1,23 +1,109 @@
-"""Istio sidecars for many control-plane revisions at once.
+"""Istio sidecars for many control-plane revisions at once: as a webhook, on the command line and as a library.
 
-Two flows meet in one immutable object, ``istio/revision.py`` Revision.
+The library::
 
-A request, ``webhook/inject.py``: a connection of ``webhook/listener.py`` -> bytes by ``webhook/reading.py`` ->
-``kube/admission.py`` decode, which brings the pod into its canonical form -> ``webhook/cache.py``, which has the answers to equal
-requests -> ``webhook/path.py`` parse_path -> ``revisions/registry.py`` Snapshot.resolve (tag, weights, revision) -> a turn of
-``webhook/queue.py``, or the worker thread of ``webhook/slow.py`` -> ``injection/pipeline.py`` inject_pod -> ``kube/admission.py``
-Response.encode -> bytes, and the counters of ``metrics.py``. Inside inject_pod: ``injection/policy.py`` -> ``injection/data.py`` ->
-``injection/render.py`` (guarded by ``injection/guard.py``; the text is read by ``kube/overlay.py``) -> ``injection/steps/overrides.py`` ->
-``injection/postprocess.py`` -> ``kube/jsonpatch.py``. Templates of Istio up to 1.8 take ``injection/append.py`` instead. After the answer
-``webhook/shadow.py`` may try a candidate.
+    import injector
 
-A reload, ``revisions/reload.py``: ``revisions/following.py`` is woken by ``revisions/watching.py``, by ``revisions/clustersource.py``, by
-the clock or by a signal -> Loader.prepare: ``revisions/source.py`` read -> ``revisions/build.py`` -> ``revisions/verify.py`` ->
-Loader.adopt: one Registry.swap. If a step fails, what is served stays.
+    revision = injector.load_revision("revisions/1-24")
+    pod = injector.inject(revision, {"spec": {"containers": [{"name": "app", "image": "app:1.0"}]}}, namespace="shop").pod
 
-``cli/serve.py`` puts both together; ``webhook/server.py`` runs them, with background tasks under ``webhook/supervisor.py``.
-``cli/kube_inject.py`` goes to ``injection/tools/manifest.py`` and from there the same way. TLS is put together in ``cli/certificates.py``:
-``webhook/tls.py`` or ``webhook/selfsigned.py``, and ``webhook/cabundle.py``. Below: ``istio/behaviours.py`` has all that minors differ in
-outside their templates, ``gotemplate/compiler.py`` turns Go's templates into Python, ``kube/schema.py`` has Kubernetes' types, and
-``golang/strconv.py`` and its neighbours Go's own behaviour.
+- ``load_revision(path)``, ``load_revisions(path)``: read and compile revisions.
+- ``inject(revision, pod)``: inject a pod. Returns an ``Injection``.
+- ``diff(old, new, pod)``: the changes between two revisions. Returns ``Change`` objects; a side without a value is ``ABSENT``.
+- ``explain(revision, pod)``: the steps of the decision. Returns a ``Trace`` of ``Step`` objects.
+
+All functions raise a subclass of ``InjectorError`` for input that cannot be used::
+
+    InjectorError
+    └── DataError                    where, what and how to fix it
+        ├── ManifestError            a pod that cannot be read
+        ├── ConfigError              a revision with an invalid config, values, mesh or revision.yaml
+        ├── TemplateRenderError      a template that does not parse or run
+        ├── OverlayError             rendered text that does not merge into the pod
+        ├── AnnotationError          an annotation with a value that Istio refuses
+        └── BreakOutError            a value of the pod that breaks out of the template
+
+Map of the packages; an upper one may import those below it. Two flows meet in one immutable object, ``istio/revision.py`` Revision:
+
+- Request: ``webhook/inject.py`` decodes the review, resolves the path to a revision, and answers with the patch of
+  ``injection/pipeline.py``: policy, render, merge, overrides, post-processing, JSON patch.
+- Configuration: ``revisions/reload.py`` reads a source, builds and verifies revisions, and swaps the snapshot that requests use. If a
+  step fails, the last good revision stays in use.
+
+::
+
+    cli/         one module for each command, and the flags and output that they share
+    webhook/     the aiohttp server: TLS, the handler, the admission queue, the shadow, the status page
+    library.py   the functions above
+    revisions/   where revisions and tags come from, how they are built, verified, followed and stored
+    injection/   the pure core: one injection, and what explain, diff and uninject need
+    cluster/     the only package that talks to the API server
+    istio/       Istio's configuration, annotations, template functions, and the differences between its minors
+    kube/        Kubernetes' types on plain dicts: YAML, strategic merge, JSON patch, AdmissionReviews
+    gotemplate/  Go's text/template and sprig, compiled to Python
+    golang/      the behaviour of Go's strconv, time and encoding/json
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from injector.errors import (
+        AnnotationError,
+        BreakOutError,
+        ConfigError,
+        DataError,
+        InjectorError,
+        ManifestError,
+        OverlayError,
+        TemplateRenderError,
+    )
+    from injector.library import (
+        ABSENT,
+        Change,
+        Injection,
+        Revision,
+        Step,
+        Trace,
+        diff,
+        explain,
+        inject,
+        load_revision,
+        load_revisions,
+    )
+
+__all__ = [
+    "ABSENT",
+    "AnnotationError",
+    "BreakOutError",
+    "Change",
+    "ConfigError",
+    "DataError",
+    "Injection",
+    "InjectorError",
+    "ManifestError",
+    "OverlayError",
+    "Revision",
+    "Step",
+    "TemplateRenderError",
+    "Trace",
+    "diff",
+    "explain",
+    "inject",
+    "load_revision",
+    "load_revisions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used: the engine takes longer to load than ``injector --help`` may take."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from injector import errors, library  # noqa: PLC0415 -- see above
+
+    return getattr(errors if name.endswith("Error") else library, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

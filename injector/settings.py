@@ -1,340 +1,214 @@
-"""What ``injector serve`` is told: one frozen object, from flags and the environment.
+"""The settings of ``injector serve``: each one once, with its default, its help and its spellings.
 
-``FIELDS`` is the table of all settings: the command line makes its options of it, so a flag, its variable
-``INJECTOR_...`` and its help cannot drift apart. Flags of the old standalone injector (Istio 1.0 to 1.4,
-sidecar-injector) keep their spelling.
+The command line builds its options from ``SETTINGS``. The flag of ``tls_cert_file`` is ``--tls-cert-file`` or, as Istio spells it,
+``--tlsCertFile``; its environment variable is ``INJECTOR_TLS_CERT_FILE``. Flags of Istio's standalone sidecar-injector (1.0 to 1.4) keep
+their spelling.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import UsageError
+from injector.injection.result import GUARDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ENV_PREFIX: Final = "INJECTOR_"
-_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+Port: TypeAlias = int
+Count: TypeAlias = int
+
+FILES: Final = "files"
+SELF_SIGNED: Final = "self-signed"
+
+# Reading a folder of thirty revisions takes about 100 ms.
+MIN_RELOAD_INTERVAL: Final = 1.0
+# k8s.io/apimachinery/pkg/util/validation, IsValidLabelValue, without the empty value.
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its flag as Istio spells it, what kind of value it takes, and what it does.
+    """One setting as a command-line option.
 
-    ``kind`` is ``path``, ``port``, ``duration``, ``count``, ``flag``, ``switch`` (a flag that ``=false`` turns off),
-    ``text`` or ``texts`` (repeatable). ``words`` are those that it takes, if not any. ``aliases`` are further spellings.
+    Attributes:
+        name: the attribute of ``Settings``.
+        kind: the type of that attribute, as it is written there.
+        default: the value if nothing is given.
+        summary: the help text.
+        metavar: the placeholder for the value in the help text.
+        aliases: further spellings of the flag.
+        choices: the allowed values; any if empty.
+        variable: the environment variable.
     """
 
     name: str
-    camel: str
     kind: str
+    default: Any
     summary: str
-    default: Any = None
-    metavar: str | None = None
-    aliases: tuple[str, ...] = ()
-    variable_name: str = ""
-    words: tuple[str, ...] = ()
+    metavar: str | None
+    aliases: tuple[str, ...]
+    choices: tuple[str, ...]
+    variable: str
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every spelling, kubectl's first."""
-        kebab = f"--{_CAPITAL.sub('-', self.camel).lower()}"
-        return tuple(dict.fromkeys((kebab, f"--{self.camel}", *self.aliases)))
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that says the same."""
-        return ENV_PREFIX + (self.variable_name or _CAPITAL.sub("_", self.camel).upper())
+        """Every spelling of the flag: kubectl's, Istio's, then the aliases."""
+        camel = re.sub("_(.)", lambda letter: letter[1].upper(), self.name)
+        return tuple(dict.fromkeys((f"--{self.name.replace('_', '-')}", f"--{camel}", *self.aliases)))
 
 
-EXPLAIN: Final = ("off", "warnings", "audit", "both")
-"""The values of ``--explain``."""
-GUARD: Final = ("enforce", "warn", "off")
-"""The values of ``--guard``."""
-
-# A folder of thirty revisions takes some 100 ms to read.
-MIN_RELOAD_INTERVAL: Final = 1.0
-
-# k8s.io/apimachinery/pkg/util/validation, IsValidLabelValue; an empty one names nothing.
-_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
-
-FILES: Final = "files"
-SELF_SIGNED: Final = "self-signed"
-TLS_MODES: Final = (FILES, SELF_SIGNED)
-_NO_PATCHES: Final = "no caBundle is patched here"
-
-FIELDS: Final[tuple[Setting, ...]] = (
-    Setting("bind", "bind", "text", "The address that both ports listen on; empty is every one.", "", "ADDRESS"),
-    # Not INJECTOR_PORT: Kubernetes sets that to an address in every pod beside a Service named `injector`.
-    Setting("port", "port", "port", "The webhook's port.", 9443, variable_name="WEBHOOK_PORT"),
-    Setting(
-        "ops_port",
-        "opsPort",
-        "port",
-        "The port of probes, metrics and status, always plain HTTP.",
-        8080,
-        aliases=("--monitoringPort",),
-    ),
-    Setting("insecure_http", "insecureHttp", "flag", "Serve the webhook without TLS, for tests.", default=False),
-    Setting(
-        "tls_mode",
-        "tlsMode",
-        "text",
-        "Where the webhook's certificate comes from: files, or a CA of the injector's own in a Secret.",
-        FILES,
-        words=TLS_MODES,
-    ),
-    Setting("tls_cert_file", "tlsCertFile", "path", "The webhook's certificate chain, PEM."),
-    Setting("tls_key_file", "tlsKeyFile", "path", "The private key of --tlsCertFile, PEM."),
-    Setting("ca_cert_file", "caCertFile", "path", "The certificate authority of --tlsCertFile, PEM."),
-    Setting(
-        "tls_reload_interval",
-        "tlsReloadInterval",
-        "duration",
-        "How often to look whether --tlsCertFile and its key changed; 0 never does.",
-        1.0,
-        "DURATION",
-    ),
-    Setting("ca_secret", "caSecret", "text", "The Secret of the CA, for self-signed.", "injector-ca", "NAME"),
-    Setting("service", "service", "text", "The Service that API servers call the webhook by.", "injector", "NAME"),
-    Setting(
-        "namespace",
-        "namespace",
-        "text",
-        "The namespace of --service and --ca-secret; without it, the pod's own.",
-        metavar="NAMESPACE",
-    ),
-    Setting(
-        "patch_webhooks",
-        "patchWebhooks",
-        "switch",
-        "Keep caBundle of the webhooks that call --service up to date; on by default for self-signed.",
-        aliases=("--reconcileWebhookConfig",),
-    ),
-    Setting(
-        "webhook_config_name",
-        "webhookConfigName",
-        "text",
-        "The MutatingWebhookConfiguration to patch, in place of those that call --service.",
-        metavar="NAME",
-    ),
-    Setting("webhook_name", "webhookName", "text", "The one webhook of it to patch.", metavar="NAME"),
-    Setting(
-        "client_ca_file", "clientCaFile", "path", "Serve clients alone whose certificate is of this authority, PEM."
-    ),
-    Setting(
-        "client_name", "clientName", "texts", "A common name that --client-ca-file's clients may have.", (), "NAME"
-    ),
-    Setting("revisions_dir", "revisionsDir", "path", "A directory with a folder for each revision."),
-    Setting(
-        "inject_config", "injectConfig", "path", "The inject config of one revision.", aliases=("--injectConfigFile",)
-    ),
-    Setting(
-        "values_file",
-        "valuesFile",
-        "path",
-        "The values of --injectConfig.",
-        aliases=("--valuesConfig", "--values-config", "--injectValues"),
-    ),
-    Setting("mesh_config", "meshConfig", "path", "The mesh config of --injectConfig.", aliases=("--meshConfigFile",)),
-    Setting("revision", "revision", "text", "The name of the revision of --injectConfig.", None, "NAME", ("-r",)),
-    Setting("istio_version", "istioVersion", "text", "The Istio that --injectConfig is of.", None, "VERSION"),
-    Setting("set_env", "setEnv", "texts", "A feature variable of istiod, for --injectConfig.", (), "NAME=VALUE"),
-    Setting("node_version", "nodeVersion", "texts", "A kubelet version, for --injectConfig.", (), "VERSION"),
-    Setting(
-        "from_cluster", "fromCluster", "flag", "Serve the revisions and tags that Istio installed too.", default=False
-    ),
-    Setting(
-        "istio_namespace",
-        "istioNamespace",
-        "text",
-        "The namespace of Istio's ConfigMaps, for --from-cluster.",
-        "istio-system",
-        "NAMESPACE",
-    ),
-    Setting(
-        "kubeconfig",
-        "kubeconfig",
-        "path",
-        "How to reach the API server, where it is asked; without it, as the pod's service account.",
-    ),
-    Setting(
-        "watch_unserved",
-        "watchUnserved",
-        "flag",
-        "Watch the cluster for namespaces and pods whose istio.io/rev names nothing that is served.",
-        default=False,
-    ),
-    Setting(
-        "served_elsewhere",
-        "servedElsewhere",
-        "texts",
-        "A revision or tag that another injector serves, so that its name is not missed here.",
-        (),
-        "NAME",
-    ),
-    Setting(
-        "explain",
-        "explain",
-        "text",
-        "What answers say of the decision: warnings for whoever creates the pod, audit annotations, or both.",
-        "off",
-        words=EXPLAIN,
-    ),
-    Setting(
-        "guard",
-        "guard",
-        "text",
-        "What happens to a pod whose values break out of the template: it is refused, or injected with a warning; off does not look.",
-        "enforce",
-        words=GUARD,
-    ),
-    Setting(
-        "reload_interval",
-        "reloadInterval",
-        "duration",
-        "How often to look for changes that the file system did not tell; 0 follows none.",
-        30.0,
-        "DURATION",
-    ),
-    Setting(
-        "shutdown_delay", "shutdownDelay", "duration", "How long to serve on, unready, after SIGTERM.", 5.0, "DURATION"
-    ),
-    Setting(
-        "max_waiting",
-        "maxWaiting",
-        "count",
-        "How many reviews may wait for their turn; further ones are told to come back (429).",
-        1000,
-    ),
-    Setting(
-        "log_format",
-        "logFormat",
-        "text",
-        "How log lines look; auto is text on a terminal, else JSON.",
-        "auto",
-        words=("auto", "json", "text"),
-    ),
-    Setting(
-        "log_decisions",
-        "logDecisions",
-        "text",
-        "Which reviews get a log line with their decision; skips has failures too.",
-        "skips",
-        words=("none", "failures", "skips", "all"),
-    ),
-    Setting(
-        "health_check_interval",
-        "healthCheckInterval",
-        "duration",
-        "How often to write --healthCheckFile; 0 never does.",
-        0.0,
-        "DURATION",
-    ),
-    Setting(
-        "health_check_file",
-        "healthCheckFile",
-        "path",
-        "A file to write while it lives, for `injector probe` to look at.",
-    ),
-)
-"""Every setting of ``serve``, in the order of ``--help``."""
+def _setting(
+    summary: str,
+    default: Any = None,
+    metavar: str | None = None,
+    *,
+    aliases: tuple[str, ...] = (),
+    choices: tuple[str, ...] = (),
+    variable: str = "",
+) -> Any:
+    metadata = {"summary": summary, "metavar": metavar, "aliases": aliases, "choices": choices, "variable": variable}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one ``injector serve``; ``FIELDS`` says what each is."""
+    """The settings of one ``injector serve``, in the order of ``--help``."""
 
-    bind: str = ""
-    port: int = 9443
-    ops_port: int = 8080
-    insecure_http: bool = False
-    tls_mode: str = FILES
-    tls_cert_file: Path | None = None
-    tls_key_file: Path | None = None
-    ca_cert_file: Path | None = None
-    tls_reload_interval: float = 1.0
-    ca_secret: str = "injector-ca"  # noqa: S105 -- its name
-    service: str = "injector"
-    namespace: str | None = None
-    patch_webhooks: bool | None = None
-    webhook_config_name: str | None = None
-    webhook_name: str | None = None
-    client_ca_file: Path | None = None
-    client_name: tuple[str, ...] = ()
-    revisions_dir: Path | None = None
-    inject_config: Path | None = None
-    values_file: Path | None = None
-    mesh_config: Path | None = None
-    revision: str | None = None
-    istio_version: str | None = None
-    set_env: tuple[str, ...] = ()
-    node_version: tuple[str, ...] = ()
-    from_cluster: bool = False
-    istio_namespace: str = "istio-system"
-    kubeconfig: Path | None = None
-    watch_unserved: bool = False
-    served_elsewhere: tuple[str, ...] = ()
-    explain: str = "off"
-    guard: str = "enforce"
-    reload_interval: float = 30.0
-    shutdown_delay: float = 5.0
-    max_waiting: int = 1000
-    log_format: str = "auto"
-    log_decisions: str = "skips"
-    health_check_interval: float = 0.0
-    health_check_file: Path | None = None
+    bind: str = _setting("Address of both ports. Empty means every address.", "", "ADDRESS")
+    # Not INJECTOR_PORT: in every pod beside a Service named `injector` Kubernetes sets that variable to an address.
+    port: Port = _setting("Port of the webhook.", 9443, variable="WEBHOOK_PORT")
+    ops_port: Port = _setting(
+        "Port of probes, metrics and status. Always plain HTTP.", 8080, aliases=("--monitoringPort",)
+    )
+    insecure_http: bool = _setting("Serve the webhook without TLS, for tests.", default=False)
+    tls_mode: str = _setting(
+        "Source of the webhook's certificate: files, or a CA that the injector generates and keeps in a Secret.",
+        FILES,
+        choices=(FILES, SELF_SIGNED),
+    )
+    tls_cert_file: Path | None = _setting("Certificate chain of the webhook, PEM.")
+    tls_key_file: Path | None = _setting("Private key of --tlsCertFile, PEM.")
+    ca_cert_file: Path | None = _setting("CA of --tlsCertFile, PEM.")
+    tls_reload_interval: float = _setting(
+        "How often to check the files of the certificate for changes. 0 disables the check.", 1.0
+    )
+    ca_secret: str = _setting("Secret of the CA, for --tls-mode self-signed.", "injector-ca", "NAME")
+    service: str = _setting("Service that API servers call the webhook by.", "injector", "NAME")
+    namespace: str | None = _setting(
+        "Namespace of --service and --ca-secret. The default is the namespace of the pod.", metavar="NAMESPACE"
+    )
+    patch_webhooks: bool | None = _setting(
+        "Keep caBundle of the webhooks that call --service up to date. On by default for --tls-mode self-signed.",
+        aliases=("--reconcileWebhookConfig",),
+    )
+    webhook_config_name: str | None = _setting(
+        "MutatingWebhookConfiguration to patch, instead of those that call --service.", metavar="NAME"
+    )
+    webhook_name: str | None = _setting("The only webhook of --webhookConfigName to patch.", metavar="NAME")
+    client_ca_file: Path | None = _setting("Require client certificates signed by this CA, PEM.")
+    client_name: tuple[str, ...] = _setting(
+        "Common name that a client certificate may have. Without it, any.", (), "NAME"
+    )
+    revisions_dir: Path | None = _setting("Directory with one folder per revision.")
+    inject_config: Path | None = _setting("Injection config of one revision.", aliases=("--injectConfigFile",))
+    values_file: Path | None = _setting(
+        "Values of --injectConfig.", aliases=("--valuesConfig", "--values-config", "--injectValues")
+    )
+    mesh_config: Path | None = _setting("Mesh config of --injectConfig.", aliases=("--meshConfigFile",))
+    revision: str | None = _setting("Name of the revision of --injectConfig.", metavar="NAME", aliases=("-r",))
+    istio_version: str | None = _setting("Istio version of --injectConfig.", metavar="VERSION")
+    set_env: tuple[str, ...] = _setting("Feature variable of istiod, for --injectConfig.", (), "NAME=VALUE")
+    node_version: tuple[str, ...] = _setting("Kubelet version, for --injectConfig.", (), "VERSION")
+    from_cluster: bool = _setting(
+        "Also serve the revisions and tags that Istio installed in the cluster.", default=False
+    )
+    istio_namespace: str = _setting("Namespace of Istio's ConfigMaps, for --from-cluster.", "istio-system", "NAMESPACE")
+    kubeconfig: Path | None = _setting("How to reach the API server. The default is the pod's service account.")
+    watch_unserved: bool = _setting(
+        "Watch the cluster for namespaces and pods whose istio.io/rev names an unknown revision or tag.", default=False
+    )
+    served_elsewhere: tuple[str, ...] = _setting(
+        "Revision or tag that another injector serves. It does not count as unknown.", (), "NAME"
+    )
+    explain: str = _setting(
+        "Add the decision to responses: as warnings to the client, as audit annotations, or both.",
+        "off",
+        choices=("off", "warnings", "audit", "both"),
+    )
+    guard: str = _setting(
+        "What to do with a pod whose values break out of the template: deny it, inject it with a warning, or disable the check.",
+        GUARDS[0],
+        choices=GUARDS,
+    )
+    reload_interval: float = _setting(
+        "Polling interval for configuration changes, as a fallback for file events. 0 disables reloading.", 30.0
+    )
+    shutdown_delay: float = _setting("Grace period after SIGTERM in which the unready server still answers.", 5.0)
+    max_waiting: Count = _setting(
+        "Maximum number of reviews that wait for injection. Further ones are rejected with status 429.", 1000
+    )
+    log_format: str = _setting(
+        "Format of log lines. auto is text on a terminal, else JSON.", "auto", choices=("auto", "json", "text")
+    )
+    log_decisions: str = _setting(
+        "Reviews to log with their decision. skips includes failures.",
+        "skips",
+        choices=("none", "failures", "skips", "all"),
+    )
+    health_check_interval: float = _setting("How often to write --healthCheckFile. 0 never writes it.", 0.0)
+    health_check_file: Path | None = _setting("File to write while the injector is healthy, for `injector probe`.")
 
     @property
     def self_signed(self) -> bool:
-        """Whether the injector makes its certificate itself."""
+        """Whether the injector generates its certificate."""
         return self.tls_mode == SELF_SIGNED
 
     @property
     def patches(self) -> bool:
-        """Whether ``caBundle`` is kept up to date.
-
-        Where nothing is said of it, it is with a CA of the injector's own, and with a name as sidecar-injector takes it.
-        """
+        """Whether ``caBundle`` is kept up to date: by default with a generated CA, or if a configuration is named."""
         if self.patch_webhooks is not None:
             return self.patch_webhooks
         return not self.insecure_http and (self.self_signed or self.webhook_config_name is not None)
 
     @property
     def asks_cluster(self) -> bool:
-        """Whether the API server is called at all."""
+        """Whether the server needs a client of the API server."""
         return self.from_cluster or self.self_signed or self.patches
 
     def checked(self) -> Settings:
-        """Return the settings if they go together.
+        """Return the settings if they are consistent.
 
         Raises:
-            UsageError: two of them contradict each other, or one lacks its companion.
+            UsageError: two settings contradict each other, or one requires another.
         """
         self._check_tls()
         if self.revisions_dir and self.inject_config:
-            raise UsageError("--revisions-dir and --injectConfig name two configurations", hint="give one of the two")
-        if not self.inject_config and (companions := self._companions()):
+            raise UsageError("--revisions-dir and --injectConfig exclude each other", hint="give one of the two")
+        only_with_config = ("values_file", "mesh_config", "revision", "istio_version", "set_env", "node_version")
+        given = [setting for setting in SETTINGS if setting.name in only_with_config and getattr(self, setting.name)]
+        if given and not self.inject_config:
             raise UsageError(
-                f"{companions[0]} belongs to --injectConfig",
+                f"{given[0].flags[0]} requires --injectConfig",
                 hint="give --injectConfig too, or put the file into a folder of --revisions-dir",
             )
         if 0 < self.reload_interval < MIN_RELOAD_INTERVAL:
             raise UsageError(
-                f"{self.reload_interval:g} s is too short to read the configuration in",
+                f"{self.reload_interval:g} s is too short",
                 where="--reload-interval",
-                hint=f"give {MIN_RELOAD_INTERVAL:g}s or more, or 0 to follow no changes",
+                hint=f"give {MIN_RELOAD_INTERVAL:g}s or more, or 0 to disable reloading",
             )
         for name in self.served_elsewhere:
             if not _LABEL_VALUE.fullmatch(name):
                 raise UsageError(
-                    f"{name[:80]!r} is no value of a label", where="--served-elsewhere", hint="give one name each time"
+                    f"{name[:80]!r} is not a valid label value",
+                    where="--served-elsewhere",
+                    hint="repeat the flag for each name",
                 )
         if self.port == self.ops_port != 0:
-            raise UsageError(f"both ports are {self.port}", where="--ops-port", hint="choose another")
+            raise UsageError(f"both ports are {self.port}", where="--ops-port", hint="choose another port")
         return self
 
     def _check_tls(self) -> None:
@@ -343,8 +217,8 @@ class Settings:
             raise UsageError("--insecure-http and a certificate exclude each other", hint="give one of the two")
         if self.self_signed and (certificate or self.ca_cert_file):
             raise UsageError(
-                "--tls-mode self-signed makes the certificate that --tlsCertFile, --tlsKeyFile or --caCertFile names",
-                hint="leave these out, or use --tls-mode files",
+                "--tls-mode self-signed and --tlsCertFile, --tlsKeyFile or --caCertFile exclude each other",
+                hint="remove these flags, or use --tls-mode files",
             )
         if not self.insecure_http and not self.self_signed and not (self.tls_cert_file and self.tls_key_file):
             raise UsageError(
@@ -354,40 +228,36 @@ class Settings:
         if self.patches and not self.self_signed and not self.ca_cert_file:
             raise UsageError("caBundle cannot be patched without a CA", hint="give --caCertFile too")
         if self.client_name and not self.client_ca_file:
-            raise UsageError("--client-name belongs to --client-ca-file", hint="give --client-ca-file too")
+            raise UsageError("--client-name requires --client-ca-file", hint="give --client-ca-file too")
 
     def warnings(self) -> tuple[str, ...]:
-        """Return a line for each setting that is given and has no effect."""
-        idle: dict[str, str] = {}
-        if not self.from_cluster:
-            idle["istio_namespace"] = "it belongs to --from-cluster"
-        if not self.asks_cluster and not self.watch_unserved:
-            idle["kubeconfig"] = "the API server is not asked"
-        if not self.self_signed:
-            idle["ca_secret"] = "it belongs to --tls-mode self-signed"  # noqa: S105 -- a reason
-        if not self.patches:
-            idle |= dict.fromkeys(("webhook_config_name", "webhook_name"), _NO_PATCHES)
-        elif not self.webhook_config_name:
-            idle["webhook_name"] = "give --webhookConfigName too"
-        if not self.self_signed and not self.patches:
-            idle |= dict.fromkeys(("service", "namespace"), "it belongs to --tls-mode self-signed and --patch-webhooks")
-        if not self.health_check_interval:
-            idle["health_check_file"] = "give --healthCheckInterval too"
-        if not self.health_check_file:
-            idle["health_check_interval"] = "give --healthCheckFile too"
+        """Return one line for each setting that is given and has no effect."""
+        signs_or_patches = self.self_signed or self.patches
+        needs = {
+            "istio_namespace": (self.from_cluster, "it requires --from-cluster"),
+            "kubeconfig": (self.asks_cluster or self.watch_unserved, "nothing is read from the cluster"),
+            "ca_secret": (self.self_signed, "it requires --tls-mode self-signed"),
+            "webhook_config_name": (self.patches, "caBundle is not patched"),
+            "webhook_name": (self.patches and self.webhook_config_name, "it requires --webhookConfigName"),
+            "service": (signs_or_patches, "it requires --tls-mode self-signed or --patch-webhooks"),
+            "namespace": (signs_or_patches, "it requires --tls-mode self-signed or --patch-webhooks"),
+            "health_check_file": (self.health_check_interval, "it requires --healthCheckInterval"),
+            "health_check_interval": (self.health_check_file, "it requires --healthCheckFile"),
+        }
+        given = [each for each in SETTINGS if each.name in needs and getattr(self, each.name) != each.default]
         return tuple(
-            f"{setting.flags[-1]} has no effect: {idle[setting.name]}"
-            for setting in FIELDS
-            if setting.name in idle and getattr(self, setting.name) != setting.default
+            f"{each.flags[0]} has no effect: {needs[each.name][1]}" for each in given if not needs[each.name][0]
         )
 
-    def _companions(self) -> list[str]:
-        given = {
-            "--valuesFile": self.values_file,
-            "--meshConfig": self.mesh_config,
-            "--revision": self.revision,
-            "--istio-version": self.istio_version,
-            "--set-env": self.set_env,
-            "--node-version": self.node_version,
-        }
-        return [flag for flag, value in given.items() if value]
+
+def _settings() -> tuple[Setting, ...]:
+    found = []
+    for each in fields(Settings):
+        metadata = dict(each.metadata)
+        variable = f"INJECTOR_{metadata.pop('variable') or each.name.upper()}"
+        found.append(Setting(name=each.name, kind=str(each.type), default=each.default, variable=variable, **metadata))
+    return tuple(found)
+
+
+SETTINGS: Final = _settings()
+"""Every setting of ``serve``, in the order of ``--help``."""

@@ -16,6 +16,7 @@ from injector.metrics import (
     Outcome,
     RequestRow,
     RevisionRow,
+    Stopwatch,
 )
 
 REQUESTS = "sidecar_injection_requests_total"
@@ -290,3 +291,13 @@ def test_certificates_of_its_own_and_their_spread_are_shown(metrics: Metrics, re
     assert [registry.get_sample_value(name) for name in names] == [12.5, 1, 3]
     assert registry.get_sample_value("injector_cabundle_patch_attempts_total") == 3
     assert registry.get_sample_value("injector_cabundle_patches_total") == 2
+
+
+def test_stages_follow_each_other_and_the_total_has_them_all() -> None:
+    ticks = iter([10.0, 11.0, 13.0, 20.0])
+    watch = Stopwatch(lambda: next(ticks))
+
+    watch.lap("read")
+    watch.lap("inject")
+
+    assert watch.total() == {"read": 1.0, "inject": 2.0, "total": 10.0}

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
 from injector.errors import UsageError
-from injector.webhook.cabundle import CaBundles
-from injector.webhook.certificate import CertificateFiles
-from injector.webhook.health import SelfProbe
-from injector.webhook.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
-from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
+from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfcheck import SelfCheck
+from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from injector.webhook.tls.source import Handshakes
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.settings import Settings
-    from injector.webhook.supervisor import Follow
-    from injector.webhook.tls import Certificates
+    from injector.webhook.lifecycle import Follow
+    from injector.webhook.tls.source import CertificateSource
 
 # https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
 OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -37,13 +39,13 @@ OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/names
 class Tls:
     """The certificate of the port and who may connect, None in plain HTTP, and the tasks that follow the cluster for them, by name."""
 
-    certificates: Certificates | None = None
+    certificates: CertificateSource | None = None
     clients: ClientAuthority | None = None
     follow: Mapping[str, Follow] = field(default_factory=dict)
 
-    def probe(self, bind: str) -> SelfProbe | None:
-        """Return what tries the port, which listens on ``bind``."""
-        return None if self.certificates is None else SelfProbe(self.certificates, bind)
+    def self_check(self, bind: str) -> SelfCheck | None:
+        """Return the self-check of the port, which listens on address ``bind``."""
+        return None if self.certificates is None else SelfCheck(self.certificates, bind)
 
 
 def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> Tls:
@@ -58,19 +60,19 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
     clients = (
         None if settings.client_ca_file is None else ClientAuthority(settings.client_ca_file, settings.client_name)
     )
-    handshakes, spread = Handshakes(clients), BundleRollout()
+    handshakes, rollout = Handshakes(clients), BundleRollout()
     follow: dict[str, Follow] = {}
-    certificates: Certificates
+    certificates: CertificateSource
     if client is not None and settings.self_signed:
-        secret = _secret(settings, client, handshakes, spread)
+        secret = _secret(settings, client, handshakes, rollout)
         certificates = secret.certificates
         follow["ca-secret"] = secret.follow
     else:
         certificates = _of_files(settings, handshakes)
     if client is not None and settings.patches:
-        bundles = CaBundles(client, _target(settings), lambda: certificates.bundle, spread=spread, observer=metrics)
+        bundles = CaBundles(client, _target(settings), lambda: certificates.bundle, rollout=rollout, observer=metrics)
         certificates.changed = bundles.wake
-        follow["cabundle"] = partial(_patching, client, bundles, metrics)
+        follow["cabundle"] = partial(_patching, client, bundles)
     return Tls(certificates, clients, follow)
 
 
@@ -88,18 +90,19 @@ def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
         raise UsageError("the namespace of the injector is not known", hint="give --namespace") from error
 
 
-def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, spread: BundleRollout) -> CaSecret:
+def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, rollout: BundleRollout) -> CaSecret:
     namespace = own_namespace(settings)
-    reach = spread if settings.patches else ExternalRollout()
-    certificates = SelfSigned(service_names(settings.service, namespace), reach, handshakes=handshakes)
-    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, reach)
+    if not settings.patches:
+        rollout = ExternalRollout()
+    certificates = SelfSigned(service_names(settings.service, namespace), rollout, handshakes=handshakes)
+    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, rollout)
 
 
-def _of_files(settings: Settings, handshakes: Handshakes) -> CertificateSource:
+def _of_files(settings: Settings, handshakes: Handshakes) -> FileSource:
     if settings.tls_cert_file is None or settings.tls_key_file is None:
         raise UsageError("the webhook has no certificate", hint="give --tlsCertFile and --tlsKeyFile")
     files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
-    return CertificateSource(files, interval=settings.tls_reload_interval, handshakes=handshakes)
+    return FileSource(files, interval=settings.tls_reload_interval, handshakes=handshakes)
 
 
 def _target(settings: Settings) -> Target:
@@ -107,8 +110,8 @@ def _target(settings: Settings) -> Target:
     return Target(settings.service, "" if named else own_namespace(settings), named, settings.webhook_name or "")
 
 
-async def _patching(client: KubeClient, bundles: CaBundles, metrics: Metrics, settled: asyncio.Event) -> None:
-    """Follow the webhooks; that credentials are missing ends the start, all else is tried again."""
+async def _patching(client: KubeClient, bundles: CaBundles, settled: asyncio.Event) -> None:
+    """Follow the webhooks. Missing credentials end the start; other errors are retried."""
     await client.open()
     settled.set()
-    await bundles.follow(client, metrics)
+    await bundles.follow()

@@ -32,8 +32,7 @@ from injector.kube.serial import load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml, split_documents
 from injector.revisions.build import Overrides
-from injector.revisions.clusterlist import built_with_facts, listed_state
-from injector.revisions.clustersource import kept_namespace
+from injector.revisions.clustersource import build_all, listed_state, openshift_annotations
 from injector.revisions.directory import TAGS_FILE
 from injector.revisions.tags import workload_key
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader, Resource
     from injector.istio.webhooks import LiveWebhook
-    from injector.revisions.clusterlist import Built
+    from injector.revisions.clustersource import Built
     from injector.revisions.source import SourceState
 
 T = TypeVar("T")
@@ -225,7 +224,7 @@ async def read_surroundings(reader: Reader, sources: Sources, namespace: str | N
     else:
         namespaces = dict([_namespace(await reader.one(NAMESPACES, namespace))])
     annotated = {name: kept for name, (_, kept) in namespaces.items() if kept is not None}
-    built = await built_with_facts(reader, revisions.state, annotated, sources.overrides)
+    built = await build_all(reader, revisions.state, annotated, sources.overrides)
     return Surroundings(revisions, built, webhooks, {name: labels for name, (labels, _) in namespaces.items()})
 
 
@@ -234,7 +233,7 @@ def _namespace(item: Mapping[str, Any]) -> tuple[str, tuple[dict[str, str], Mapp
     name = str(item["metadata"].get("name", ""))
     # The API server gives every namespace the label of its name.
     labels = {**(item["metadata"].get("labels") or {}), NAME_LABEL: name}
-    return name, (labels, kept_namespace(item))
+    return name, (labels, openshift_annotations(item))
 
 
 TYPES: Final[Mapping[str, Resource]] = {

@@ -20,7 +20,7 @@ from injector.errors import UsageError
 from injector.flagvalues import key_values, parse_duration
 from injector.injection.result import GUARDS
 from injector.revisions.build import Overrides
-from injector.revisions.directory import required_text
+from injector.revisions.files import required_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,52 +22,56 @@ from injector.flagvalues import key_values
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.reload import Loader, LoadReport, changes
-from injector.settings import FIELDS, Settings
+from injector.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from injector.cluster.client import KubeClient, Pace
+    from injector.cluster.client import ApiThrottle, KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.clustersource import ClusterSource
     from injector.revisions.following import Watch
     from injector.revisions.registry import Registry
     from injector.revisions.source import RevisionSource
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.settings import Setting
-    from injector.webhook.health import HealthFile
+    from injector.webhook.lifecycle import Follow
     from injector.webhook.server import Services
-    from injector.webhook.supervisor import Follow
+    from injector.webhook.status.health import HealthFile
 
 _log = logging.getLogger(__name__)
 
 
-KINDS: Final[dict[str, dict[str, Any]]] = {
-    "path": {"type": click.Path(path_type=Path), "metavar": "PATH"},
-    "port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
-    "duration": {"type": Duration()},
-    "flag": {"is_flag": True},
-    "switch": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
-    "text": {},
-    "texts": {"multiple": True},
-    "count": {"type": click.IntRange(1), "metavar": "COUNT"},
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "Path | None": {"type": click.Path(path_type=Path), "metavar": "PATH"},
+    "Port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
+    "Count": {"type": click.IntRange(1), "metavar": "COUNT"},
+    "float": {"type": Duration(), "metavar": "DURATION"},
+    "bool": {"is_flag": True},
+    "bool | None": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
+    "str": {},
+    "str | None": {},
+    "tuple[str, ...]": {"multiple": True},
 }
-"""What click makes of each kind of setting."""
+"""The arguments of ``click.Option`` for each type of setting."""
 
 
 def option_of(setting: Setting) -> click.Option:
     """Return the option for a setting."""
-    shown = {"metavar": setting.metavar} if setting.metavar else {}
-    default = f"{setting.default:g}s" if setting.kind == "duration" else setting.default
+    arguments = dict(OPTIONS[setting.kind])
+    if setting.choices:
+        arguments["type"] = click.Choice(setting.choices)
+    if setting.metavar:
+        arguments["metavar"] = setting.metavar
     return click.Option(
         [*setting.flags, setting.name],
-        default=default,
+        default=f"{setting.default:g}s" if setting.kind == "float" else setting.default,
         show_default=setting.default not in (None, "", (), False),
         envvar=setting.variable,
         show_envvar=True,
         help=setting.summary,
-        **KINDS[setting.kind] | ({"type": click.Choice(setting.words)} if setting.words else {}) | shown,
+        **arguments,
     )
 
 
@@ -91,7 +95,7 @@ def run(**given: Any) -> None:
     _serve(settings)
 
 
-serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in FIELDS]))
+serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in SETTINGS]))
 """The command; its options are the table of settings."""
 
 
@@ -139,7 +143,7 @@ def watched_folders(settings: Settings) -> tuple[Path, ...]:
 
 def _watch(settings: Settings) -> Watch | None:
     # Imported here for start-up time, as below.
-    from injector.revisions.watching import file_changes
+    from injector.revisions.files import file_changes
 
     folders = watched_folders(settings)
     return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
@@ -149,11 +153,11 @@ def _serve(settings: Settings) -> None:
     # Imported here for start-up time: the server's libraries take several times what the rest of the command line
     # does, and shell completion imports every command.
     from injector.cli.certificates import tls_of
-    from injector.cluster.client import Pace
+    from injector.cluster.client import ApiThrottle
     from injector.revisions.registry import Registry
     from injector.webhook.server import Listeners, serve
 
-    registry, metrics, pace = Registry(), _metrics(), Pace()
+    registry, metrics, pace = Registry(), _metrics(), ApiThrottle()
     client = _client(settings, pace) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = _cluster(settings, client, metrics)
@@ -183,7 +187,7 @@ def _serve(settings: Settings) -> None:
     services = replace(
         services,
         certificates=tls.certificates,
-        probe=tls.probe(settings.bind),
+        probe=tls.self_check(settings.bind),
         health_file=_health_file(settings),
         unserved=_unserved(settings, registry, pace),
     )
@@ -211,7 +215,7 @@ def _metrics() -> Metrics:
     return Metrics(CollectorRegistry(), version=own_version())
 
 
-def _client(settings: Settings, pace: Pace) -> KubeClient:
+def _client(settings: Settings, pace: ApiThrottle) -> KubeClient:
     # Imported here, since the client takes half a second and 40 MB, and only these settings need it.
     from injector.cluster.client import KubeClient
 
@@ -226,12 +230,12 @@ def _cluster(settings: Settings, client: KubeClient | None, metrics: Metrics) ->
     return ClusterSource(client, metrics, settings.istio_namespace)
 
 
-def _unserved(settings: Settings, registry: Registry, pace: Pace) -> UnservedNames | None:
+def _unserved(settings: Settings, registry: Registry, pace: ApiThrottle) -> UnservedNames | None:
     if not settings.watch_unserved:
         return None
     # Imported here, since the client takes half a second and 40 MB, and few settings need it.
     from injector.cluster.client import KubeClient
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
 
     client = KubeClient(settings.kubeconfig, pace)
     return UnservedNames(client, registry, frozenset(settings.served_elsewhere))
@@ -291,13 +295,13 @@ def _services(settings: Settings, loader: Loader, registry: Registry, metrics: M
 
 def _show(metrics: Metrics, report: LoadReport) -> None:
     """Let the metrics show how the revisions stand."""
-    from injector.webhook.status import revision_rows
+    from injector.webhook.status.report import revision_rows
 
     metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
 
 
 def _health_file(settings: Settings) -> HealthFile | None:
-    from injector.webhook.health import HealthFile
+    from injector.webhook.status.health import HealthFile
 
     if settings.health_check_file is None or not settings.health_check_interval:
         return None

@@ -13,14 +13,14 @@ from injector.cli.output import json_text, table, yaml_text
 from injector.cli.tagflags import place_flags, placement_flags, target_flags
 from injector.cli.terminal import confirm, echo
 from injector.istio.webhooks import tag_webhook
-from injector.revisions.tagannotations import tag_annotations
+from injector.revisions.tags import tag_annotations
 from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.cli.tagflags import Place, Target
-    from injector.revisions.tagplan import Plan
+    from injector.revisions.clustertags import Plan
     from injector.revisions.tags import Tag
 
 COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")

@@ -95,10 +95,9 @@ class Place:
             yield DirectoryTags(self.directory)
             return
         # Imported here, since only this needs what reads a cluster, and --help does not.
-        from injector.revisions.clustertags import ClusterTags  # noqa: PLC0415
-        from injector.revisions.tagplan import Placement  # noqa: PLC0415
+        from injector.revisions.clustertags import ClusterTags, Placement  # noqa: PLC0415
 
-        placement = Placement(functools.partial(flags.stated, self.options), self.webhook_name)
+        placement = Placement(*flags.stated(self.options), self.webhook_name)
         with opened_cluster(self.kubeconfig) as cluster:
             yield ClusterTags(cluster, self.istio_namespace, placement)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
@@ -23,9 +23,8 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.revisions.tagannotations import tag_annotations
-from injector.revisions.tags import usable_tags
-from injector.revisions.tagstore import DirectoryTags, find_revision, find_tag
+from injector.revisions.tags import tag_annotations, usable_tags
+from injector.revisions.tagstore import DirectoryTags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,10 +166,9 @@ def apply(
     """
     wanted = _wanted(revision, tag)
     # Imported here, since only this needs what writes to a cluster, and --help does not.
-    from injector.revisions.clustertags import ClusterTags  # noqa: PLC0415
-    from injector.revisions.tagplan import Placement  # noqa: PLC0415
+    from injector.revisions.clustertags import ClusterTags, Placement  # noqa: PLC0415
 
-    placement = Placement(lambda _: options, trusts=False)
+    placement = Placement({each.name: getattr(options, each.name) for each in fields(options)}, inherit_bundle=False)
     with opened_cluster(kubeconfig) as reached:
         cluster = ClusterTags(reached, options.istio_namespace, placement)
         if directory is None:
@@ -217,10 +215,10 @@ def _wanted(revision: str | None, tag: str | None) -> tuple[str | None, str | No
 def _chosen(revision: str | None, tag: str | None, state: TagState) -> _Chosen:
     """Return what is asked for; of all what can be reached, and what cannot is named on stderr."""
     if revision is not None:
-        find_revision(state, revision)
+        state.check_revision(revision)
         return _Chosen((revision,))
     if tag is not None:
-        return _Chosen(tags=(find_tag(state, tag),))
+        return _Chosen(tags=(state.find_tag(tag),))
     tags, faults = usable_tags(state.tags, state.revisions)
     for error in (*state.broken.values(), *state.faults.values(), *faults):
         echo(f"warning: {error}", err=True)

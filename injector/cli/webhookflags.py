@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ from injector.cli.flags import FILE
 from injector.errors import ConfigError, UsageError
 from injector.flagvalues import parse_duration
 from injector.istio.webhooks import FAILURE_POLICIES, REINVOCATION_POLICIES, TIMEOUTS, Endpoint, WebhookOptions
-from injector.revisions.directory import required_text
+from injector.revisions.files import required_text
 from injector.revisions.names import checked_name
 
 if TYPE_CHECKING:
@@ -94,16 +93,15 @@ _NEVER_KEPT: Final = ("istio_namespace", "auto_inject")
 _OPTIONS: Final = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", *_NEVER_KEPT)
 
 
-def stated(options: WebhookOptions, kept: WebhookOptions) -> WebhookOptions:
-    """Return ``kept`` with what the flags of the current command say, which ``options`` holds beside their defaults.
+def stated(options: WebhookOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of ``options``, and of its endpoint, that the flags of the current command set.
 
-    What names the object, and whether it takes what carries no label, are the flags' alone, as with istioctl.
+    As in istioctl, the object's names and whether it injects unlabelled pods always come from the flags.
     """
     context = click.get_current_context()
     given = {name for name in _FLAGS if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    said = {field: getattr(options.endpoint, field) for name, field in _ENDPOINT.items() if name in given}
-    rest: dict[str, Any] = {name: getattr(options, name) for name in _OPTIONS if name in given or name in _NEVER_KEPT}
-    return replace(kept, endpoint=replace(kept.endpoint, **{"url": None, **said}) if said else kept.endpoint, **rest)
+    endpoint = {field: getattr(options.endpoint, field) for name, field in _ENDPOINT.items() if name in given}
+    return {name: getattr(options, name) for name in _OPTIONS if name in given or name in _NEVER_KEPT}, endpoint
 
 
 def tag_name(name: str) -> str:

@@ -1,7 +1,7 @@
-"""The client of the API server, on plain dictionaries: the only module that imports ``kubernetes_asyncio``.
+"""The client of the API server, on plain dictionaries. No other module imports ``kubernetes_asyncio``.
 
-It uses that library for credentials and TLS, and none of its models or watches. A refused credential is read again before the next
-request, so that renewed tokens and certificates are picked up.
+That library only provides credentials and TLS; its models and watches are not used. After a 401 the credentials are read again before the
+next request, so that renewed tokens and certificates are used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_MESSAGE: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a status means; ``down`` where the next request would fare no better at once."""
+    """The meaning of an HTTP status; ``down`` if an immediate retry would fail too."""
 
     reason: str
     what: str
@@ -43,7 +43,7 @@ _STATUS: Final[dict[int, Refusal]] = {
     401: Refusal("unauthorized", "does not know the credentials", "renew the token or certificate", down=True),
     403: Refusal("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
     404: Refusal("missing", "has no such object or resource", "check the name and the API server's version"),
-    409: Refusal("conflict", "has a conflict", "look who else writes to it, and try again"),
+    409: Refusal("conflict", "has a conflict", "check what else writes to it, and try again"),
     410: Refusal("gone", "no longer has that version", "list again"),
     429: Refusal("throttled", "asks to wait", "wait", down=True),
 }
@@ -55,12 +55,12 @@ REFUSALS: Final = (*_STATUS.values(), *_OTHER.values())
 
 
 def refusal_of(status: int) -> Refusal:
-    """Return what a status of 400 or more means."""
+    """Return the meaning of a status of 400 or more."""
     return _STATUS.get(status) or _OTHER.get(status // 100) or _OTHER[5]
 
 
 def message_of(body: bytes) -> str:
-    """Return what a Status says, on one line."""
+    """Return the message of a Status, on one line."""
     try:
         found = load_json(body)
     except DataError:
@@ -70,16 +70,16 @@ def message_of(body: bytes) -> str:
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of a Retry-After; 0 where it has none, or a date."""
+    """Return the seconds of a Retry-After header; 0 if it is missing or a date."""
     return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
 GAP: Final = 1.0
-"""Seconds between two requests to an API server that is down."""
+"""Seconds between two requests while the API server is down."""
 
 
-class Pace:
-    """Lets requests through at once, and one a second from when one failed until one is answered."""
+class ApiThrottle:
+    """Limits requests to one per ``GAP`` after a failure, until a request is answered."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -101,26 +101,26 @@ class Pace:
                 continue
 
     def failed(self) -> None:
-        """Note that a request was not answered, or that the API server says that it cannot."""
+        """Note that a request was not answered, or that the API server is overloaded."""
         self._next = asyncio.get_running_loop().time() + GAP
         self._answering.clear()
 
     def answered(self) -> None:
-        """Note that one was answered."""
+        """Note that a request was answered."""
         self._answering.set()
 
 
 USER_AGENT: Final = "revision-injector"
-# Of a list of nodes, at some 20 KiB each, a page of 500 would take more memory than everything that is remembered.
+# A page of 500 nodes, at about 20 KiB each, would take more memory than all remembered objects.
 PAGE_SIZE: Final = 100
 CONNECT_TIMEOUT: Final = 4.0
 REQUEST_TIMEOUT: Final = 30.0
-# The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency): a watch
-# that says nothing for longer than two of them has died without a word.
+# The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency). A watch
+# without data for longer than two bookmarks is dead.
 IDLE_TIMEOUT: Final = 150.0
-# How much longer than asked for a watch may last before it counts as dead.
+# Seconds that a watch may last longer than requested before it counts as dead.
 WATCH_GRACE: Final = 30.0
-# Kubernetes' "Alternate representations of resources": a pod without its metadata is some 10 KiB that nobody reads here.
+# Kubernetes' "Alternate representations of resources": metadata only. The rest of a pod is about 10 KiB.
 _JSON: Final = "application/json"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -131,7 +131,7 @@ MAX_LINE: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list; ``token`` asks for the next one and is empty on the last."""
+    """One page of a list; ``token`` requests the next page and is empty on the last."""
 
     items: tuple[dict[str, Any], ...]
     resource_version: str
@@ -152,33 +152,33 @@ REASONS: Final = (
     *(answer.reason for answer in REFUSALS),
     *("unreachable", "idle", "cut", "garbage", "credentials"),
 )
-"""Every ``reason`` of an error from here."""
+"""Every ``reason`` of a ClusterError."""
 
 
 class KubeClient:
-    """One API server, reached with a kubeconfig, or from inside a pod by its service account.
+    """A client of one API server, with a kubeconfig or the service account of the current pod.
 
-    Clients of one process share a ``pace``.
+    Clients of one process share a ``throttle``.
     """
 
-    def __init__(self, kubeconfig: Path | Kubeconfig | None = None, pace: Pace | None = None) -> None:
+    def __init__(self, kubeconfig: Path | Kubeconfig | None = None, throttle: ApiThrottle | None = None) -> None:
         if not isinstance(kubeconfig, Kubeconfig):
             kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
         self._kubeconfig = kubeconfig
         self._api: ApiClient | None = None
         self._connecting = asyncio.Lock()
-        self._pace = pace or Pace()
+        self._throttle = throttle or ApiThrottle()
 
     async def open(self) -> None:
-        """Read the credentials now rather than with the first request.
+        """Read the credentials now instead of with the first request.
 
         Raises:
-            ConfigError: there are none, or they cannot be used.
+            ConfigError: there are no credentials, or they cannot be used.
         """
         await self._connected()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
-        """Return one page of the objects of ``scope``; ``token`` is that of the page before, ``limit`` the most objects of one.
+        """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -195,10 +195,10 @@ class KubeClient:
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         """Yield the changes of the objects of ``scope`` after ``resource_version``, one line of JSON each.
 
-        It ends when the API server ends it, after ``seconds`` at the latest by its own clock.
+        The API server ends it after ``seconds`` at the latest.
 
         Raises:
-            ClusterError: the API server cannot be reached, refuses, cuts the connection, or says nothing for too long.
+            ClusterError: the API server cannot be reached, refuses, closes the connection, or sends nothing for too long.
         """
         query = [
             *_selector(scope),
@@ -216,7 +216,7 @@ class KubeClient:
         accept = _METADATA if scope.metadata_only else _JSON
         async with self._requested("GET", path, query, accept=accept, timeout=limits) as response:
             try:
-                # A line that the end of the connection cut short is dropped: the next watch repeats it.
+                # An incomplete line at the end of the connection is dropped; the next watch repeats it.
                 while (line := await response.content.readline(max_line_length=MAX_LINE)).endswith(b"\n"):
                     if stripped := line.strip():
                         yield stripped
@@ -227,7 +227,7 @@ class KubeClient:
         """Return one object.
 
         Raises:
-            ClusterError: there is none, or the API server cannot be reached, or refuses.
+            ClusterError: it does not exist, or the API server cannot be reached, or refuses.
         """
         return await self._json("GET", resource.path(namespace=namespace, name=name), [])
 
@@ -240,11 +240,10 @@ class KubeClient:
         force: bool = False,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Bring the fields of ``manifest`` to what it says, by server-side apply, and return the object.
+        """Write ``manifest`` by server-side apply and return the object.
 
-        ``manager`` is the name that the API server notes for these fields. Fields that another one manages are a
-        conflict, but with ``force``, which takes them over. A ``metadata.resourceVersion`` that is not the object's
-        any more is a conflict either way. With ``dry_run`` the API server checks it all and writes nothing.
+        ``manager`` becomes the manager of its fields. Fields of another manager are a conflict unless ``force`` takes them over. An
+        outdated ``metadata.resourceVersion`` is always a conflict. With ``dry_run`` the API server checks everything and writes nothing.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -255,10 +254,10 @@ class KubeClient:
         return await self._json("PATCH", path, query, body)
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
-        """Delete one object; with ``resource_version`` only where it is still the object's.
+        """Delete one object; with ``resource_version`` only if the object still has it.
 
         Raises:
-            ClusterError: there is none, it is another version, or the API server cannot be reached, or refuses.
+            ClusterError: it does not exist, it has another version, or the API server cannot be reached, or refuses.
         """
         preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
         body = _Body({"apiVersion": "v1", "kind": "DeleteOptions", **preconditions})
@@ -267,19 +266,19 @@ class KubeClient:
     async def patch(
         self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
     ) -> dict[str, Any]:
-        """Change one object of the cluster by a JSON patch, all of it or nothing, and return the object.
+        """Change one cluster-scoped object by a JSON patch, atomically, and return the object.
 
         Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``refused`` where a test fails.
+            ClusterError: the API server cannot be reached, or refuses; reason ``refused`` if a test operation fails.
         """
         body = _Body([dict(each) for each in operations], _JSON_PATCH)
         return await self._json("PATCH", resource.path(name=name), [("fieldManager", manager)], body)
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Create an object, and return it.
+        """Create an object and return it.
 
         Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is there already.
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` if it exists.
         """
         return await self._json(
             "POST",
@@ -289,10 +288,10 @@ class KubeClient:
         )
 
     async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Write an object whole, and return it; its ``resourceVersion`` says what it is to replace.
+        """Replace an object and return it; its ``resourceVersion`` names the version to replace.
 
         Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it is another by now.
+            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` if it has changed.
         """
         path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
         return await self._json("PUT", path, [("fieldManager", manager)], _whole(resource, manifest))
@@ -334,8 +333,8 @@ class KubeClient:
         accept: str = _JSON,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        # First the turn: credentials may be renewed while one waits for it.
-        await self._pace.turn()
+        # The credentials may be renewed while this waits.
+        await self._throttle.turn()
         api = await self._connected()
         headers = {"Accept": accept}
         if body is not None:
@@ -356,20 +355,20 @@ class KubeClient:
                 await self._checked(response, where, api)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._pace.failed()
+            self._throttle.failed()
             raise _broken(error, where) from error
 
     async def _checked(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
         status = response.status
         if status < 400:  # noqa: PLR2004 -- HTTP's own border
-            self._pace.answered()
+            self._throttle.answered()
             return
         message = message_of(await response.content.read(_MAX_ERROR_BODY))
-        if status == 401 and self._api is api:  # noqa: PLR2004 -- Unauthorized; another request may have read them anew
+        if status == 401 and self._api is api:  # noqa: PLR2004 -- Unauthorized; another request may have read new credentials
             await self.close()
         answer = refusal_of(status)
-        (self._pace.failed if answer.down else self._pace.answered)()
-        # What the API server says names accounts, objects and fields; of who it does not know it must not be repeated.
+        (self._throttle.failed if answer.down else self._throttle.answered)()
+        # The message names accounts, objects and fields. That of a 401 may quote the credentials.
         said = f": {message}" if message and status not in (401, 410, 429) else ""
         raise ClusterError(
             f"the API server {answer.what} (HTTP {status}){said}",
@@ -389,20 +388,20 @@ class KubeClient:
                 except (OSError, ValueError) as error:
                     raise unusable(self._kubeconfig, type(error).__name__) from error
                 self._api.user_agent = USER_AGENT
-                # aiohttp would ask twice, at once, where a connection breaks; how long to wait is for the list/watch to say.
+                # aiohttp would retry a broken connection at once; the list/watch decides when to retry.
                 self._api.rest_client.pool_manager._retry_connection = False  # noqa: SLF001 -- there is no other switch
             return self._api
 
 
 async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
-    """Read the credentials; what the library says of a fault is left out, since it quotes the file."""
+    """Read the credentials. The library's error messages are left out because they quote the file."""
     configuration = Configuration()
     if not kubeconfig.paths:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
             raise ConfigError(
-                "there is none, and this is no pod with a service account's token",
+                "not given, and this process has no service account token",
                 where="kubeconfig",
                 hint="give --kubeconfig, or set automountServiceAccountToken: true",
             ) from error
@@ -436,11 +435,11 @@ def _namespace(manifest: Mapping[str, Any]) -> str:
 
 
 def _broken(error: Exception, where: str) -> ClusterError:
-    """Return what a connection that failed comes to."""
+    """Return the error for a failed connection."""
     if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
-        return ClusterError("the API server said nothing for too long", where=where, hint="wait", reason="idle")
+        return ClusterError("the API server sent nothing for too long", where=where, hint="wait", reason="idle")
     if isinstance(error, aiohttp.ClientPayloadError | ConnectionResetError | aiohttp.ServerDisconnectedError):
-        return ClusterError("the API server cut the connection", where=where, hint="wait", reason="cut")
+        return ClusterError("the API server closed the connection", where=where, hint="wait", reason="cut")
     detail = getattr(error, "strerror", None) or type(error).__name__
     return ClusterError(
         f"the API server cannot be reached: {detail}",
@@ -452,5 +451,5 @@ def _broken(error: Exception, where: str) -> ClusterError:
 
 def _garbage(where: str) -> ClusterError:
     return ClusterError(
-        "the API server's answer cannot be read", where=where, hint="look what is in between", reason="garbage"
+        "the API server's answer cannot be read", where=where, hint="check for a proxy in between", reason="garbage"
     )

@@ -1,6 +1,6 @@
-"""The kubeconfig files that say where the API server is; nothing of them but the names of contexts leaves here.
+"""Kubeconfig files. Only the names of contexts and namespaces are shown, never credentials.
 
-Several files count as kubectl has it for ``KUBECONFIG``: of what two of them say, the first one's holds
+Several files are merged as by kubectl for ``KUBECONFIG``: the first file that sets a value wins
 (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
 """
 
@@ -27,8 +27,8 @@ class Kubeconfig:
     """How to reach an API server.
 
     Args:
-        paths: the files; none means the service account of the pod that this runs in.
-        context: the context in them, where it is not the current one.
+        paths: the files; empty means the service account of the current pod.
+        context: the context to use instead of the current one.
     """
 
     paths: tuple[Path, ...] = ()
@@ -39,10 +39,10 @@ class Kubeconfig:
         return os.pathsep.join(map(str, self.paths)) or "the pod's service account"
 
     def chosen_context(self) -> str | None:
-        """Return the name of the context to use; None where no file has a current one.
+        """Return the name of the context to use; None if no file has a current one.
 
         Raises:
-            ConfigError: a file cannot be read, or none has the context that is asked for.
+            ConfigError: a file cannot be read, or no file has the context.
         """
         contents = [_content(path) for path in self.paths]
         if self.context is None:
@@ -53,14 +53,12 @@ class Kubeconfig:
             raise ConfigError(
                 f"there is no context {self.context[:_SHOWN_LENGTH]!r}",
                 where=str(self),
-                hint=f"give --context one of {', '.join(names[:_SHOWN_NAMES])}"
-                if names
-                else "it has no context at all",
+                hint=f"give --context one of {', '.join(names[:_SHOWN_NAMES])}" if names else "it has no contexts",
             )
         return self.context
 
     def namespace(self) -> str:
-        """Return the namespace of the context to use, ``default`` where it names none.
+        """Return the namespace of the context to use, ``default`` if it has none.
 
         Raises:
             ConfigError: as ``chosen_context``.
@@ -75,7 +73,7 @@ class Kubeconfig:
 
 
 def unusable(kubeconfig: object, fault: str) -> ConfigError:
-    """Return the error of a kubeconfig whose content cannot be used; ``fault`` must not quote it."""
+    """Return the error for a kubeconfig that cannot be used; ``fault`` must not quote its content."""
     return ConfigError(
         f"its credentials cannot be used ({fault})", where=str(kubeconfig), hint="try it with `kubectl --kubeconfig`"
     )
@@ -87,8 +85,8 @@ def _content(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint="correct --kubeconfig") from error
     except (DataError, UnicodeDecodeError):
-        # What is wrong is not said, nor chained: it would quote the file.
-        raise unusable(path, "no YAML") from None
+        # The cause is neither shown nor chained, because it would quote the file.
+        raise unusable(path, "not YAML") from None
     return read if isinstance(read, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Runs a list/watch: asks the API server what ``watchstate`` says, and tells when what it knows has changed."""
+"""Run a list/watch: send the requests that ``watchstate`` decides on, and report changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Long enough that the ConfigMaps of one `helm upgrade` are told together, short enough to be served within 1 s.
+# Long enough to report the ConfigMaps of one `helm upgrade` together, short enough to serve them within 1 s.
 DEBOUNCE: Final = 0.2
 # client-go's own: from 5 to 10 minutes, so that watches of many replicas do not end together.
 WATCH_SECONDS: Final = 300
 
 
 class Client(Protocol):
-    """What a list/watch needs of the API server's client."""
+    """The part of the API server's client that a list/watch uses."""
 
     async def open(self) -> None:
         """Read the credentials."""
@@ -38,29 +38,29 @@ class Client(Protocol):
         """Return one page of a list."""
 
     def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
-        """Give the lines of a watch."""
+        """Yield the lines of a watch."""
 
 
 class Observer(Protocol):
-    """Who is told how a list/watch fares."""
+    """Receives the state of a list/watch."""
 
     def watch_fault(self, resource: str, reason: str) -> None:
         """Count a fault."""
 
     def watch_synced(self, resource: str, *, synced: bool) -> None:
-        """Note whether what is known is what the API server has, as far as one can tell."""
+        """Note whether the known objects are up to date, as far as the watch can tell."""
 
 
 class ListWatch:
-    """Keeps the objects of a scope by name, and calls back with all of them after each change.
+    """Keeps the objects of a scope by name, and reports all of them after each change.
 
     Args:
         client: the API server.
-        scope: which objects.
-        keep: what of an object is worth remembering; None leaves it out.
-        changed: is given everything that is known, shortly after the last of several changes at once.
-        observer: is told of faults.
-        chance: as of ``WatchState``.
+        scope: the objects to watch.
+        keep: returns what to remember of an object; None leaves it out.
+        changed: called with all remembered objects, shortly after a change.
+        observer: receives faults.
+        chance: see ``WatchState``.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class ListWatch:
         self._chance = chance
         self._pending: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
-        self._trouble = ""
+        self._current_fault = ""
         self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
-        """Set once everything was listed and told for the first time."""
+        """Set once the first list is complete and reported."""
         self.answered = asyncio.Event()
-        """Set once it is, or once the API server does not permit it."""
+        """Set once the first list is reported or forbidden."""
 
     async def run(self) -> None:
-        """List and watch until it is cancelled."""
+        """List and watch until cancelled."""
         try:
             while True:
                 await self._step()
@@ -111,8 +111,8 @@ class ListWatch:
     async def _list(self, token: str) -> None:
         try:
             page = await self._client.page(self._scope, token=token)
-            self._saw(self.state.page(page))
-        except Exception as error:  # noqa: BLE001 -- the edge of a task that must not end; each is counted
+            self._update(self.state.page(page))
+        except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
             self._failed(error, 0.0)
 
     async def _watch(self, version: str) -> None:
@@ -123,29 +123,29 @@ class ListWatch:
             async with aclosing(self._client.watch(self._scope, resource_version=version, seconds=seconds)) as lines:
                 async for line in lines:
                     seen = self.state.line(line)
-                    self._saw(seen)
+                    self._update(seen)
                     if seen is Seen.STOP:
                         break
-        except Exception as error:  # noqa: BLE001 -- the edge of a task that must not end; each is counted
+        except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
             self._failed(error, loop.time() - started)
         else:
             self.state.ended(loop.time() - started)
 
-    def _saw(self, seen: Seen) -> None:
+    def _update(self, seen: Seen) -> None:
         if seen is Seen.STOP or not self.state.listed:
             return
-        if self._trouble:
-            _log.info("%s: followed again", self._scope)
-        self._trouble = ""
+        if self._current_fault:
+            _log.info("%s: watching again", self._scope)
+        self._current_fault = ""
         self._observer.watch_synced(self._scope.resource.plural, synced=True)
         if not self.synced.is_set():
-            self._tell()
+            self._notify()
             self.synced.set()
             self.answered.set()
         elif seen is Seen.CHANGED and self._pending is None:
-            self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._tell)
+            self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._pending = None
         self._changed(dict(self.state.objects))
 
@@ -157,21 +157,21 @@ class ListWatch:
             self.state.failed("credentials" if isinstance(error, InjectorError) else "internal", lasted=lasted)
 
     def _report(self) -> None:
-        """Count the fault; log the first in a row, since the others would only repeat it."""
+        """Count the fault, and log the first of consecutive faults."""
         error, self._error = self._error, None
         self._observer.watch_fault(self._scope.resource.plural, self.state.last_fault)
         self._observer.watch_synced(self._scope.resource.plural, synced=False)
-        if not self._trouble:
+        if not self._current_fault:
             unforeseen = error if error is not None and not isinstance(error, InjectorError) else None
             _log.warning("%s: %s", self._scope, error or _MEANING[self.state.last_fault], exc_info=unforeseen)
         if self.state.last_fault == "forbidden":
             self.answered.set()
-        self._trouble = self.state.last_fault
+        self._current_fault = self.state.last_fault
 
 
 _MEANING: Final = {
-    "gone": "the API server no longer has the version that was watched; everything is listed again",
-    "error": "the API server ended the watch with an error; everything is listed again",
-    "garbage": "a line of the watch cannot be read; everything is listed again",
-    "short": "the API server ended the watch at once; it is asked again",
+    "gone": "the API server no longer has the watched version; listing again",
+    "error": "the API server ended the watch with an error; listing again",
+    "garbage": "a line of the watch cannot be read; listing again",
+    "short": "the API server ended the watch at once; watching again",
 }

@@ -1,4 +1,4 @@
-"""Objects of the API server that are read once: which resources, single objects, and whole lists page by page."""
+"""Resources of the API server, and reading objects once: single objects, and lists page by page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from injector.cluster.client import Page
 
@@ -23,7 +23,7 @@ class Resource:
     namespaced: bool
 
     def path(self, *, namespace: str = "", name: str = "") -> str:
-        """Return the path of one object, or of all of them in a namespace or the cluster."""
+        """Return the path of one object, or of all objects in a namespace or the cluster."""
         root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
         within = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")
@@ -49,9 +49,16 @@ CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects: those of one namespace or of all, with the labels, and the fields, of a selector or any, of one name or any.
+    """A selection of objects of one resource.
 
-    ``metadata_only`` leaves the rest of each object with the API server; ``room`` is how many are remembered at most.
+    Args:
+        resource: the resource.
+        namespace: the namespace; empty for all.
+        labels: a label selector.
+        metadata_only: whether the API server sends only the metadata.
+        room: the maximum number of objects to remember; None for all.
+        name: the name of the only object.
+        fields: a field selector.
     """
 
     resource: Resource
@@ -63,13 +70,13 @@ class Scope:
     fields: str = ""
 
     def __str__(self) -> str:
-        """Say what they are, for messages."""
+        """Describe the objects for messages."""
         return f"{self.resource.plural} in {self.namespace}" if self.namespace else self.resource.plural
 
 
 PAGE: Final = 500
-"""Objects in a page, as kubectl's --chunk-size."""
-# A list that takes longer than the API server keeps its version, about five minutes, is started again.
+"""The number of objects in a page, as kubectl's --chunk-size."""
+# A list fails if it takes longer than the API server keeps its version, about five minutes. It is then started again.
 TRIES: Final = 3
 
 T = TypeVar("T")
@@ -97,35 +104,21 @@ class Client(ReadClient, Protocol):
         force: bool = False,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Bring an object's fields to what the manifest says."""
+        """Apply a manifest."""
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
         """Delete one object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names of some objects, ``namespace/name`` where they have one, and how many there are with the others."""
-
-    first: tuple[str, ...]
-    total: int
-
-
-async def every(client: Client, scope: Scope) -> AsyncIterator[dict[str, Any]]:
-    """Yield the objects of ``scope``, page by page; only one page is held at a time.
+async def every(client: ReadClient, scope: Scope) -> AsyncIterator[dict[str, Any]]:
+    """Yield the objects of ``scope``; only one page is held at a time.
 
     Raises:
         ClusterError: the API server cannot be reached, or refuses.
     """
-    async for item in listed(lambda token: client.page(scope, token=token)):
-        yield item
-
-
-async def listed(page_of: Callable[[str], Awaitable[Page]]) -> AsyncIterator[dict[str, Any]]:
-    """Yield the items of a list; ``page_of`` returns the page of a token, which is empty for the first page."""
     token = ""
     while True:
-        page = await page_of(token)
+        page = await client.page(scope, token=token, limit=PAGE)
         for item in page.items:
             yield item
         token = page.token
@@ -133,43 +126,27 @@ async def listed(page_of: Callable[[str], Awaitable[Page]]) -> AsyncIterator[dic
             return
 
 
-async def names(client: Client, scope: Scope, *, most: int) -> Names:
-    """Return the names of the first ``most`` objects of ``scope``, and how many there are.
-
-    Raises:
-        ClusterError: the API server cannot be reached, or refuses.
-    """
-    first: list[str] = []
-    total = 0
-    async for item in every(client, scope):
-        total += 1
-        if total <= most:
-            metadata = item["metadata"]
-            first.append("/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part))
-    return Names(tuple(first), total)
-
-
 class Reader(Protocol):
-    """Where objects are read: a cluster, or files that hold what one had."""
+    """Reads objects from a cluster, or from files with the objects of a cluster."""
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        """Return what ``keep`` makes of each object of a scope, without None."""
+        """Return the results of ``keep`` for all objects of a scope, without None."""
 
     async def one(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object."""
 
 
 class ClusterReader:
-    """Reads a cluster. Of each object no more stays in memory than what ``keep`` returns."""
+    """Reads a cluster. Only the results of ``keep`` stay in memory."""
 
     def __init__(self, client: ReadClient) -> None:
         self._client = client
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        """Return what ``keep`` makes of each object of a scope, without None.
+        """Return the results of ``keep`` for all objects of a scope, without None.
 
         Raises:
-            ClusterError: the API server cannot be reached, or refuses, or forgets the list again and again.
+            ClusterError: the API server cannot be reached, refuses, or no longer has the list's version ``TRIES`` times.
         """
         for tried in range(TRIES):
             try:
@@ -183,13 +160,12 @@ class ClusterReader:
         """Return one object.
 
         Raises:
-            ClusterError: there is none, or the API server cannot be reached, or refuses.
+            ClusterError: it does not exist, or the API server cannot be reached, or refuses.
         """
         return await self._client.get(resource, name, namespace=namespace)
 
     async def _listed(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        # The items of a list do not say of what kind they are.
+        # The items of a list have no kind.
         named = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind}
-        items = listed(lambda token: self._client.page(scope, token=token, limit=PAGE))
-        found = [keep({**named, **item}) async for item in items]
+        found = [keep({**named, **item}) async for item in every(self._client, scope)]
         return [each for each in found if each is not None]

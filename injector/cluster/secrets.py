@@ -1,4 +1,4 @@
-"""One Secret, read and written whole: whoever writes says what it replaces, so nobody's write is lost."""
+"""One Secret, read and written as a whole. A write names the version that it replaces, so that no other write is lost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from injector.cluster.reader import Resource
 
 MANAGER: Final = "injector-ca"
-"""The field manager that the API server notes for what is written."""
+"""The field manager of the Secret."""
 
 
 class SecretClient(Protocol):
-    """What is needed of the API server's client."""
+    """The part of the API server's client that is used here."""
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object."""
@@ -27,12 +27,12 @@ class SecretClient(Protocol):
         """Create an object."""
 
     async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Write an object whole."""
+        """Replace an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A Secret's data, in base64, and the rest of the object."""
+    """The data of a Secret, in base64, and the rest of the object."""
 
     data: Mapping[str, str]
     rest: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class SecretStore:
-    """One Secret of a cluster, whether it is there or not."""
+    """One Secret of a cluster, which may not exist."""
 
     client: SecretClient
     namespace: str
@@ -50,7 +50,7 @@ class SecretStore:
         return f"Secret {self.namespace}/{self.name}"
 
     async def read(self) -> Stored | None:
-        """Return what it holds; None where it is not there.
+        """Return its content; None if it does not exist.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -63,11 +63,10 @@ class SecretStore:
             raise
 
     async def write(self, data: Mapping[str, str], before: Stored | None) -> None:
-        """Let it hold ``data`` in the place of ``before``, as that was read; labels and annotations stay.
+        """Write ``data`` in place of ``before``, the content that was read; labels and annotations stay.
 
         Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` where it holds another thing
-                by now.
+            ClusterError: the API server cannot be reached, or refuses; with reason ``conflict`` if the Secret has changed.
         """
         if before is not None:
             await self.client.replace(SECRETS, {**before.rest, "data": dict(data)}, manager=MANAGER)

@@ -1,4 +1,4 @@
-"""What a list/watch does next, and what it has seen: a state machine without clock, chance or network.
+"""The state of a list/watch: its next action and the objects seen so far. It uses no clock, random numbers or network.
 
 ::
 
@@ -7,8 +7,8 @@
     WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
     WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
 
-Every fault is followed by a wait, so nothing here can be driven into a hot loop; every wait is short enough that an
-API server which is back is listed within 5 s.
+Every fault is followed by a wait, so there is no hot loop. Every wait is short enough that the objects are listed within 5 s after the
+API server is back.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 
     from injector.cluster.client import Page
 
-# Up to seven list/watches run at once (ConfigMaps, webhooks, nodes, pods, namespaces by three questions): while the API
-# server is down they come to less than two requests a second, and the longest wait stays below the 5 s in which it must
-# be listed once it is back.
+# Up to seven list/watches run at once: ConfigMaps, webhooks, nodes, pods, and three of namespaces. While the API server is down they
+# send less than two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
 WAITS: Final = (1.0, 2.0, 4.0)
 JITTER: Final = 0.125
-"""The part of a wait that chance adds, so that replicas do not return as one."""
+"""The random part of a wait, so that replicas do not return at the same time."""
 MAX_RETRY_AFTER: Final = 30.0
-# A watch that lasted this long was a good one: what went wrong before it no longer counts.
+# A watch that lasted this long was successful, and earlier faults no longer count.
 STEADY: Final = 10.0
-# After an etcd that was restored, the versions that are known lie in the future and every watch from them fails.
+# After etcd is restored, known versions can lie in the future, and every watch from them fails.
 RESUMES: Final = 3
 
 _RELIST: Final = frozenset({"gone", "garbage", "error"})
@@ -43,7 +42,7 @@ _RELIST: Final = frozenset({"gone", "garbage", "error"})
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """Ask for a page; ``token`` is empty for the first."""
+    """Request a page; ``token`` is empty for the first."""
 
     token: str = ""
 
@@ -66,21 +65,21 @@ Action: TypeAlias = List | Watch | Wait
 
 
 class Seen(Enum):
-    """What came of a line or a page."""
+    """The effect of a line or a page."""
 
     CHANGED = "changed"
     SAME = "same"
     STOP = "stop"
-    """The watch is of no more use; end it."""
+    """The watch can no longer be used; end it."""
 
 
 class WatchState:
     """One list/watch.
 
     Args:
-        keep: what of an object is worth remembering; None leaves the object out.
-        chance: a number from 0 to 1, anew at each call.
-        room: how many objects are remembered at most; None for all. Which are left out is left to chance.
+        keep: returns what to remember of an object; None leaves the object out.
+        chance: returns a random number from 0 to 1.
+        room: the maximum number of objects to remember; None for all. It is not defined which are left out.
     """
 
     def __init__(
@@ -101,18 +100,18 @@ class WatchState:
 
     @property
     def full(self) -> bool:
-        """Whether there may be more than is remembered."""
+        """Whether there may be more objects than remembered."""
         return self._room is not None and len(self.objects) >= self._room
 
     def next(self) -> Action:
-        """Return what to do now."""
+        """Return the next action."""
         if self._wait is not None:
             wait, self._wait = self._wait, None
             return Wait(wait)
         return Watch(self._version) if self._version else List(self._token)
 
     def page(self, page: Page) -> Seen:
-        """Take a page of the list; what was known is replaced once the last one is here."""
+        """Process a page of the list; the last one replaces the known objects."""
         if not page.token and not page.resource_version:
             return self._stop("garbage")
         for item in page.items:
@@ -126,7 +125,7 @@ class WatchState:
         return Seen.CHANGED if first or before != self.objects else Seen.SAME
 
     def line(self, line: bytes) -> Seen:
-        """Take one line of a watch."""
+        """Process one line of a watch."""
         try:
             event = load_json(line)
             kind, item = event["type"], event["object"]
@@ -143,7 +142,7 @@ class WatchState:
         return Seen.SAME if self._kept(item) == before else Seen.CHANGED
 
     def ended(self, lasted: float) -> None:
-        """Note that the API server ended the watch after so many seconds; that is a fault only if it came at once."""
+        """Note that the API server ended the watch after ``lasted`` seconds, which is a fault only if it was at once."""
         if self._wait is None:
             if lasted >= STEADY:
                 self._in_a_row = 0
@@ -151,7 +150,7 @@ class WatchState:
                 self.failed("short")
 
     def failed(self, reason: str, *, lasted: float = 0.0, retry_after: float = 0.0) -> None:
-        """Note that a request failed, or a watch after so many seconds."""
+        """Note that a request failed, or a watch after ``lasted`` seconds."""
         if lasted >= STEADY:
             self._in_a_row = 0
         self.faults[reason] += 1
@@ -185,7 +184,7 @@ class WatchState:
         self.objects.pop(_key(item), None)
 
     def _bookmark(self, item: Mapping[str, Any]) -> None:
-        """A bookmark tells a version and nothing else."""
+        """Ignore a bookmark, which has only a version."""
 
 
 _GONE: Final = 410
@@ -199,7 +198,7 @@ _EVENTS: Final[dict[str, Callable[[WatchState, Mapping[str, Any]], None]]] = {
 
 
 def _key(item: Mapping[str, Any]) -> str:
-    """Return the name of an object, with its namespace where it has one."""
+    """Return the name of an object, with its namespace if it has one."""
     metadata = item["metadata"]
     name, namespace = metadata.get("name") or "", metadata.get("namespace")
     return f"{namespace}/{name}" if namespace else name

@@ -6,8 +6,8 @@ oneof, the last declared one counts. Null leaves a field unset, and is the zero 
 
 Plain forms: fields by JSON name, enums as numbers, durations as nanoseconds, wrapped scalars as the scalar, messages as nested mappings.
 
-``meshschema.json`` is generated from the descriptors of istio.io/api (tests/istio/recorder/schema). ``_OLD_FIELDS`` adds fields that
-older minors had and later ones dropped, so that their mesh configs load unchanged.
+``meshschema.json`` has the descriptors of istio.io/api (1.30.3), and the fields that older minors had and later ones dropped, so that
+their mesh configs load unchanged.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import math
 import re
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 import orjson
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from injector.istio.behaviours import Minor
 
-_SECOND: Final = 1_000_000_000
 MESH_CONFIG: Final = "istio.mesh.v1alpha1.MeshConfig"
 PROXY_CONFIG: Final = "istio.mesh.v1alpha1.ProxyConfig"
 DURATION: Final = "google.protobuf.Duration"
@@ -46,30 +46,279 @@ WRAPPERS: Final = {
 }
 FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 
-
-# Up to 1.6.14 a ProxyConfig's concurrency is a plain number, which is 0 and not nil where it is not set; from 1.7.8 on it is wrapped.
+# Up to 1.6.14 a ProxyConfig's concurrency is a plain number, which is 0 and not nil if it is not set; from 1.7.8 on it is wrapped.
 _UP_TO_1_6: Final = "@1.6"
 _PLAIN: Final = {"concurrency": ("int32", ""), "defaultConfig": ("message", PROXY_CONFIG + _UP_TO_1_6)}
+_MAX_QUOTED: Final = 100
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+# jsonpb removes the quotes around a number and reads the rest as JSON, spaces included. No range has more than 20 digits.
+_INTEGER = re.compile(r" *(?P<digits>-?(?:0|[1-9][0-9]{0,19})) *", re.ASCII)
+_NUMBER = re.compile(r" *-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)? *", re.ASCII)
+T = TypeVar("T")
+
+
+class _InvalidFieldError(Exception):
+    """A JSON value that a field cannot hold; every list, map and message around it adds its part of the path."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.path = ""
+
+    def inside(self, place: str) -> Self:
+        """Add the index or the key of the value."""
+        self.path = place + ("." if self.path and not self.path.startswith("[") else "") + self.path
+        return self
+
+
+def _wrong(wanted: str, value: Any) -> _InvalidFieldError:
+    if isinstance(value, dict | list):
+        text = "a mapping" if isinstance(value, dict) else "a list"
+    else:
+        text = repr(value[: _MAX_QUOTED + 1] if isinstance(value, str) else value)
+        text = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
+    return _InvalidFieldError(f" is {text}", f"make it {wanted}")
+
+
+class _Codec:
+    """A type of values: reads JSON into the plain form, writes JSON, and returns the Go value that templates see."""
+
+    go_type: str
+
+    def read(self, value: Any) -> Any:
+        return value
+
+    def write(self, value: Any) -> Any:
+        return value
+
+    def go(self, value: Any) -> Any:
+        return deepcopy(value)  # which templates may change
+
+    def is_zero(self, value: Any) -> bool:
+        del value
+        return False
+
+
+class _Scalar(_Codec):
+    """A number, a boolean or a string."""
+
+    def __init__(self, go_type: str, kind: type, wanted: str, parse: Callable[[Any], Any]) -> None:
+        self.go_type = go_type
+        self._kind = kind
+        self._wanted = wanted
+        self._parse = parse
+
+    def read(self, value: Any) -> Any:
+        result = self._parse(value)
+        if result is None:
+            raise _wrong(self._wanted, value)
+        return result
+
+    def write(self, value: Any) -> Any:
+        if self.go_type in ("int64", "uint64"):
+            return str(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            return next(name for name, number in _NOT_FINITE.items() if str(number) == str(value))
+        return value
+
+    def go(self, value: Any) -> Any:
+        return self._kind() if value is None else self._kind(value)
+
+    def is_zero(self, value: Any) -> bool:
+        return not value and str(value) != "-0.0"
+
+
+def _typed(kind: type, value: Any) -> Any:
+    """Return a value of a type, the zero value for null, and None for others."""
+    return kind() if value is None else value if isinstance(value, kind) else None
+
+
+def _integer(low: int, high: int, value: Any) -> int | None:
+    """Return the whole number that jsonpb reads, None if it reads none in the range."""
+    if isinstance(value, str):
+        match = _INTEGER.fullmatch(value) if low or "-" not in value else None
+        value = None if _is_null(value) else int(match["digits"]) if match else value
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None:
+        return 0
+    return value if type(value) is int and low <= value <= high else None
+
+
+def _float(value: Any) -> float | None:
+    """Return the number that jsonpb reads, None if it reads none."""
+    if isinstance(value, str):
+        if value in _NOT_FINITE:
+            return _NOT_FINITE[value]
+        value = None if _is_null(value) else float(value) if _NUMBER.fullmatch(value) else value
+    if value is None:
+        return 0.0
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _is_null(text: str) -> bool:
+    return text.strip(" ") == "null"
+
+
+def _integers(go_type: str, kind: type[SizedInt], low: int, high: int) -> _Scalar:
+    return _Scalar(go_type, kind, f"a whole number ({go_type})", partial(_integer, low, high))
+
+
+_SCALARS: Final = {
+    "string": _Scalar("string", str, "a string", partial(_typed, str)),
+    "bool": _Scalar("bool", bool, "true or false", partial(_typed, bool)),
+    "double": _Scalar("float64", float, "a number", _float),
+    "int32": _integers("int32", Int32, -(2**31), 2**31 - 1),
+    "int64": _integers("int64", Int64, -(2**63), 2**63 - 1),
+    "uint32": _integers("uint32", Uint32, 0, 2**32 - 1),
+    "uint64": _integers("uint64", Uint64, 0, 2**64 - 1),
+}
 
 
 @dataclass(frozen=True, slots=True)
+class _EnumType(_Codec):
+    """An enumeration: numbers by name and names by number."""
+
+    go_type: str
+    numbers: Mapping[str, int]
+    names: Mapping[int, str]
+
+    def read(self, value: Any) -> int:
+        number: int | None = self.numbers.get(value) if isinstance(value, str) else _integer(-(2**31), 2**31 - 1, value)
+        if number is None:
+            raise _wrong(f"one of {', '.join(self.numbers)}", value)
+        return number
+
+    def write(self, value: int) -> str | int:
+        return self.names.get(value, value)
+
+    def go(self, value: int | None) -> EnumValue:
+        return EnumValue(self, value or 0)
+
+    def is_zero(self, value: int) -> bool:
+        return not value
+
+
+class _MessageCodec(_Codec):
+    """A message, which templates see as a pointer."""
+
+    zero: ClassVar[Any] = None
+    """The plain form of the message without any field."""
+
+    def go(self, value: Any) -> MessagePointer:
+        return MessagePointer(self, None if value is None else self.message(value))
+
+    def message(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class _DurationCodec(_MessageCodec):
+    go_type = "durationpb.Duration"
+    zero = 0
+
+    def read(self, value: Any) -> int:
+        if value is None:
+            return 0
+        if not isinstance(value, str):
+            raise _wrong("a duration such as 45s", value)
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            raise _InvalidFieldError(f": bad Duration: {error}", "write it as 45s or 1m") from error
+
+    def write(self, value: int) -> str:
+        return json_duration(value)
+
+    def message(self, value: int) -> DurationValue:
+        return DurationValue(value)
+
+
+class _WrapperCodec(_MessageCodec):
+    def __init__(self, go_type: str, scalar: _Scalar) -> None:
+        self.go_type = go_type
+        self._scalar = scalar
+
+    def read(self, value: Any) -> Any:
+        return self._scalar.read(value)
+
+    def write(self, value: Any) -> Any:
+        return self._scalar.write(value)
+
+    def message(self, value: Any) -> WrapperValue:
+        return WrapperValue(self.go_type, self._scalar.go(value))
+
+
+@dataclass(frozen=True)
 class Field:
-    """A field: its names in JSON, in protobuf and in Go, its kind, and the message or enum it holds."""
+    """A field: its names in JSON, in protobuf and in Go, its kind, and the name of the message or enum that it holds."""
 
     json: str
     proto: str
     go: str
     kind: str
-    type: str
-    repeated: bool
-    map_key: str
-    oneof: str
+    type: str = ""
+    repeated: bool = False
+    map_key: str = ""
+    oneof: str = ""
+
+    @cached_property
+    def codec(self) -> _Codec:
+        """The type of the value, or of each element of a list or map."""
+        if self.kind == "enum":
+            return enum_type(self.type)
+        if self.kind != "message":
+            return _SCALARS[self.kind]
+        return _message_codec(self.type)
+
+    def read(self, value: Any) -> Any:
+        """Return the plain form of a JSON value."""
+        codec = self.codec
+        if self.map_key:
+            if not isinstance(value, dict):
+                raise _wrong("a mapping", value)
+            return {str(key): _read_at(str(key), codec, item) for key, item in value.items()}
+        if self.repeated:
+            if not isinstance(value, list):
+                raise _wrong("a list", value)
+            return [_read_at(f"[{index}]", codec, item) for index, item in enumerate(value)]
+        return codec.read(value)
+
+    def write(self, value: Any) -> Any:
+        """Return a plain form as JSON data, None if jsonpb leaves it out."""
+        write = self.codec.write
+        if self.map_key:
+            return {key: write(value[key]) for key in sorted(value)} if value or self.oneof else None
+        if self.repeated:
+            return [write(item) for item in value] if value else None
+        return write(value) if self.oneof or not self.codec.is_zero(value) else None
+
+    def go_value(self, value: Any) -> Any:
+        """Return a plain form as the Go field that templates read; None is the zero value."""
+        codec = self.codec
+        if not self.map_key and not self.repeated:
+            return codec.go(value)
+        element = f"*{codec.go_type}" if self.kind == "message" else codec.go_type
+        if self.map_key:
+            items = {key: codec.go(item) for key, item in (value or {}).items()}
+            return Map(self.map_key, element, items, nil=value is None)
+        return Slice(element, [codec.go(item) for item in value or ()], nil=value is None)
+
+
+def _read_at(place: str, reader: _Codec | Field, value: Any) -> Any:
+    try:
+        return reader.read(value)
+    except _InvalidFieldError as error:
+        raise error.inside(place) from None
 
 
 @dataclass(frozen=True, slots=True)
-class MessageType:
-    """A message: its fields in declaration order, and by each of their names."""
+class _MessageType(_MessageCodec):
+    """A message of istio.io/api: its fields in declaration order, and by each of their names."""
 
+    zero: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     name: str
     go_type: str
     fields: tuple[Field, ...]
@@ -77,36 +326,48 @@ class MessageType:
     by_go: Mapping[str, Field]
     oneofs: frozenset[str]
 
+    def read(self, value: Any) -> dict[str, Any]:
+        data = {} if value is None else value
+        if not isinstance(data, dict):
+            raise _wrong(f"a {self.name.rpartition('.')[2]}", data)
+        values: dict[str, Any] = {}
+        members: dict[str, str] = {}
+        for field in self.fields:
+            key = field.json if field.json in data else field.proto
+            item = data.get(key)
+            if item is None:
+                continue
+            values[field.json] = _read_at(key, field, item)
+            if field.oneof:
+                values.pop(members.get(field.oneof, ""), None)
+                members[field.oneof] = field.json
+        return values
 
-@dataclass(frozen=True, slots=True)
-class EnumType:
-    """An enumeration: numbers by name and names by number."""
+    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for field in self.fields:
+            item = value.get(field.json)
+            written = None if item is None else field.write(item)
+            if written is not None:
+                data[field.json] = written
+        return data
 
-    go_type: str
-    numbers: Mapping[str, int]
-    names: Mapping[int, str]
+    def message(self, value: Mapping[str, Any]) -> Message:
+        return Message(self, value)
 
 
-# Field, kind and the field it stands behind; the number of the minors that had each is in the mesh defaults.
-_OLD_FIELDS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
-    PROXY_CONFIG: (
-        ("parentShutdownDuration", DURATION, "drainDuration"),
-        ("connectTimeout", DURATION, "zipkinAddress"),
-    ),
-    MESH_CONFIG: (
-        ("mixerCheckServer", "string", ""),
-        ("mixerReportServer", "string", "mixerCheckServer"),
-        ("disablePolicyChecks", "bool", "mixerReportServer"),
-        ("policyCheckFailOpen", "bool", "disablePolicyChecks"),
-        ("sidecarToTelemetrySessionAffinity", "bool", "policyCheckFailOpen"),
-        ("enableClientSidePolicyCheck", "bool", "sidecarToTelemetrySessionAffinity"),
-        ("sdsUdsPath", "string", "enableTracing"),
-        ("sdsRefreshDelay", DURATION, "sdsUdsPath"),
-        ("enableSdsTokenMount", "bool", "sdsUdsPath"),
-        ("sdsUseK8sSaJwt", "bool", "enableSdsTokenMount"),
-        ("rdsRefreshDelay", DURATION, "sdsUdsPath"),
-    ),
-}
+@cache
+def _message_codec(name: str) -> _Codec:
+    if name == DURATION:
+        return _DurationCodec()
+    go_type = message_type(name).go_type
+    if name in WRAPPERS:
+        return _WrapperCodec(go_type, _SCALARS[WRAPPERS[name]])
+    if name in FREE_FORM:
+        codec = _Codec()
+        codec.go_type = go_type
+        return codec
+    return message_type(name)
 
 
 @cache
@@ -126,7 +387,7 @@ def proxy_config_type(minor: Minor) -> str:
 
 
 @cache
-def message_type(name: str) -> MessageType:
+def message_type(name: str) -> _MessageType:
     """Return a message type by its full protobuf name, or by one of ``mesh_config_type`` and ``proxy_config_type``."""
     base, variant, _ = name.partition(_UP_TO_1_6)
     raw = _table()["messages"][base]
@@ -143,74 +404,38 @@ def message_type(name: str) -> MessageType:
         )
         for item in raw["fields"]
     ]
-    _add_old(fields, base)
     if variant:
         kinds = [_PLAIN.get(field.json, (field.kind, field.type)) for field in fields]
         fields = [replace(field, kind=kind, type=of) for field, (kind, of) in zip(fields, kinds, strict=True)]
     by_json = {field.proto: field for field in fields} | {field.json: field for field in fields}
     oneofs = frozenset(field.oneof for field in fields if field.oneof)
-    return MessageType(name, raw["goType"], tuple(fields), by_json, {field.go: field for field in fields}, oneofs)
-
-
-def _add_old(fields: list[Field], name: str) -> None:
-    known = {field.json for field in fields}
-    for json_name, kind, after in _OLD_FIELDS.get(name, ()):
-        if json_name in known:
-            continue
-        is_message = "." in kind
-        field = Field(
-            json=json_name,
-            proto=_snake(json_name),
-            go=json_name[0].upper() + json_name[1:],
-            kind="message" if is_message else kind,
-            type=kind if is_message else "",
-            repeated=False,
-            map_key="",
-            oneof="",
-        )
-        place = next((index + 1 for index, other in enumerate(fields) if other.json == after), 0)
-        fields.insert(place, field)
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
+    return _MessageType(name, raw["goType"], tuple(fields), by_json, {field.go: field for field in fields}, oneofs)
 
 
 @cache
-def enum_type(name: str) -> EnumType:
+def enum_type(name: str) -> _EnumType:
     """Return an enumeration by its full protobuf name."""
     raw = _table()["enums"][name]
     numbers = raw["values"]
-    return EnumType(raw["goType"], numbers, {number: text for text, number in reversed(numbers.items())})
-
-
-def json_duration(nanoseconds: int) -> str:
-    """Return a duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimals."""
-    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
-    seconds, fraction = divmod(rest, _SECOND)
-    digits = f"{fraction:09d}"
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    return f"{sign}{seconds}.{digits}s" if digits else f"{sign}{seconds}s"
+    return _EnumType(raw["goType"], numbers, {number: text for text, number in reversed(numbers.items())})
 
 
 class EnumValue(Int32):
     """A value of an enumeration: a number that prints by its name."""
 
-    _names: Mapping[int, str]
+    _kind: _EnumType
     go_type: str  # type: ignore[misc] # each enumeration has its own; int leaves no room for slots
 
-    def __new__(cls, type_name: str, number: int) -> Self:
-        """Make the value ``number`` of the enumeration of that protobuf name."""
+    def __new__(cls, kind: _EnumType, number: int) -> Self:
+        """Make the value ``number`` of an enumeration."""
         self = super().__new__(cls, number)
-        kind = enum_type(type_name)
         self.go_type = kind.go_type
-        self._names = kind.names
+        self._kind = kind
         return self
 
     def go_string(self) -> str:
-        """Return the name; the number where the enumeration has none."""
-        return self._names.get(int(self), str(int(self)))
+        """Return the name; the number if the enumeration has none."""
+        return str(self._kind.write(int(self)))
 
     def __str__(self) -> str:
         return self.go_string()
@@ -218,6 +443,16 @@ class EnumValue(Int32):
     def method(self, name: str) -> Func | None:
         """Return the method String."""
         return Func(name, "func() string", self.go_string) if name == "String" else None
+
+
+def json_duration(nanoseconds: int) -> str:
+    """Return a duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimals."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    seconds, fraction = divmod(rest, 1_000_000_000)
+    digits = f"{fraction:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{sign}{seconds}.{digits}s" if digits else f"{sign}{seconds}s"
 
 
 class DurationValue(Struct):
@@ -308,208 +543,24 @@ def format_duration(duration: Any) -> str:
     return go_duration(duration.nanoseconds)
 
 
-_RANGES: Final = {
-    "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-    "uint32": (0, 2**32 - 1),
-    "uint64": (0, 2**64 - 1),
-}
-# What jsonpb makes a number of, once it has taken the quotes away: JSON, white space and all. No range has more than 20 digits.
-_INTEGER = re.compile(r" *(?P<digits>-?(?:0|[1-9][0-9]{0,19})) *", re.ASCII)
-_NUMBER = re.compile(r" *-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)? *", re.ASCII)
-_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_NULL: Final = "null"
-_SHOWN: Final = 100
-
-
-def read_fields(kind: MessageType, data: Any, *, where: str = "") -> dict[str, Any]:
-    """Return what JSON data sets of a message; unknown fields are ignored, as Istio ignores them.
-
-    Raises:
-        ConfigError: it is no mapping, or a field has the wrong type; with its path.
-    """
-    return _parsed_fields(kind, data, where, "")
-
-
-def _parsed_fields(kind: MessageType, data: Any, where: str, path: str) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise _wrong(where, path, f"a {kind.name.rpartition('.')[2]}", data)
-    found: dict[str, Any] = {}
-    members: dict[str, str] = {}
-    for field in kind.fields:
-        key = field.json if field.json in data else field.proto
-        value = data.get(key)
-        if value is None:
-            continue
-        found[field.json] = _parsed(field, value, where, f"{path}.{key}" if path else key)
-        if field.oneof:
-            found.pop(members.get(field.oneof, ""), None)
-            members[field.oneof] = field.json
-    return found
-
-
-def _parsed(field: Field, value: Any, where: str, path: str) -> Any:
-    if field.map_key:
-        if not isinstance(value, dict):
-            raise _wrong(where, path, "a mapping", value)
-        return {str(key): _parsed_element(field, item, where, f"{path}.{key}") for key, item in value.items()}
-    if field.repeated:
-        if not isinstance(value, list):
-            raise _wrong(where, path, "a list", value)
-        return [_parsed_element(field, item, where, f"{path}[{index}]") for index, item in enumerate(value)]
-    return _parsed_element(field, value, where, path)
-
-
-def _parsed_element(field: Field, value: Any, where: str, path: str) -> Any:
-    if field.kind == "enum":
-        return _parsed_enum(field, value, where, path)
-    if field.kind != "message":
-        return _parsed_scalar(field.kind, value, where, path)
-    if field.type == DURATION:
-        return _parsed_duration(value, where, path)
-    if field.type in WRAPPERS:
-        return _parsed_scalar(WRAPPERS[field.type], value, where, path)
-    if field.type in FREE_FORM:
-        return value
-    return _parsed_fields(message_type(field.type), {} if value is None else value, where, path)
-
-
-def _parsed_enum(field: Field, value: Any, where: str, path: str) -> int:
-    kind = enum_type(field.type)
-    found = kind.numbers.get(value) if isinstance(value, str) else _integer("int32", value)
-    if found is None:
-        raise _wrong(where, path, f"one of {', '.join(kind.numbers)}", value)
-    return found
-
-
-def _parsed_duration(value: Any, where: str, path: str) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, str):
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            raise ConfigError(f"`{path}`: bad Duration: {error}", where=where, hint="write it as 45s or 1m") from error
-    raise _wrong(where, path, "a duration such as 45s", value)
-
-
-def _parsed_scalar(kind: str, value: Any, where: str, path: str) -> Any:
-    found: Any
-    if kind in _RANGES:
-        wanted, found = f"a whole number ({kind})", _integer(kind, value)
-    elif kind in ("double", "float"):
-        wanted, found = "a number", _float(value)
-    elif kind == "bool":
-        wanted, found = "true or false", _of_type(bool, value)
-    else:
-        wanted, found = "a string", _of_type(str, value)
-    if found is None:
-        raise _wrong(where, path, wanted, value)
-    return found
-
-
-def _of_type(kind: type, value: Any) -> Any:
-    """Return a value of a type, the type's zero value for null, and None for others."""
-    return kind() if value is None else value if isinstance(value, kind) else None
-
-
-def _integer(kind: str, value: Any) -> int | None:
-    """Return the whole number that jsonpb reads, None where it reads none in the kind's range."""
-    if isinstance(value, str):
-        match = _INTEGER.fullmatch(value) if "-" not in value or not kind.startswith("u") else None
-        value = None if _is_null(value) else int(match["digits"]) if match else value
-    elif isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if value is None:
-        return 0
-    low, high = _RANGES[kind]
-    return value if type(value) is int and low <= value <= high else None
-
-
-def _float(value: Any) -> float | None:
-    """Return the number that jsonpb reads, None where it reads none."""
-    if isinstance(value, str):
-        if value in _NOT_FINITE:
-            return _NOT_FINITE[value]
-        value = None if _is_null(value) else float(value) if _NUMBER.fullmatch(value) else value
-    if value is None:
-        return 0.0
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
-def _is_null(text: str) -> bool:
-    return text.strip(" ") == _NULL
-
-
-def _wrong(where: str, path: str, wanted: str, value: Any) -> ConfigError:
-    shown = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else _shown(value)
-    return ConfigError(f"`{path}` is {shown}", where=where, hint=f"make it {wanted}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def write_fields(kind: MessageType, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields as jsonpb writes them: in declaration order, zero values left out."""
-    found: dict[str, Any] = {}
-    for field in kind.fields:
-        value = values.get(field.json)
-        if value is None or (not field.oneof and _is_zero(field, value)):
-            continue
-        if field.map_key:
-            found[field.json] = {key: _json_element(field, value[key]) for key in sorted(value)}
-        elif field.repeated:
-            found[field.json] = [_json_element(field, item) for item in value]
-        else:
-            found[field.json] = _json_element(field, value)
-    return found
-
-
-def _is_zero(field: Field, value: Any) -> bool:
-    if field.map_key or field.repeated:
-        return not value
-    # A negative zero is set, as far as protobuf is concerned.
-    return field.kind != "message" and not value and str(value) != "-0.0"
-
-
-def _json_element(field: Field, value: Any) -> Any:
-    if field.kind == "enum":
-        return enum_type(field.type).names.get(value, value)
-    kind = WRAPPERS.get(field.type, field.kind)
-    if kind in ("int64", "uint64"):
-        return str(value)
-    if kind in ("double", "float"):
-        return next((name for name, found in _NOT_FINITE.items() if str(found) == str(value)), value)
-    if kind != "message":
-        return value
-    if field.type == DURATION:
-        return json_duration(value)
-    return value if field.type in FREE_FORM else write_fields(message_type(field.type), value)
-
-
-T = TypeVar("T")
-_INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64, "uint32": Uint32, "uint64": Uint64}
-
-
 def parse_message(
     type_name: str, data: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, where: str = ""
 ) -> Message:
     """Read JSON data as a message on top of ``base``; unknown fields are ignored, as Istio ignores them.
 
-    A member of a oneof takes the place of the one that ``base`` sets.
+    A member of a oneof replaces the one that ``base`` sets.
 
     Raises:
-        ConfigError: a field has the wrong type; with its path.
+        ConfigError: a field has the wrong type; the error has its path.
     """
     kind = message_type(type_name)
-    found = read_fields(kind, data, where=where)
-    taken = {kind.by_json[name].oneof for name in found} - {""}
-    kept = {name: value for name, value in (base or {}).items() if kind.by_json[name].oneof not in taken}
-    return Message(kind, {**kept, **found})
+    try:
+        values = kind.read(data)
+    except _InvalidFieldError as error:
+        raise ConfigError(f"`{error.path}`{error.problem}", where=where, hint=error.hint) from error
+    oneofs = {kind.by_json[name].oneof for name in values} - {""}
+    unchanged = {name: value for name, value in (base or {}).items() if kind.by_json[name].oneof not in oneofs}
+    return Message(kind, {**unchanged, **values})
 
 
 def to_json(message: Message) -> str:
@@ -520,40 +571,29 @@ def to_json(message: Message) -> str:
 class MessagePointer(Pointer):
     """A pointer to a message, nil or not; getters work on nil too, as the generated ones do."""
 
-    __slots__ = ("type_name",)
+    __slots__ = ("_codec",)
 
-    def __init__(self, type_name: str, go_type: str, target: Any = None) -> None:
-        super().__init__(go_type, target)
-        self.type_name = type_name
+    def __init__(self, codec: _MessageCodec, target: Any = None) -> None:
+        super().__init__(f"*{codec.go_type}", target)
+        self._codec = codec
 
     def method(self, name: str) -> Func | None:
-        """Return a getter, which gives the zero value on a nil pointer."""
-        target = self.target if self.target is not None else _zero_message(self.type_name)
-        found: Func | None = target.method(name)
-        return found
+        """Return a getter; on a nil pointer, it returns the zero value."""
+        target = self._codec.message(self._codec.zero) if self.target is None else self.target
+        method: Func | None = target.method(name)
+        return method
 
     def json_value(self) -> Any:
         """Return the message as JSON; null for nil."""
         return None if self.target is None else self.target.json_value()
 
 
-def _zero_message(type_name: str) -> Any:
-    if type_name == DURATION:
-        return DurationValue(0)
-    if type_name in WRAPPERS:
-        return WrapperValue("", _scalar(WRAPPERS[type_name], None))
-    return Message(message_type(type_name), {})
-
-
 class Message(Struct):
-    """A message: set fields by JSON name, each in plain form. It never changes.
-
-    Plain forms: enums are numbers, durations nanoseconds, wrapped scalars the scalar, messages nested mappings.
-    """
+    """A message: the fields that are set, by JSON name and in plain form. It never changes."""
 
     __slots__ = ("_derived", "kind", "values")
 
-    def __init__(self, kind: MessageType, values: Mapping[str, Any]) -> None:
+    def __init__(self, kind: _MessageType, values: Mapping[str, Any]) -> None:
         self._derived: dict[Any, Any] = {}
         self.kind = kind
         self.values = values
@@ -562,8 +602,8 @@ class Message(Struct):
         """Return what a pure function returns for the message; it is called once."""
         if compute not in self._derived:
             self._derived[compute] = compute(self)
-        found: T = self._derived[compute]
-        return found
+        result: T = self._derived[compute]
+        return result
 
     @property
     def go_type(self) -> str:
@@ -575,7 +615,7 @@ class Message(Struct):
         if name in self.kind.oneofs:
             return self._oneof(name)
         field = self.kind.by_go[name]
-        return _go_value(field, self.values.get(field.json))
+        return field.go_value(self.values.get(field.json))
 
     def _oneof(self, name: str) -> Any:
         for field in self.kind.fields:
@@ -595,10 +635,10 @@ class Message(Struct):
 
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
-        asked = name[3:] if name.startswith("Get") else ""
-        if asked not in self.kind.by_go and asked not in self.kind.oneofs:
+        field = name[3:] if name.startswith("Get") else ""
+        if field not in self.kind.by_go and field not in self.kind.oneofs:
             return None
-        return Func(name, "func() interface {}", lambda: self.field(asked))
+        return Func(name, "func() interface {}", lambda: self.field(field))
 
     def go_string(self) -> str:
         """Return the message as JSON; Go prints protobuf's text format, which is not stable."""
@@ -606,49 +646,4 @@ class Message(Struct):
 
     def json_value(self) -> dict[str, Any]:
         """Return the message as JSON data, set fields in declaration order."""
-        return write_fields(self.kind, self.values)
-
-
-def _go_value(field: Field, value: Any) -> Any:
-    """Return a plain form as the Go field that templates read."""
-    element = _go_element_type(field)
-    if field.map_key:
-        items = {key: _go_element(field, item) for key, item in (value or {}).items()}
-        return Map(field.map_key, element, items, nil=value is None)
-    if field.repeated:
-        return Slice(element, [_go_element(field, item) for item in value or ()], nil=value is None)
-    return _go_element(field, value)
-
-
-def _go_element_type(field: Field) -> str:
-    if field.kind == "message":
-        return f"*{message_type(field.type).go_type}"
-    if field.kind == "enum":
-        return enum_type(field.type).go_type
-    return {"double": "float64", "float": "float32", "bytes": "[]uint8"}.get(field.kind, field.kind)
-
-
-def _go_element(field: Field, value: Any) -> Any:
-    if field.kind == "enum":
-        return EnumValue(field.type, value or 0)
-    if field.kind != "message":
-        return _scalar(field.kind, value)
-    go_type = message_type(field.type).go_type
-    if field.type in FREE_FORM:
-        return deepcopy(value)  # which templates may change
-    target: Any = None
-    if value is not None and field.type == DURATION:
-        target = DurationValue(value)
-    elif value is not None and field.type in WRAPPERS:
-        target = WrapperValue(go_type, _scalar(WRAPPERS[field.type], value))
-    elif value is not None:
-        target = Message(message_type(field.type), value)
-    return MessagePointer(field.type, f"*{go_type}", target)
-
-
-def _scalar(kind: str, value: Any) -> Any:
-    if kind in _INTEGERS:
-        return _INTEGERS[kind](value or 0)
-    if value is not None:
-        return value
-    return {"string": "", "bool": False, "double": 0.0, "float": 0.0, "bytes": ""}[kind]
+        return self.kind.write(self.values)

@@ -20,7 +20,7 @@ from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _TEMPLATE: Final = ("spec", "template")
 # kube-inject registers its types by kind alone, so any API version of a known kind is taken.
@@ -98,6 +98,27 @@ def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
     return found
 
 
+def changed_at(
+    obj: dict[str, Any], path: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a workload with what stands at ``path`` changed."""
+    if not path:
+        return change(obj)
+    return {**obj, path[0]: changed_at(obj[path[0]], path[1:], change)}
+
+
+def items_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the items of a List.
+
+    Raises:
+        ManifestError: an item is not an object.
+    """
+    items: list[dict[str, Any]] = obj.get("items") or []
+    if not all(isinstance(item, dict) for item in items):
+        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
+    return items
+
+
 def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> WorkloadMeta:
     """Return the workload of a pod by its controller, seen through the controller's naming conventions.
 
@@ -142,12 +163,9 @@ def _job_name(digits: tuple[int, int]) -> re.Pattern[str]:
     return re.compile(f"(?P<cron_job>.+)-[0-9]{{{digits[0]},{digits[1]}}}")
 
 
-_COPIED: Final = ("labels", "annotations")
-
-
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A workload of a manifest, and the pod that would be created of it."""
+    """A workload of a manifest, and the pod that it would create."""
 
     kind: str
     namespace: str
@@ -161,7 +179,7 @@ class Created:
 def created_pods(obj: dict[str, Any], namespace: str) -> Iterator[Created]:
     """Yield the pod of a workload, or of each workload in a List; nothing for kinds that have no pods.
 
-    ``namespace`` is that of workloads that name none.
+    ``namespace`` is the namespace of workloads that name none.
 
     Raises:
         ManifestError: the workload cannot be read, or has no pod template.
@@ -170,9 +188,7 @@ def created_pods(obj: dict[str, Any], namespace: str) -> Iterator[Created]:
     if type_name is None:
         return
     if obj.get("kind") == "List":
-        for item in obj.get("items") or []:
-            if not isinstance(item, dict):
-                raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
+        for item in items_of(obj):
             yield from created_pods(item, namespace)
         return
     obj = normalise(obj, type_name, coerce=True)
@@ -203,5 +219,5 @@ def _of_template(obj: Mapping[str, Any], name: str, template_meta: Mapping[str, 
         "uid": "",
         "controller": True,
     }
-    copied = {key: template_meta[key] for key in _COPIED if template_meta.get(key)}
+    copied = {key: template_meta[key] for key in ("labels", "annotations") if template_meta.get(key)}
     return {**copied, "generateName": f"{name}-", "ownerReferences": [owner]}

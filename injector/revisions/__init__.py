@@ -1,10 +1,10 @@
-"""The config flow: where revisions come from, and which of them are served.
+"""The configuration: where revisions come from, and which of them are served.
 
-``source`` reads texts (``directory``, ``single``, ``embedded``), ``build`` compiles them, ``verify`` renders built-in
-pods with the result, ``registry`` holds what is served as one immutable snapshot, and ``reload`` drives a source
-through all of it: what fails at any step keeps the last good revision. ``following`` does so again whenever the source
-changes (``watching`` tells it, ``recent`` has the pods it tries a build on,
-``changes`` says what came of it). Beside it ``unserved`` counts the names in a cluster that lead nowhere, and
-``clusterlist`` is for commands that look at a cluster once. This package reads files; it never answers a request, and
-talks to the API server by ``cluster`` alone.
+A source (``directory``, ``clustersource``) returns the texts of revisions and the tags; ``source`` has their types, ``names`` the rules
+for names, and ``tags`` those for tags. ``build`` compiles a revision, ``verify`` renders pods with it, and ``registry`` has what is
+served, as one immutable snapshot. ``reload`` does all of this once, and ``following`` does it after each change. If a step fails, the
+last good revision stays in use. ``tagstore`` and ``clustertags`` change tags, for commands. ``unservednames`` counts the names in a
+cluster that lead to no revision.
+
+Only ``files`` reads files, and only ``injector.cluster`` talks to the API server.
 """

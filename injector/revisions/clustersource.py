@@ -1,76 +1,190 @@
-"""Revisions from a cluster: Istio's ConfigMaps, its tags, and what revisions ask of nodes and namespaces.
+"""Revisions in a cluster: Istio's ConfigMaps, its tags, and facts about nodes and namespaces.
 
-``ClusterSource.read`` returns the last known state; ``follow`` keeps it up to date and reports each change. A cluster
-whose ConfigMaps are all deleted is read as one without revisions; the loader then keeps what it serves. Nodes are
-watched only where a revision's native sidecars depend on them, namespaces only where one is for OpenShift, and of both
-only what is asked for is remembered.
+istiod and its chart name the two ConfigMaps of the default revision ``istio-sidecar-injector`` and ``istio``. Those of other revisions end
+in ``-<revision>``. Since Istio 1.6 both have the label ``istio.io/rev``. As for istiod, the name decides; the label only selects them among
+the other ConfigMaps of the namespace, some of which also have it (``istio-cni-config``).
+
+``ClusterSource`` follows a cluster for the server: ``read`` returns the last known state, ``follow`` keeps it up to date. If all ConfigMaps
+are deleted, the state has no revisions, and the loader keeps what it serves. Nodes are watched only if the native sidecars of a revision
+depend on them, and namespaces only if a revision is for OpenShift. ``listed_state`` and ``build_all`` are for commands, which read once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.configmaps import istio_config_map, revision_texts
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
-from injector.cluster.webhooks import tag_webhook, tag_webhooks
-from injector.errors import DataError
+from injector.errors import ClusterError, ConfigError, DataError
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
-from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks import DEFAULT_NAME, ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
+from injector.kube.yaml import load_yaml
+from injector.revisions.build import build, overridden, with_facts
 from injector.revisions.names import checked_name
-from injector.revisions.source import ClusterFacts, RawRevision, SourceState
-from injector.revisions.tagannotations import annotated_tag
+from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, SourceState, parse_settings
+from injector.revisions.tags import read_tags, tag_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from injector.cluster.configmaps import RevisionTexts
     from injector.cluster.listwatch import Client, Observer
-    from injector.cluster.webhooks import TagWebhook
+    from injector.cluster.reader import Reader
     from injector.istio.revision import Revision
-    from injector.revisions.tags import Tag
+    from injector.revisions.build import Overrides
+
+INJECTOR: Final = "istio-sidecar-injector"
+MESH: Final = "istio"
+_KEYS: Final = {INJECTOR: ("config", "values", SETTINGS_KEY), MESH: ("mesh", "meshNetworks")}
+"""The keys that are read from each ConfigMap."""
 
 
-def kept_namespace(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what OpenShift says of a namespace; None where it says nothing."""
+@dataclass(frozen=True, slots=True)
+class IstioConfigMap:
+    """One of the two ConfigMaps of a revision; ``kind`` is its name without the revision."""
+
+    kind: str
+    revision: str
+    name: str
+    data: Mapping[str, str]
+
+    def place(self, namespace: str) -> str:
+        """Return how messages name the ConfigMap."""
+        return f"ConfigMap {namespace}/{self.name}"
+
+
+def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
+    """Return the keys of a ConfigMap that belong to a revision; None for any other ConfigMap."""
+    name = str(item["metadata"].get("name", ""))
+    kind = next((each for each in _KEYS if name == each or name.startswith(f"{each}-")), None)
+    if kind is None:
+        return None
+    data = item.get("data") or {}
+    texts = {key: data[key] for key in _KEYS[kind] if isinstance(data.get(key), str)}
+    # Other ConfigMaps of the chart also start with `istio-`; only a mesh config has one of the keys.
+    if kind == MESH and not texts and name != MESH:
+        return None
+    return IstioConfigMap(kind, name.removeprefix(kind).removeprefix("-") or DEFAULT_NAME, name, texts)
+
+
+def raw_revisions(
+    config_maps: Iterable[IstioConfigMap], *, namespace: str, facts: ClusterFacts | None = None
+) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
+    """Pair the ConfigMaps, and return the revision of each pair and the errors of the others, by name."""
+    halves: dict[str, dict[str, IstioConfigMap]] = {}
+    # `istio-sidecar-injector` takes precedence over `istio-sidecar-injector-default`, as in istiod.
+    for each in sorted(config_maps, key=lambda half: len(half.name)):
+        halves.setdefault(each.revision, {}).setdefault(each.kind, each)
+    revisions: list[RawRevision] = []
+    failures: dict[str, DataError] = {}
+    for name, pair in sorted(halves.items()):
+        try:
+            revisions.append(_raw_revision(name, pair, namespace, facts or ClusterFacts()))
+        except DataError as error:
+            failures[name] = error
+    return tuple(revisions), failures
+
+
+def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str, facts: ClusterFacts) -> RawRevision:
+    for kind in _KEYS:
+        if kind not in pair:
+            raise _missing(name, kind, next(iter(pair.values())), namespace)
+    injector, mesh = pair[INJECTOR], pair[MESH]
+    origin = injector.place(namespace)
+    if "config" not in injector.data:
+        hint = "install the control plane's ConfigMap again, or delete it"
+        raise ConfigError("it has no key `config`", where=origin, hint=hint)
+    return RawRevision(
+        name=checked_name(name, where=origin),
+        config=injector.data["config"],
+        values=injector.data.get("values"),
+        mesh=mesh.data.get("mesh"),
+        settings=_settings(injector.data, f"{origin}: {SETTINGS_KEY}"),
+        origin=origin,
+        files={"mesh": f"{mesh.place(namespace)}: mesh"},
+        facts=facts,
+    )
+
+
+def _missing(name: str, missing: str, other: IstioConfigMap, namespace: str) -> ConfigError:
+    wanted = missing + other.name.removeprefix(other.kind)
+    return ConfigError(
+        f"revision `{name}` has no ConfigMap {wanted}",
+        where=other.place(namespace),
+        hint=f"install {wanted} with label {REVISION_LABEL}, or delete {other.name}",
+    )
+
+
+def _settings(data: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Return ``revision.yaml`` with istiod's own environment, as far as the values have it.
+
+    Since about Istio 1.22 the chart writes ``pilot.env``, istiod's feature variables, into the key ``values``; it sets ``PLATFORM`` to
+    ``global.platform``.
+    """
+    stated = parse_settings(data.get(SETTINGS_KEY), where=where)
+    env, own = _environment(data.get("values")), stated.get("env")
+    return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
+
+
+def _environment(values: str | None) -> dict[str, str]:
+    try:
+        tree = load_yaml(values, where="values") if values is not None else None
+    except DataError:
+        return {}  # building the revision reports it
+    variables = _mapping_at(tree, "pilot", "env")
+    env = {str(name): _text(value) for name, value in variables.items() if isinstance(value, str | bool | int | float)}
+    platform = _mapping_at(tree, "global").get("platform")
+    return {**({"PLATFORM": platform} if isinstance(platform, str) and platform else {}), **env}
+
+
+def _mapping_at(tree: Any, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree if isinstance(tree, dict) else {}
+
+
+def _text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the annotations that OpenShift gives a namespace; None if it has none."""
     annotations = item["metadata"].get("annotations") or {}
     kept = {key: annotations[key] for key in (UID_RANGE, SUPPLEMENTAL_GROUPS) if key in annotations}
     return {"annotations": kept} if kept else None
 
 
-def kept_node(item: Mapping[str, Any]) -> str | None:
-    """Return the version of a node's kubelet; None before it has told."""
+def kubelet_version(item: Mapping[str, Any]) -> str | None:
+    """Return the version of a node's kubelet; None if it is not reported yet."""
     version = ((item.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
     return str(version) if version else None
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is asked for of one resource, and what is remembered of each object; None leaves it out."""
+    """One resource to watch.
+
+    Args:
+        scope: which objects.
+        keep: what to remember of an object; None leaves it out.
+        needed_by: whether a revision needs it; None means that it is always watched.
+    """
 
     scope: Scope
     keep: Callable[[Mapping[str, Any]], Any]
+    needed_by: Callable[[Revision], bool] | None = None
 
 
-def watched(istio_namespace: str) -> dict[str, Watched]:
-    """Return what is watched, by resource, and what is remembered of each object."""
+def watched_resources(istio_namespace: str) -> dict[str, Watched]:
+    """Return the resources to watch by their plural."""
     return {
         CONFIG_MAPS.plural: Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
-        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_webhook),
-        NODES.plural: Watched(Scope(NODES), kept_node),
-        NAMESPACES.plural: Watched(Scope(NAMESPACES), kept_namespace),
+        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_object),
+        NODES.plural: Watched(Scope(NODES), kubelet_version, lambda revision: revision.asks_nodes),
+        NAMESPACES.plural: Watched(Scope(NAMESPACES), openshift_annotations, lambda revision: revision.openshift),
     }
-
-
-ALWAYS: Final = (CONFIG_MAPS.plural, WEBHOOKS.plural)
-WHERE_ASKED: Final[dict[str, Callable[[Revision], bool]]] = {
-    NODES.plural: lambda revision: revision.asks_nodes,
-    NAMESPACES.plural: lambda revision: revision.openshift,
-}
-"""What is watched only if a revision needs it, and which do."""
 
 
 @dataclass
@@ -79,25 +193,25 @@ class ClusterSource:
 
     Args:
         client: the API server.
-        observer: is told of faults.
-        namespace: Istio's.
+        observer: receives the faults of watches.
+        namespace: Istio's namespace.
     """
 
     client: Client
     observer: Observer
-    namespace: str = "istio-system"
+    namespace: str = ISTIO_NAMESPACE
     _seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     _watches: dict[str, ListWatch] = field(default_factory=dict)
     _served_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def read(self) -> SourceState:
-        """Return what was seen last; nothing before the first list is complete. Any thread may ask."""
+        """Return the last known state, empty before the first list is complete. It may be called on any thread."""
         seen = self._seen
-        # Tags that are listed before the revisions would all lead nowhere.
+        # Tags that are listed before the revisions would all lead to nothing.
         return cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
 
     def served_changed(self) -> None:
-        """See whether what is served now asks for more than is watched."""
+        """Check whether the revisions that are now served need further watches."""
         self._served_changed.set()
 
     async def follow(
@@ -106,9 +220,9 @@ class ClusterSource:
         """Watch until cancelled.
 
         Args:
-            changed: is called after each change; ``read`` has it then.
-            served: what is served now, which says what else to watch; ``served_changed`` says that it has changed.
-            settled: is set once the API server has answered everything that is asked for.
+            changed: called after each change, when ``read`` returns the new state.
+            served: returns the revisions that are served; see ``served_changed``.
+            settled: set once the API server has answered all lists.
 
         Raises:
             ConfigError: there are no credentials, or they cannot be used.
@@ -116,92 +230,118 @@ class ClusterSource:
         await self.client.open()
         try:
             async with asyncio.TaskGroup() as tasks:
-                self._watch(tasks, ALWAYS, changed)
+                self._watch(tasks, (), changed)
                 await self._answered()
-                self._watch(tasks, _asked_by(served()), changed)
+                self._watch(tasks, served(), changed)
                 await self._answered()
                 settled.set()
                 while True:
-                    self._watch(tasks, _asked_by(served()), changed)
+                    self._watch(tasks, served(), changed)
                     await self._served_changed.wait()
                     self._served_changed.clear()
         finally:
             await self.client.close()
 
-    def _watch(self, tasks: asyncio.TaskGroup, names: Iterable[str], changed: Callable[[], None]) -> None:
-        known = watched(self.namespace)
-        for name in names:
-            if name not in self._watches:
+    def _watch(self, tasks: asyncio.TaskGroup, revisions: Iterable[Revision], changed: Callable[[], None]) -> None:
+        """Start the watches that are missing for these revisions."""
+        revisions = tuple(revisions)
+        for name, resource in watched_resources(self.namespace).items():
+            needed_by = resource.needed_by
+            if name not in self._watches and (needed_by is None or any(map(needed_by, revisions))):
                 self._watches[name] = ListWatch(
                     self.client,
-                    known[name].scope,
-                    keep=known[name].keep,
-                    changed=self._told(name, changed),
+                    resource.scope,
+                    keep=resource.keep,
+                    changed=self._store(name, changed),
                     observer=self.observer,
                 )
                 tasks.create_task(self._watches[name].run())
 
-    def _told(self, name: str, changed: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
-        def told(objects: Mapping[str, Any]) -> None:
+    def _store(self, name: str, changed: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
+        def store(objects: Mapping[str, Any]) -> None:
             self._seen = {**self._seen, name: objects}
             if CONFIG_MAPS.plural in self._seen:
                 changed()
 
-        return told
+        return store
 
     async def _answered(self) -> None:
-        """Wait for every watch; one that is not permitted is not waited for, but for that of the ConfigMaps."""
+        """Wait for every watch. Only the ConfigMaps are required; for the others a refusal is enough."""
         for name, watch in self._watches.items():
             await (watch.synced if name == CONFIG_MAPS.plural else watch.answered).wait()
 
 
-def _asked_by(revisions: Iterable[Revision]) -> list[str]:
-    known = tuple(revisions)
-    return [name for name, asks in WHERE_ASKED.items() if any(asks(revision) for revision in known)]
-
-
 def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
-    """Return what objects of a cluster, as they are remembered, come to."""
-    found = revision_texts(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace)
+    """Return the state of a source from the remembered objects of a cluster."""
     facts = ClusterFacts(
         node_versions=tuple(sorted(set(seen.get(NODES.plural, {}).values()))),
         namespaces=frozen(seen.get(NAMESPACES.plural, {})),
     )
-    revisions: list[RawRevision] = []
-    failures: dict[str, DataError] = dict(found.failures)
-    for texts in found.revisions:
+    revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
+    tags, faults = read_tags(seen.get(WEBHOOKS.plural, {}).values())
+    return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts)
+
+
+async def listed_state(reader: Reader, istio_namespace: str) -> SourceState:
+    """Return the revisions and tags that Istio installed in a cluster.
+
+    Raises:
+        ClusterError: the API server cannot be reached, or refuses.
+    """
+    seen: dict[str, dict[str, Any]] = {}
+    for name, resource in watched_resources(istio_namespace).items():
+        if resource.needed_by is None:
+            seen[name] = {each.name: each for each in await reader.all(resource.scope, resource.keep)}
+    return cluster_state(seen, istio_namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The revisions of a source, built, and the errors of the others; ``notes`` are for the user."""
+
+    revisions: Mapping[str, Revision]
+    failures: Mapping[str, DataError]
+    notes: tuple[str, ...] = ()
+
+    def revision(self, raw: RawRevision) -> Revision:
+        """Return the revision that was built from ``raw``.
+
+        Raises:
+            DataError: it could not be built.
+        """
+        if raw.name in self.failures:
+            raise self.failures[raw.name]
+        return self.revisions[raw.name]
+
+
+async def build_all(
+    reader: Reader, state: SourceState, namespaces: Mapping[str, Mapping[str, Any]], overrides: Overrides
+) -> Built:
+    """Build every revision of a source, with the cluster's facts about nodes and namespaces.
+
+    ``namespaces`` are the annotations of OpenShift. Nodes are listed only if a revision depends on them. If that is forbidden, no version
+    is known and a note says so.
+
+    Raises:
+        ClusterError: the API server cannot be reached.
+    """
+    revisions: dict[str, Revision] = {}
+    failures: dict[str, DataError] = dict(state.failures)
+    raws = {raw.name: overridden(raw, overrides) for raw in state.revisions}
+    for name, raw in raws.items():
         try:
-            revisions.append(_raw(texts, facts))
+            revisions[name] = build(raw)
         except DataError as error:
-            failures[texts.name] = error
-    tags, faults = cluster_tags(seen.get(WEBHOOKS.plural, {}).values())
-    return SourceState(tuple(revisions), failures, tags, tag_faults=faults, facts=facts)
-
-
-def _raw(texts: RevisionTexts, facts: ClusterFacts) -> RawRevision:
-    return RawRevision(
-        name=checked_name(texts.name, where=texts.origin),
-        config=texts.config,
-        values=texts.values,
-        mesh=texts.mesh,
-        mesh_networks=texts.mesh_networks,
-        settings=texts.settings,
-        origin=texts.origin,
-        files=texts.files,
-        facts=facts,
-    )
-
-
-def cluster_tags(webhooks: Iterable[TagWebhook]) -> tuple[dict[str, Tag], dict[str, DataError]]:
-    """Return the tags of these objects, and what is wrong with tags, by name."""
-    objects, clashes = tag_webhooks(webhooks)
-    tags: dict[str, Tag] = {}
-    faults: dict[str, DataError] = dict(clashes)
-    for name, webhook in objects.items():
+            failures[name] = error
+    notes: list[str] = []
+    versions: list[str] = []
+    if any(revision.asks_nodes and not revision.node_versions for revision in revisions.values()):
         try:
-            tags[name], fault = annotated_tag(webhook)
-        except DataError as error:
-            faults[name] = error
-        else:
-            faults |= {} if fault is None else {name: fault}
-    return tags, faults
+            versions = await reader.all(Scope(NODES), kubelet_version)
+        except ClusterError as error:
+            if error.reason != "forbidden":
+                raise
+            notes.append(f"assuming no native sidecars, because the nodes cannot be listed: {error}")
+    facts = ClusterFacts(tuple(sorted(set(versions))), namespaces)
+    found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
+    return Built(found, failures, tuple(notes))

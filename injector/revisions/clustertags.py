@@ -1,51 +1,278 @@
-"""The tags of a cluster, each kept in a MutatingWebhookConfiguration as istioctl makes it.
+"""Tags and revisions in a cluster, each in a MutatingWebhookConfiguration as istioctl writes it.
 
-A tag moves by one request, on condition that the object is still the one that was looked at. What takes the place of the
-default revision is there before that one's webhooks are deactivated: in between a pod may be injected twice, which ends
-as once, but never not at all.
+Follows Istio 1.30.3, istioctl/pkg/tag/generate.go and util.go, with the injector's own Service and path ``/inject/<tag>``.
+
+``plan_tag`` decides which object to write and which problems to report; ``ClusterTags`` reads and writes. A tag moves by one request, on
+the condition that the object has not changed since it was read. When a tag replaces the default revision, it is written before that
+revision's webhooks are deactivated. In between a pod may be injected twice, which gives the same result as once, but a pod is never left
+without a sidecar.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from injector.cluster.configmaps import istio_config_map, revision_texts
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope, every, names
-from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, tag_webhook
-from injector.errors import ClusterError, TagError
-from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
-from injector.revisions.clustersource import cluster_tags
-from injector.revisions.tagplan import Configurations, Placement, Plan, planned, planned_revision
-from injector.revisions.tagstore import TagState
-from injector.revisions.users import SHOWN, Users, followers, users
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope, every
+from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
+from injector.errors import ClusterError, ConfigError, TagError
+from injector.istio.webhooks import (
+    DEFAULT_NAME,
+    INJECTION_LABEL,
+    REVISION_LABEL,
+    TAG_LABEL,
+    WebhookOptions,
+    deactivated,
+    is_deactivated,
+    options_of,
+    overlaps,
+    tag_webhook,
+)
+from injector.revisions.clustersource import istio_config_map, raw_revisions
+from injector.revisions.tags import ANNOTATIONS, read_tags, tag_annotations, tag_object
+from injector.revisions.tagstore import SHOWN, TagState, Users, followers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from injector.cluster.configmaps import IstioConfigMap
     from injector.cluster.reader import Client
+    from injector.errors import DataError
     from injector.istio.webhooks import Endpoint
+    from injector.revisions.clustersource import IstioConfigMap
     from injector.revisions.tags import Tag
 
 T = TypeVar("T")
 
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How to build a tag's object.
+
+    Its options are inherited from the tag's object or, for a new tag, from its revision's configuration.
+
+    Args:
+        options: the fields of ``WebhookOptions`` to set instead, by name.
+        endpoint: the fields of its ``endpoint`` to set instead, by name.
+        name: the name of the object; None means Istio's name.
+        inherit_bundle: whether a new object inherits the caBundle of its revision's configuration if both call the same server.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    endpoint: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    inherit_bundle: bool = True
+
+    def apply(self, inherited: WebhookOptions) -> WebhookOptions:
+        """Return the options of the tag's webhooks."""
+        stated = dict(self.options)
+        if self.endpoint:
+            stated["endpoint"] = replace(inherited.endpoint, **{"url": None, **self.endpoint})
+        return replace(inherited, **stated)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes that write a tag.
+
+    Args:
+        manifest: the tag's new object.
+        current: its current object.
+        options: the options of its webhooks.
+        conflicts: problems to confirm, one line each.
+        deactivation: the change that deactivates the default revision's webhooks, if the tag replaces it.
+    """
+
+    manifest: dict[str, Any]
+    current: dict[str, Any] | None
+    options: WebhookOptions
+    conflicts: tuple[str, ...]
+    deactivation: dict[str, Any] | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the tag exists, so that fields of other managers are taken over."""
+        return self.current is not None
+
+    @property
+    def applied(self) -> dict[str, Any]:
+        """The manifest to apply over the current object."""
+        return merge_for_apply(self.manifest, self.current, manager=TAG_MANAGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """The MutatingWebhookConfigurations of a cluster at one moment."""
+
+    items: tuple[dict[str, Any], ...] = ()
+
+    def named(self, name: str) -> dict[str, Any] | None:
+        """Return the configuration with this name."""
+        return next((each for each in self.items if _name(each) == name), None)
+
+    def of_tag(self, name: str) -> list[dict[str, Any]]:
+        """Return the configurations of a tag."""
+        return [each for each in self.items if _labels(each).get(TAG_LABEL) == name]
+
+    def of_revision(self, name: str) -> list[dict[str, Any]]:
+        """Return the configurations of a revision, without those of tags."""
+        return [each for each in self._of_revisions() if _labels(each)[REVISION_LABEL] == name]
+
+    def revisions(self) -> tuple[set[str], dict[str, DataError]]:
+        """Return the revisions that have one configuration, and the errors of those that have several."""
+        counted = Counter(name for each in self._of_revisions() if (name := _labels(each)[REVISION_LABEL]))
+        several: dict[str, DataError] = {name: self.several(name) for name, count in counted.items() if count > 1}
+        return counted.keys() - several.keys(), several
+
+    def several(self, revision: str) -> ConfigError:
+        """Return the error for a revision with several configurations."""
+        objects = ", ".join(map(_name, self.of_revision(revision)))
+        what = f'found multiple canonical webhooks or services with revision "{revision}": {objects}'
+        return ConfigError(what, hint="delete all but one")
+
+    def _of_revisions(self) -> list[dict[str, Any]]:
+        return [each for each in self.items if REVISION_LABEL in _labels(each) and TAG_LABEL not in _labels(each)]
+
+
+def plan_tag(tag: Tag, seen: Configurations, placement: Placement) -> Plan:
+    """Return the changes that write ``tag`` in a cluster with these configurations.
+
+    Raises:
+        TagError: the object's name is taken, or there is more than one object to change.
+    """
+    current, replaced = _current(tag.name, seen, placement), _replaced(tag.name, seen)
+    canonical = next(iter(seen.of_revision(tag.revision)), None)
+    options, annotations = _derived(tag, current, canonical, placement)
+    manifest = tag_webhook(
+        tag.name,
+        tag.revision,
+        options,
+        webhook_name=placement.name if current is None else _name(current),
+        annotations=annotations,
+    )
+    if current is None:
+        _check_free(_name(manifest), seen)
+    others = [each for each in seen.items if each is not current and each is not replaced]
+    return Plan(
+        manifest, current, options, overlaps(manifest, others), None if replaced is None else _deactivation(replaced)
+    )
+
+
+def _derived(
+    tag: Tag, current: dict[str, Any] | None, canonical: dict[str, Any] | None, placement: Placement
+) -> tuple[WebhookOptions, dict[str, str]]:
+    """Return the options and the annotations of a tag's object.
+
+    As in istioctl, both are inherited from the revision's configuration if that one calls an injector. A tag that moves keeps its own
+    server.
+    """
+    mine = None if current is None else options_of(current, tag.name)
+    theirs = None if canonical is None else options_of(canonical, tag.revision)
+    options = placement.apply(mine or theirs or WebhookOptions())
+    own = blank_stale_annotations(tag_annotations(tag), current, manager=TAG_MANAGER, prefix=ANNOTATIONS)
+    if canonical is not None and theirs is not None:
+        if (
+            placement.inherit_bundle
+            and current is None
+            and not options.ca_bundle
+            and options.endpoint == theirs.endpoint
+        ):
+            options = replace(options, ca_bundle=_bundle(canonical))
+        return options, {**_copied(canonical), **own}
+    return options, {**(_copied(current) if current is not None and mine is not None else {}), **own}
+
+
+def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, Any]:
+    """Return the manifest to apply for a revision's configuration.
+
+    Raises:
+        TagError: an object with its name belongs to something else.
+    """
+    current = seen.named(_name(manifest))
+    if current is not None and current not in seen.of_revision(_labels(manifest)[REVISION_LABEL]):
+        raise TagError(
+            f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this revision",
+            hint="rename or delete it",
+        )
+    return merge_for_apply(manifest, current, manager=REVISION_MANAGER)
+
+
+def _current(tag: str, seen: Configurations, placement: Placement) -> dict[str, Any] | None:
+    """Return the current object of a tag."""
+    found = [_name(each) for each in seen.of_tag(tag)]
+    if len(found) > 1:
+        raise TagError(
+            f'cannot modify tag "{tag}": several MutatingWebhookConfigurations have it: {", ".join(found)}',
+            hint="delete all but one",
+        )
+    if found and placement.name not in (None, *found):
+        raise TagError(
+            f'cannot modify tag "{tag}": it is in MutatingWebhookConfiguration {found[0]}',
+            hint="leave out --webhook-name, or remove the tag first",
+        )
+    return next(iter(seen.of_tag(tag)), None)
+
+
+def _check_free(name: str, seen: Configurations) -> None:
+    if seen.named(name) is not None:
+        raise TagError(
+            f"MutatingWebhookConfiguration {name} exists and does not belong to this tag",
+            hint="give another --webhook-name",
+        )
+
+
+def _replaced(tag: str, seen: Configurations) -> dict[str, Any] | None:
+    """Return the default revision's configuration if the tag replaces it and it is still active."""
+    found = seen.of_revision(DEFAULT_NAME) if tag == DEFAULT_NAME else []
+    if len(found) > 1:
+        raise TagError("expected a single webhook for default revision", hint=str(seen.several(DEFAULT_NAME)))
+    return found[0] if found and not is_deactivated(found[0]) else None
+
+
+def _deactivation(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest that deactivates a configuration and has no other fields."""
+    webhooks = [{"name": webhook["name"]} for webhook in configuration["webhooks"]]
+    version = configuration["metadata"]["resourceVersion"]
+    return deactivated({"metadata": {"name": _name(configuration), "resourceVersion": version}, "webhooks": webhooks})
+
+
+def _labels(configuration: Mapping[str, Any]) -> Mapping[str, str]:
+    return configuration["metadata"].get("labels") or {}
+
+
+def _name(configuration: Mapping[str, Any]) -> str:
+    return str(configuration["metadata"]["name"])
+
+
+def _copied(configuration: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations of a configuration that also apply to a copy, such as those of cert-manager."""
+    annotations = configuration["metadata"].get("annotations") or {}
+    return {key: text for key, text in annotations.items() if key != _LAST_APPLIED and not key.startswith(ANNOTATIONS)}
+
+
+def _bundle(configuration: Mapping[str, Any]) -> str | None:
+    bundles = (webhook["clientConfig"].get("caBundle") for webhook in configuration["webhooks"])
+    return next((bundle for bundle in bundles if bundle), None)
+
 
 class Cluster(Protocol):
-    """Runs work with the API server's client."""
+    """A connection to the API server for synchronous code."""
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Return what ``work`` returns; raise a ClusterError where the API server is away or refuses."""
+        """Run ``work`` with the client and return its result; raise ClusterError if the API server fails or refuses."""
 
 
 @dataclass
 class ClusterTags:
-    """The tags of one cluster; what is written goes by what ``list`` saw last.
+    """The tags of one cluster. Changes are based on the state that ``list`` or ``refresh`` read last.
 
     Args:
-        cluster: the way to the API server.
-        istio_namespace: Istio's.
-        placement: how a tag's object is made.
+        cluster: the connection to the API server.
+        istio_namespace: Istio's namespace.
+        placement: how to build a tag's object.
     """
 
     cluster: Cluster
@@ -54,23 +281,27 @@ class ClusterTags:
     _seen: Configurations = field(default_factory=Configurations)
 
     def list(self) -> TagState:
-        """Return the tags and the revisions, of both ConfigMaps and MutatingWebhookConfigurations.
+        """Return the tags, and the revisions that have ConfigMaps or a MutatingWebhookConfiguration.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
+
+        async def read_config_maps(client: Client) -> list[IstioConfigMap]:
+            scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
+            return [found async for each in every(client, scope) if (found := istio_config_map(each)) is not None]
+
         self.refresh()
-        config_maps = self.cluster.run(self._config_maps)
-        webhooks = [found for each in self._seen.items if (found := tag_webhook(each)) is not None]
-        tags, faults = cluster_tags(webhooks)
-        stored = revision_texts(config_maps, namespace=self.istio_namespace)
+        config_maps = self.cluster.run(read_config_maps)
+        tags, faults = read_tags(found for each in self._seen.items if (found := tag_object(each)) is not None)
+        stored, failures = raw_revisions(config_maps, namespace=self.istio_namespace)
         installed, several = self._seen.revisions()
-        broken = {**stored.failures, **several}
-        known = {*(texts.name for texts in stored.revisions), *installed} - broken.keys()
+        broken = {**failures, **several}
+        known = {*(raw.name for raw in stored), *installed} - broken.keys()
         return TagState(tags, tuple(sorted(known)), broken, faults)
 
     def refresh(self) -> Configurations:
-        """Look what MutatingWebhookConfigurations there are, and return them.
+        """Read the MutatingWebhookConfigurations and return them.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -83,14 +314,14 @@ class ClusterTags:
         return self._seen
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the namespaces that follow each revision or tag.
+        """Return the namespaces that name each revision or tag.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
 
         async def read(client: Client) -> dict[str, tuple[str, ...]]:
-            # Only namespaces with a label of Istio's; selectors cannot say `or`, so these are asked for in two lists.
+            # Two lists, because a selector cannot combine two labels with "or".
             scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
             return followers(
                 [
@@ -103,7 +334,7 @@ class ClusterTags:
         return self.cluster.run(read)
 
     def users(self, name: str) -> Users:
-        """Return the namespaces and the pods that follow a revision or tag by their labels.
+        """Return the namespaces and pods whose labels name a revision or tag.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
@@ -117,61 +348,59 @@ class ClusterTags:
         async def read(client: Client) -> Users:
             found = Users()
             for kind, scope in scopes:
-                some = await names(client, scope, most=SHOWN)
-                found += users(kind, some.first, total=some.total)
+                first: list[str] = []
+                total = 0
+                async for item in every(client, scope):
+                    total += 1
+                    if total <= SHOWN:
+                        metadata = item["metadata"]
+                        first.append("/".join(filter(None, (metadata.get("namespace"), metadata["name"]))))
+                found += Users.of(kind, first, total=total)
             return found
 
         return self.cluster.run(read)
 
     def plan(self, tag: Tag) -> Plan:
-        """Return what writing ``tag`` comes to.
+        """Return the changes that write ``tag``.
 
         Raises:
-            TagError: the object's name is another's, or there is more than one object to change.
+            TagError: the object's name is taken, or there is more than one object to change.
             ClusterError: the API server cannot be reached, or refuses.
         """
-        plan = planned(tag, self._seen, self.placement)
+        plan = plan_tag(tag, self._seen, self.placement)
         missing = self.cluster.run(_missing_service(plan.options.endpoint))
         return replace(plan, conflicts=(*plan.conflicts, *missing))
 
     def write(self, plan: Plan, *, force: bool = True, dry_run: bool = False) -> None:
-        """Write what was planned; a tag that moves takes over fields that others manage, unless ``force`` is false.
+        """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false.
 
         Raises:
             ClusterError: the API server cannot be reached, or refuses.
         """
 
         async def work(client: Client) -> None:
-            never, moves = plan.deactivation, plan.moves and force
-            if never is not None:  # whether that will do is known before anything is written
-                await client.apply(WEBHOOKS, never, manager=TAG_MANAGER, force=True, dry_run=True)
+            deactivation, moves = plan.deactivation, plan.moves and force
+            if deactivation is not None:  # a dry run, so that nothing is written if this would fail
+                await client.apply(WEBHOOKS, deactivation, manager=TAG_MANAGER, force=True, dry_run=True)
             await client.apply(WEBHOOKS, plan.applied, manager=TAG_MANAGER, force=moves, dry_run=dry_run)
-            if never is not None and not dry_run:
-                await client.apply(WEBHOOKS, never, manager=TAG_MANAGER, force=True)
+            if deactivation is not None and not dry_run:
+                await client.apply(WEBHOOKS, deactivation, manager=TAG_MANAGER, force=True)
 
         self.cluster.run(work)
 
     def write_revision(self, manifest: dict[str, Any], *, force: bool = False, dry_run: bool = False) -> None:
-        """Write the configuration of a revision; ``force`` takes over fields that others manage.
+        """Write the configuration of a revision; ``force`` takes over fields of other managers.
 
         Raises:
-            TagError: what has its name is not that revision's.
+            TagError: an object with its name belongs to something else.
             ClusterError: the API server cannot be reached, or refuses.
         """
-        applied = planned_revision(manifest, self._seen)
+        applied = plan_revision(manifest, self._seen)
 
         async def work(client: Client) -> None:
             await client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
 
         self.cluster.run(work)
-
-    def set(self, tag: Tag) -> None:
-        """Write one tag, whatever speaks against it.
-
-        Raises:
-            InjectorError: as of ``plan`` and ``write``.
-        """
-        self.write(self.plan(tag))
 
     def remove(self, name: str) -> None:
         """Delete every object of a tag.
@@ -182,17 +411,17 @@ class ClusterTags:
         self._delete(self._seen.of_tag(name))
 
     def remove_revision(self, name: str) -> None:
-        """Delete the configuration of a revision; its ConfigMaps are its control plane's.
+        """Delete the configuration of a revision. Its ConfigMaps belong to its control plane and stay.
 
         Raises:
-            TagError: it has none.
+            TagError: it has no configuration.
             ClusterError: the API server cannot be reached, or refuses.
         """
         found = self._seen.of_revision(name)
         if not found:
             raise TagError(
                 f'cannot remove revision "{name}": it has no MutatingWebhookConfiguration',
-                hint="its ConfigMaps go with its control plane, by `istioctl uninstall --revision`",
+                hint="uninstall its control plane with `istioctl uninstall --revision`",
             )
         self._delete(found)
 
@@ -204,16 +433,11 @@ class ClusterTags:
 
         self.cluster.run(work)
 
-    async def _config_maps(self, client: Client) -> tuple[IstioConfigMap, ...]:
-        scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
-        found = [istio_config_map(each) async for each in every(client, scope)]
-        return tuple(each for each in found if each is not None)
-
 
 def _missing_service(endpoint: Endpoint) -> Callable[[Client], Coroutine[Any, Any, tuple[str, ...]]]:
-    """Return what looks for the Service, and says in the words of Istio's analyzer that it is not there."""
+    """Return the check that the Service exists; the text is that of Istio's analyzer."""
 
-    async def look(client: Client) -> tuple[str, ...]:
+    async def check(client: Client) -> tuple[str, ...]:
         if endpoint.url is not None:
             return ()
         try:
@@ -222,8 +446,8 @@ def _missing_service(endpoint: Endpoint) -> Callable[[Client], Coroutine[Any, An
             if error.reason == "missing":
                 service = f"{endpoint.namespace}/{endpoint.service}"
                 return (f"Injector refers to a control plane service that does not exist: {service}.",)
-            if error.reason != "forbidden":  # who may not look does not know, which is no fault of the tag
+            if error.reason != "forbidden":  # the check needs a permission that setting a tag does not
                 raise
         return ()
 
-    return look
+    return check

@@ -1,11 +1,13 @@
-"""What a source of revisions gives: texts as Istio's ConfigMaps hold them, and the tags."""
+"""The configuration as a source has it: the texts of revisions, as in Istio's ConfigMaps, and the tags."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from injector.errors import ConfigError
+from injector.kube.yaml import load_yaml
 from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
@@ -15,10 +17,13 @@ if TYPE_CHECKING:
     from injector.revisions.names import Target
     from injector.revisions.tags import Tag
 
+SETTINGS_KEY: Final = "revision.yaml"
+"""The file in a revision's folder, and the key of its ConfigMap, with the settings that Istio does not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What a cluster says that ``revision.yaml`` says where there is none to ask; a revision's own word comes first."""
+    """Facts about a cluster; ``revision.yaml`` of a revision takes precedence."""
 
     node_versions: tuple[str, ...] = ()
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -26,36 +31,57 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class RawRevision:
-    """One revision as text: the keys of Istio's two ConfigMaps, and what ``revision.yaml`` says.
+    """One revision as text.
 
-    ``origin`` names where it was read, for messages; ``files`` the file of a key where that is no file of ``origin``.
+    Args:
+        name: the revision.
+        config: the key ``config`` of ConfigMap istio-sidecar-injector.
+        values: its key ``values``.
+        mesh: the key ``mesh`` of ConfigMap istio.
+        settings: the content of ``revision.yaml``.
+        origin: where it was read, for messages.
+        files: the place of each key that is not below ``origin``, for messages.
+        facts: facts about the cluster.
     """
 
     name: str
     config: str
     values: str | None
     mesh: str | None
-    mesh_networks: str | None
     settings: Mapping[str, Any]
     origin: str
     files: Mapping[str, str] = field(default_factory=dict)
-    # Not shown: a fingerprint has them once for all revisions, since they can be thousands of namespaces.
+    # Not in the repr: these can be thousands of namespaces, and a fingerprint has them once for all revisions.
     facts: ClusterFacts = field(default=ClusterFacts(), repr=False)
+
+
+def parse_settings(text: str | None, *, where: str) -> dict[str, Any]:
+    """Return the content of a ``revision.yaml``; empty if there is none.
+
+    Raises:
+        DataError: it is not YAML, or not a mapping.
+    """
+    raw = None if text is None else load_yaml(text, where=where)
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise ConfigError("not a mapping", where=where, hint='write lines such as `istioVersion: "1.24"`')
+    return raw
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """All that a source holds at one moment.
+    """The content of a source at one moment.
 
     Args:
-        revisions: what can be read.
-        failures: by name, what is there but cannot be read.
+        revisions: the revisions that can be read.
+        failures: the errors of the others, by name.
         tags: the tags, by name.
         tags_error: why the tags cannot be read; ``tags`` is empty then.
-        default: the revision for requests that name none, where the source knows better than the rules.
-        notes: by name, what is worth knowing about a revision that can be read.
-        tag_faults: by name, what is wrong with tags; one that is not in ``tags`` stays what it was.
-        facts: what a cluster says of itself, where the source is one.
+        default: the default revision that the source states; see ``names.default_name``.
+        notes: notes about readable revisions, by name.
+        tag_faults: errors of tags, by name. A tag that is not in ``tags`` keeps its last state.
+        facts: facts about the cluster, if the source is one.
     """
 
     revisions: tuple[RawRevision, ...]
@@ -97,22 +123,26 @@ class SourceState:
 
     @property
     def fingerprint(self) -> str:
-        """What tells it from a state with any other text, tag or fault."""
-        digest = hashlib.sha256()
-        faults, tag_faults = _said(self.failures), _said(self.tag_faults)
-        tags_fault = self.tags_error and str(self.tags_error)
-        rest = (sorted(self.notes.items()), tag_faults, self.facts)
-        for part in (*self.revisions, faults, sorted(self.tags.items()), tags_fault, self.default, *rest):
-            digest.update(repr(part).encode() + b"\0")
-        return digest.hexdigest()
+        """A hash that differs if any text, tag or error differs."""
+        parts = (
+            *self.revisions,
+            _texts(self.failures),
+            sorted(self.tags.items()),
+            self.tags_error and str(self.tags_error),
+            self.default,
+            sorted(self.notes.items()),
+            _texts(self.tag_faults),
+            self.facts,
+        )
+        return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()
 
 
-def _said(errors: Mapping[str, DataError]) -> list[tuple[str, str]]:
+def _texts(errors: Mapping[str, DataError]) -> list[tuple[str, str]]:
     return [(name, str(error)) for name, error in sorted(errors.items())]
 
 
 class RevisionSource(Protocol):
-    """Where revisions come from."""
+    """A source of revisions."""
 
     def read(self) -> SourceState:
-        """Return what it holds now; raise ConfigError where it cannot be reached at all."""
+        """Return the current content; raise ConfigError if the source cannot be read at all."""

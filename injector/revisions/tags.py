@@ -1,32 +1,40 @@
-"""Tags: names for revisions, as ``revisions/tags.yaml`` holds them, and which revision of a weighted tag a workload gets.
+"""Tags: names that lead to one revision, or to several by weight, with an optional shadow.
 
-Weighted rendezvous hashing: every revision draws a number for the workload, the same one for ever, and divides it by
-its weight; the smallest wins. A revision therefore wins a share of ``weight / sum of weights``. Raising its weight
-makes its own quotients smaller and no other, so workloads move towards it and nowhere else; lowering it sends away
-some of its own and no others. Nothing is stored, so that replicas and restarts agree.
-
-::
+A tag is written in ``tags.yaml`` of a directory of revisions::
 
     prod: 1-24
     canary: {1-24: 90, 1-30: 10}
     next:
       weights: {1-24: 90, 1-30: 10}            # or `revision: 1-24`
-      salt: spring                             # what the choice depends on beside the workload; the tag's name
-      shadow: {revision: 1-30, sample: 25}     # in percent; all requests without it
+      salt: spring                             # hash seed for the choice of a revision; default: the tag's name
+      shadow: {revision: 1-30, sample: 25}     # in percent; default: all requests
 
-A mapping of numbers is weights; one that holds anything else is the long form.
+A mapping of numbers is a mapping of weights; a mapping with any other value is the long form.
+
+In a cluster a tag is a MutatingWebhookConfiguration with the label ``istio.io/tag``. Its label ``istio.io/rev``, which istioctl and Istio's
+charts read, names the revision with the largest weight. Annotations hold the rest; an empty annotation counts as absent::
+
+    revision-injector/weights: '{"1-24": 90, "1-30": 10}'
+    revision-injector/salt: spring
+    revision-injector/shadow: '{"revision": "1-30", "sample": 25}'
+
+Workloads are assigned to weights by weighted rendezvous hashing. Each revision draws a number for the workload, always the same one, and
+divides it by its weight; the smallest quotient wins. A revision therefore receives a share of ``weight / sum of weights``. Raising a weight
+only moves workloads to that revision, and lowering it only moves workloads away from it. Nothing is stored, so replicas agree, and the
+choice survives a restart.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ConfigError
-from injector.istio.webhooks import DEFAULT_NAME
+from injector.errors import ConfigError, DataError
+from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import workload_of
+from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from injector.revisions.names import checked_name
@@ -34,62 +42,29 @@ from injector.revisions.names import checked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-_BYTES: Final = 8
-# A float holds 53 bits: 52 of the hash and the half that keeps a draw off 0 and 1, where the logarithm is of no use.
-_SPARE_BITS: Final = 12
-_RANGE: Final = 1 << (8 * _BYTES - _SPARE_BITS)
-_PERCENT: Final = 100
-
-
-def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
-    """Return namespace, kind and name of the workload that ``pod``, the object of a review, belongs to.
-
-    A pod that no controller made goes by its ``generateName``, else by its own name.
-
-    Raises:
-        ManifestError: its metadata is none.
-    """
-    read = normalise({"metadata": pod.get("metadata")}, "v1.Pod")
-    meta = read.get("metadata") or {}
-    workload = workload_of(read)
-    name = (workload.kind == "Pod" and meta.get("generateName")) or workload.name
-    return workload.namespace or namespace, workload.kind, name
-
-
-def choose(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) -> str:
-    """Return the revision of ``weights`` that the workload ``key`` gets; at least one weight is above 0.
-
-    The order of ``weights`` does not matter, nor what they add up to.
-    """
-    return min((-math.log(draw(salt, *key, name)) / weight, name) for name, weight in weights if weight > 0)[1]
-
-
-def sampled(uid: str, percent: float) -> bool:
-    """Tell whether the request ``uid`` is among the ``percent`` of requests that are looked at."""
-    return draw(uid) * _PERCENT < percent
-
-
-def draw(*words: str) -> float:
-    """Return a number between 0 and 1, both excluded, that depends on ``words`` alone and favours none."""
-    state = blake2b(digest_size=_BYTES)
-    for word in words:
-        data = word.encode("utf-8", "surrogatepass")
-        # Its length before each word: no two lists of words read alike.
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return ((int.from_bytes(state.digest(), "big") >> _SPARE_BITS) + 0.5) / _RANGE
-
-
+_HASH_BYTES: Final = 8
+# A float holds 53 bits: 52 of the hash, and the half that keeps a number off 0 and 1, where the logarithm cannot be used.
+_UNUSED_BITS: Final = 12
+_RANGE: Final = 1 << (8 * _HASH_BYTES - _UNUSED_BITS)
+_ALL: Final = 100
+"""The sample of a shadow that tries every request, in percent."""
+# Weights are shares, in percent or per mille; a larger number is a typing error.
+_MAX_WEIGHT: Final = 1_000_000
 _KEYS: Final = ("revision", "weights", "salt", "shadow")
 _SHADOW_KEYS: Final = ("revision", "sample")
-_ALL: Final = 100
-# Weights are shares, in percent or per mille; beyond this a number is a slip of the hand.
-_MAX_WEIGHT: Final = 1_000_000
+
+ANNOTATIONS: Final = "revision-injector/"
+"""The prefix of the injector's own annotations."""
+WEIGHTS: Final = f"{ANNOTATIONS}weights"
+SALT: Final = f"{ANNOTATIONS}salt"
+SHADOW: Final = f"{ANNOTATIONS}shadow"
+_JSON_EXAMPLES: Final = {WEIGHTS: '{"1-24": 90, "1-30": 10}', SHADOW: '{"revision": "1-30", "sample": 25}'}
+"""The annotations that hold a JSON object, with an example for the error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """A candidate that is rendered beside what a tag serves, for ``sample`` percent of its requests, and never sent."""
+    """A candidate revision, tried on ``sample`` percent of a tag's requests; its result is compared and never sent."""
 
     revision: str
     sample: float = _ALL
@@ -99,8 +74,7 @@ class Shadow:
 class Tag:
     """A name for one revision, or for several by weight.
 
-    ``weights`` keeps the order of the file; a weight of 0 is kept too, since it says that a revision is meant to get
-    no share. An empty ``salt`` means the tag's name.
+    ``weights`` are in the order of the file and may be 0. An empty ``salt`` means the tag's name.
     """
 
     name: str
@@ -115,12 +89,12 @@ class Tag:
 
     @property
     def sole(self) -> bool:
-        """Whether one revision gets everything."""
+        """Whether one revision receives all workloads."""
         return len(self.weights) == 1 or sum(weight > 0 for _, weight in self.weights) == 1
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every revision that it names."""
+        """Every revision that the weights name."""
         return tuple(name for name, _ in self.weights)
 
     def revision_for(self, workload: Callable[[], Sequence[str]] | None) -> str:
@@ -130,46 +104,84 @@ class Tag:
         return choose(self.weights, self.salt or self.name, workload())
 
 
+def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
+    """Return namespace, kind and name of the workload that ``pod``, the object of a review, belongs to.
+
+    A pod without a controller is identified by its ``generateName``, else by its own name.
+
+    Raises:
+        ManifestError: the pod's metadata is invalid.
+    """
+    read = normalise({"metadata": pod.get("metadata")}, "v1.Pod")
+    meta = read.get("metadata") or {}
+    workload = workload_of(read)
+    name = (workload.kind == "Pod" and meta.get("generateName")) or workload.name
+    return workload.namespace or namespace, workload.kind, name
+
+
+def choose(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) -> str:
+    """Return the revision for the workload ``key``; at least one of ``weights`` is above 0.
+
+    The result does not depend on the order or the sum of ``weights``.
+    """
+    return min((-math.log(draw(salt, *key, name)) / weight, name) for name, weight in weights if weight > 0)[1]
+
+
+def sampled(uid: str, percent: float) -> bool:
+    """Tell whether the request ``uid`` belongs to a sample of ``percent``."""
+    return draw(uid) * _ALL < percent
+
+
+def draw(*words: str) -> float:
+    """Return a uniformly distributed number between 0 and 1, both excluded, that depends only on ``words``."""
+    state = blake2b(digest_size=_HASH_BYTES)
+    for word in words:
+        data = word.encode("utf-8", "surrogatepass")
+        # The length in front keeps different lists of words apart.
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return ((int.from_bytes(state.digest(), "big") >> _UNUSED_BITS) + 0.5) / _RANGE
+
+
 def parse_tags(text: str, *, where: str = "tags.yaml") -> dict[str, Tag]:
     """Read ``tags.yaml``.
 
     Raises:
-        DataError: it is no YAML, or no mapping of names to revisions, or to revisions with weights.
+        DataError: it is not YAML, or not a mapping from names to revisions or weights.
     """
     raw = load_yaml(text, where=where)
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise ConfigError("it is no mapping of tags", where=where, hint="write lines such as `prod: 1-24`")
-    return {checked_name(name, where=where, kind="tag"): read_tag(name, target, where) for name, target in raw.items()}
+        raise ConfigError("not a mapping of tags", where=where, hint="write lines such as `prod: 1-24`")
+    return {checked_name(name, where=where, kind="tag"): _read_tag(name, target, where) for name, target in raw.items()}
 
 
 def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[dict[str, Tag], tuple[ConfigError, ...]]:
-    """Return those of ``tags`` that lead somewhere, and what is wrong with the others.
+    """Return the tags that can be served, and the errors of the others.
 
-    A tag may not hide a revision of its name: requests for that one could not reach it. ``default`` may, since that
-    is the very way to say which revision is the default. A tag goes on without a shadow, and without a revision of
-    weight 0, that is not served: nobody is answered with either.
+    A tag must not have the name of a revision, which could then not be requested; ``default`` may, because it selects the default
+    revision. If only the shadow or revisions with weight 0 are missing, the tag is served without them and an error says so.
     """
     usable: dict[str, Tag] = {}
     faults: list[ConfigError] = []
     for name, tag in tags.items():
         fault = _fault(tag, revisions)
         if fault is None:
-            usable[name], spared = _without_idle(tag, revisions)
+            usable[name], spared = _without_missing(tag, revisions)
             faults += spared
         else:
             faults.append(fault)
     return usable, tuple(faults)
 
 
-def _without_idle(tag: Tag, revisions: Collection[str]) -> tuple[Tag, list[ConfigError]]:
-    """Return the tag without what it names, answers nobody with, and has not; and what is wrong with it."""
+def _without_missing(tag: Tag, revisions: Collection[str]) -> tuple[Tag, list[ConfigError]]:
+    """Remove a missing shadow and missing revisions of weight 0, and return the errors."""
     faults = []
-    idle = [name for name in tag.targets if name not in revisions]
-    if idle:
-        faults.append(_not_served(idle, f"tag `{tag.name}`: weight 0", "drop it from the weights"))
-        tag = replace(tag, weights=tuple(pair for pair in tag.weights if pair[0] not in idle))
+    missing = [name for name in tag.targets if name not in revisions]
+    if missing:
+        faults.append(_not_served(missing, f"tag `{tag.name}`: weight 0", "drop it from the weights"))
+        tag = replace(tag, weights=tuple(pair for pair in tag.weights if pair[0] not in missing))
     if tag.shadow is not None and tag.shadow.revision not in revisions:
         faults.append(_not_served((tag.shadow.revision,), f"tag `{tag.name}`: shadow", "drop the shadow"))
         tag = replace(tag, shadow=None)
@@ -191,12 +203,8 @@ def _not_served(names: Iterable[str], where: str, remedy: str) -> ConfigError:
     )
 
 
-def read_tag(name: str, target: Any, where: str) -> Tag:
-    """Return the tag of that name from what ``tags.yaml`` says of it.
-
-    Raises:
-        ConfigError: it is neither a revision, nor weights, nor the long form.
-    """
+def _read_tag(name: str, target: Any, where: str) -> Tag:
+    """Read the value of one tag: a revision, weights or the long form."""
     if isinstance(target, str):
         return Tag(name, _one(target, f"{where}: {name}"))
     if not isinstance(target, dict) or not target:
@@ -266,3 +274,106 @@ def _weighted(tag: str, revision: str, weight: Any, where: str) -> tuple[str, in
             hint=f"make it a whole number from 0 to {_MAX_WEIGHT}",
         )
     return checked_name(revision, where=f"{where}: {tag}"), weight
+
+
+@dataclass(frozen=True, slots=True)
+class TagObject:
+    """A tag in a MutatingWebhookConfiguration.
+
+    Args:
+        tag: the label ``istio.io/tag``.
+        revision: the label ``istio.io/rev``.
+        name: the name of the object.
+        annotations: the injector's own annotations.
+    """
+
+    tag: str
+    revision: str
+    name: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self) -> tuple[Tag, ConfigError | None]:
+        """Return the tag, and an error if its weights were ignored.
+
+        istioctl moves a tag by its label only. Weights that do not agree with the label are therefore outdated.
+
+        Raises:
+            DataError: a name or an annotation is invalid.
+        """
+        where = f"MutatingWebhookConfiguration {self.name}"
+        name = checked_name(self.tag, where=where, kind="tag")
+        revision = checked_name(self.revision, where=f"{where}: label {REVISION_LABEL}")
+        values = {key: self._value(key, where) for key in (WEIGHTS, SALT, SHADOW) if self.annotations.get(key)}
+        rest = {key.removeprefix(ANNOTATIONS): value for key, value in values.items() if key != WEIGHTS}
+        by_label = _read_tag(name, {"revision": revision, **rest}, where)
+        if WEIGHTS not in values:
+            return by_label, None
+        tag = _read_tag(name, {"weights": values[WEIGHTS], **rest}, where)
+        if tag.revision == revision:
+            return tag, None
+        return by_label, ConfigError(
+            f"label {REVISION_LABEL} leads to `{revision}`, the largest weight to `{tag.revision}`: the weights are ignored",
+            where=f"{where}: {WEIGHTS}",
+            hint=f"run `injector tag set {tag.name} --overwrite` with the weights that you want",
+        )
+
+    def _value(self, key: str, where: str) -> Any:
+        text = self.annotations[key]
+        if key not in _JSON_EXAMPLES:
+            return text
+        try:
+            found = load_json(text)
+        except DataError:
+            found = None
+        if not isinstance(found, dict) or not found:
+            raise ConfigError("not a JSON object", where=f"{where}: {key}", hint=f"write it as '{_JSON_EXAMPLES[key]}'")
+        return found
+
+
+def tag_object(item: Mapping[str, Any]) -> TagObject | None:
+    """Return the tag of a MutatingWebhookConfiguration; None if it does not belong to a tag."""
+    metadata = item["metadata"]
+    labels = metadata.get("labels") or {}
+    tag = labels.get(TAG_LABEL)
+    if not tag:
+        return None
+    own = {key: text for key, text in (metadata.get("annotations") or {}).items() if key.startswith(ANNOTATIONS)}
+    return TagObject(tag, labels.get(REVISION_LABEL) or DEFAULT_NAME, metadata["name"], own)
+
+
+def read_tags(objects: Iterable[TagObject]) -> tuple[dict[str, Tag], dict[str, DataError]]:
+    """Return the tags of a cluster, and the errors of tags, by name.
+
+    Several objects of one tag must agree: the API server calls one or the other depending on their selectors.
+    """
+    by_tag: dict[str, list[TagObject]] = {}
+    for each in sorted(objects, key=lambda found: found.name):
+        by_tag.setdefault(each.tag, []).append(each)
+    tags: dict[str, Tag] = {}
+    faults: dict[str, DataError] = {}
+    for name, found in by_tag.items():
+        fault: DataError | None
+        if any((each.revision, each.annotations) != (found[0].revision, found[0].annotations) for each in found):
+            shown = ", ".join(f"{each.name} ({each.revision})" for each in found)
+            what = f"several MutatingWebhookConfigurations have it: {shown}"
+            fault = ConfigError(what, where=f"tag `{name}`", hint="delete all but one")
+        else:
+            try:
+                tags[name], fault = found[0].read()
+            except DataError as error:
+                fault = error
+        if fault is not None:
+            faults[name] = fault
+    return tags, faults
+
+
+def tag_annotations(tag: Tag) -> dict[str, str]:
+    """Return the annotations of a tag's object; none if the label is sufficient."""
+    found: dict[str, str] = {}
+    if len(tag.weights) > 1:
+        found[WEIGHTS] = dump_json(dict(tag.weights)).decode()
+    if tag.salt:
+        found[SALT] = tag.salt
+    if tag.shadow is not None:
+        found[SHADOW] = dump_json({"revision": tag.shadow.revision, "sample": tag.shadow.sample}).decode()
+    return found

@@ -1,7 +1,7 @@
-"""Tags where they are kept: read, checked, written.
+"""Tag stores: where tags are read and written, and the checks before a change.
 
-The checks and their texts are istioctl's (istioctl/pkg/tag, 1.30.3) and the same wherever the tags are kept: a ``TagStore`` only
-reads and writes. ``DirectoryTags`` keeps them in ``tags.yaml`` of a directory of revisions.
+The checks and their texts are those of istioctl (istioctl/pkg/tag, 1.30.3), whatever the store. ``DirectoryTags`` has the tags of a
+directory of revisions; ``clustertags.ClusterTags`` has those of a cluster.
 """
 
 from __future__ import annotations
@@ -15,36 +15,81 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
-from injector.istio.webhooks import DEFAULT_NAME
+from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.edit import with_entry, without_entry
-from injector.revisions.directory import TAGS_FILE, DirectorySource, read_text
-from injector.revisions.files import remove_folder, replace_file
+from injector.revisions.directory import TAGS_FILE, DirectorySource
+from injector.revisions.files import read_text, remove_folder, replace_file
 from injector.revisions.names import is_label, list_names
 from injector.revisions.tags import Tag, parse_tags
-from injector.revisions.users import Users, followers, refuse_used, users
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
 T = TypeVar("T")
 
+SHOWN: Final = 20
+"""The maximum number of users that a message names."""
 NO_TAGS: Final = "{}\n"
-"""What a file without tags holds: an empty one is refused where it is served, as one that somebody is about to write."""
-# istioctl's words for what stands for a revision or a tag, kept for whoever looks for its texts.
+"""A tags file without tags. An empty file would be refused, because it may be in the middle of being written."""
+# istioctl's words for the object of a revision or tag, so that its texts can be searched for.
 _OBJECTS: Final = "MutatingWebhookConfiguration or Service"
 
 
 @dataclass(frozen=True, slots=True)
+class Users:
+    """Users of a revision or tag, which would get no sidecars without it: the first of them, and the total."""
+
+    first: tuple[str, ...] = ()
+    total: int = 0
+
+    @classmethod
+    def of(cls, kind: str, names: Collection[str], *, total: int | None = None) -> Users:
+        """Return users of one kind; ``total`` also counts those that ``names`` leaves out."""
+        return cls(tuple(f"{kind} {name}" for name in names), len(names) if total is None else total)
+
+    def __add__(self, other: Users) -> Users:
+        return Users((*self.first, *other.first), self.total + other.total)
+
+    def __str__(self) -> str:
+        shown = self.first[:SHOWN]
+        more = self.total - len(shown)
+        return ", ".join(shown) + (f" and {more} more" if more else "")
+
+    def refuse(self, doing: str) -> None:
+        """Check that there are no users; ``doing`` is the start of the error text.
+
+        Raises:
+            TagError: there are users; the text names the first of them.
+        """
+        if self.total:
+            hint = "move or relabel them first, or add --force: they then get no sidecars"
+            raise TagError(f"{doing}: it is in use by {self}", hint=hint)
+
+
+def followers(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, ...]]:
+    """Return the namespaces that name each revision or tag, from all namespaces with their labels.
+
+    ``istio-injection=enabled`` names the default.
+    """
+    found: dict[str, set[str]] = {}
+    for namespace, labels in namespaces:
+        for name in (labels.get(REVISION_LABEL), DEFAULT_NAME if labels.get(INJECTION_LABEL) == "enabled" else None):
+            if isinstance(name, str):
+                found.setdefault(name, set()).add(namespace)
+    return {name: tuple(sorted(each)) for name, each in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class TagState:
-    """What a store holds at one moment.
+    """The content of a store at one moment.
 
     Args:
         tags: by name, in the store's order.
         revisions: the revisions that a tag may name.
-        broken: by name, revisions that are there and cannot be used, and why.
-        faults: by name, tags that are there and cannot be read, and why.
+        broken: the errors of revisions that cannot be used, by name.
+        faults: the errors of tags that cannot be read, by name.
     """
 
     tags: Mapping[str, Tag]
@@ -53,50 +98,58 @@ class TagState:
     faults: Mapping[str, DataError] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a tag of that name, readable or not."""
+        """Tell whether there is a tag with this name, readable or not."""
         return name in self.tags or name in self.faults
+
+    def find_tag(self, name: str, *, doing: str = "") -> Tag:
+        """Return the tag with this name; ``doing`` is the start of the error text.
+
+        Raises:
+            TagError: there is no such tag, or it cannot be read.
+        """
+        if name in self.faults and name not in self.tags:
+            raise TagError(f'tag "{name}" cannot be read', hint=str(self.faults[name]))
+        if name not in self.tags:
+            what = f"{doing}: cannot find {_OBJECTS} for tag" if doing else f'cannot find {_OBJECTS} for tag "{name}"'
+            raise TagError(what, hint=_known("tags", self.tags))
+        return self.tags[name]
+
+    def check_revision(self, name: str, *, doing: str = "") -> None:
+        """Check that a revision can be used; ``doing`` is the start of the error text.
+
+        Raises:
+            TagError: there is no such revision, or it cannot be read.
+        """
+        what = f"{doing}: " if doing else ""
+        if name in self.broken:
+            raise TagError(f'{what}revision "{name}" cannot be read', hint=str(self.broken[name]))
+        if name not in self.revisions:
+            hint = _known("revisions", self.revisions)
+            raise TagError(f'{what}cannot find {_OBJECTS} with revision "{name}"', hint=hint)
 
 
 class TagStore(Protocol):
-    """Where tags are kept. It checks nothing: ``set_tag`` and ``remove_tag`` do, on what ``list`` says."""
+    """A store of tags. It does not check changes; the functions below do. All methods raise InjectorError if the store fails."""
 
     def list(self) -> TagState:
-        """Return the tags, and what must be known to change them; raise an InjectorError where that fails."""
-
-    def namespaces(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the namespaces that follow each revision or tag; raise an InjectorError where that fails."""
+        """Return the tags, and the revisions that they may name."""
 
     def users(self, name: str) -> Users:
-        """Return what follows a revision or tag by its labels; raise an InjectorError where that fails."""
-
-    def set(self, tag: Tag) -> None:
-        """Write one tag, new or in place of the one of its name; raise an InjectorError where that fails."""
+        """Return the users of a revision or tag, by their labels."""
 
     def remove(self, name: str) -> None:
-        """Remove one tag, if it is there; raise an InjectorError where that fails."""
-
-    def remove_revision(self, name: str) -> None:
-        """Take one revision out of service; raise an InjectorError where that fails."""
-
-
-def set_tag(store: TagStore, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> None:
-    """Write ``tag`` to the store, as ``checked_tag`` has it.
-
-    Raises:
-        TagError: ``check_tag`` refuses it.
-    """
-    store.set(checked_tag(store.list(), tag, overwrite=overwrite, keep_shadow=keep_shadow))
+        """Remove a tag if it exists."""
 
 
 def checked_tag(state: TagState, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> Tag:
-    """Return ``tag`` as it is to be written; moved, it keeps its salt and its shadow.
+    """Return ``tag`` as it is to be written. A tag that moves keeps its salt and its shadow.
 
-    A shadow whose candidate now gets everything ends.
+    A shadow ends once its candidate receives all workloads.
 
     Raises:
-        TagError: ``check_tag`` refuses it.
+        TagError: the tag would hide a revision of its name, leads to a missing revision, or exists and ``overwrite`` is false.
     """
-    check_tag(state, tag, overwrite=overwrite)
+    _check_tag(state, tag, overwrite=overwrite)
     before = state.tags.get(tag.name, tag)
     shadow = tag.shadow or (before.shadow if keep_shadow else None)
     if shadow is not None and tag.sole and shadow.revision == tag.revision:
@@ -104,20 +157,15 @@ def checked_tag(state: TagState, tag: Tag, *, overwrite: bool = False, keep_shad
     return replace(tag, salt=tag.salt or before.salt, shadow=shadow)
 
 
-def check_tag(state: TagState, tag: Tag, *, overwrite: bool = False) -> None:
-    """Check that ``tag`` can be made, in istioctl's order.
-
-    Raises:
-        TagError: it would hide a revision of its name, leads to a revision that is not there, or is there already and
-            ``overwrite`` is false.
-    """
+def _check_tag(state: TagState, tag: Tag, *, overwrite: bool) -> None:
+    """Make istioctl's checks, in its order."""
     if tag.name != DEFAULT_NAME and (tag.name in state.revisions or tag.name in state.broken):
         raise TagError(
             f'cannot create revision tag "{tag.name}": found existing control plane revision with same name',
             hint="choose another name: requests for that revision could not reach it",
         )
     for name in (*tag.targets, *(() if tag.shadow is None else (tag.shadow.revision,))):
-        find_revision(state, name, doing="cannot modify tag")
+        state.check_revision(name, doing="cannot modify tag")
     if state.has(tag.name) and not overwrite:
         before = state.tags.get(tag.name)
         now = "it cannot be read" if before is None else f"it leads to {shown_target(before)}"
@@ -128,86 +176,53 @@ def check_tag(state: TagState, tag: Tag, *, overwrite: bool = False) -> None:
 
 
 def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
-    """Remove a tag from the store; ``force`` does not ask who uses it.
+    """Remove a tag from the store; ``force`` removes it even if it is in use.
 
     Raises:
-        TagError: there is none of that name, or it is in use; the text names the first of its users.
+        TagError: there is no such tag, or it is in use; the text names the first of its users.
     """
-    state = store.list()
+    state, doing = store.list(), f'cannot remove tag "{name}"'
     if name not in state.faults:
-        find_tag(state, name, doing=f'cannot remove tag "{name}"')
+        state.find_tag(name, doing=doing)
     if not force:
-        refuse_used(store.users(name), doing=f'cannot remove tag "{name}"')
+        store.users(name).refuse(doing)
     store.remove(name)
 
 
 def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
-    """Check that a revision can be removed; ``force`` does not ask who uses it.
+    """Check that a revision can be removed; ``force`` allows it even if it is in use.
 
     Raises:
-        TagError: there is none of that name, or it is in use; the text names the first of its users: the tags that
-            lead to it, and what follows it by labels.
+        TagError: there is no such revision, or it is in use; the text names the first of its users: the tags that lead to it, and the
+            namespaces and pods that have its label.
     """
     state, doing = store.list(), f'cannot remove revision "{name}"'
     if name not in state.broken:
-        find_revision(state, name, doing=doing)
+        state.check_revision(name, doing=doing)
     if force:
         return
-    # A tag that cannot be read may lead anywhere.
+    # A tag that cannot be read may lead to any revision.
     unread = [tag for tag in state.faults if tag not in state.tags]
-    tags = users("tag", [*(tag.name for tag in state.tags.values() if _leads_to(tag, name)), *unread])
-    # Labels that name a revision and a tag alike, which only `default` may be, follow the tag.
-    refuse_used(tags if state.has(name) else tags + store.users(name), doing=doing)
+    tags = Users.of("tag", [*(tag.name for tag in state.tags.values() if _leads_to(tag, name)), *unread])
+    # If a tag has the same name, which only `default` may have, labels follow the tag.
+    (tags if state.has(name) else tags + store.users(name)).refuse(doing)
 
 
 def _leads_to(tag: Tag, revision: str) -> bool:
     return revision in tag.targets or (tag.shadow is not None and tag.shadow.revision == revision)
 
 
-def find_tag(state: TagState, name: str, *, doing: str = "") -> Tag:
-    """Return the tag of that name; ``doing`` begins the text of the error.
-
-    Raises:
-        TagError: there is none, with the tags that there are, or it cannot be read, with the reason.
-    """
-    if name in state.faults and name not in state.tags:
-        raise TagError(f'tag "{name}" cannot be read', hint=str(state.faults[name]))
-    if name not in state.tags:
-        shown = f"{doing}: cannot find {_OBJECTS} for tag" if doing else f'cannot find {_OBJECTS} for tag "{name}"'
-        raise TagError(
-            shown,
-            hint=_known("tags", state.tags),
-        )
-    return state.tags[name]
-
-
-def find_revision(state: TagState, name: str, *, doing: str = "") -> None:
-    """Check that a revision can be used; ``doing`` begins the text of the error.
-
-    Raises:
-        TagError: there is none of that name, with those that there are, or it cannot be read, with the reason.
-    """
-    what = f"{doing}: " if doing else ""
-    if name in state.broken:
-        raise TagError(f'{what}revision "{name}" cannot be read', hint=str(state.broken[name]))
-    if name not in state.revisions:
-        raise TagError(
-            f'{what}cannot find {_OBJECTS} with revision "{name}"',
-            hint=_known("revisions", state.revisions),
-        )
-
-
 def shown_target(tag: Tag) -> str:
-    """Return where a tag leads as one word: ``1-24``, or ``1-24=90,1-30=10``."""
+    """Return the target of a tag in one word: ``1-24``, or ``1-24=90,1-30=10``."""
     return tag.revision if len(tag.weights) == 1 else ",".join(f"{name}={weight}" for name, weight in tag.weights)
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryTags:
-    """The tags of a directory of revisions, kept in its ``tags.yaml``.
+    """The tags of a directory of revisions, in its ``tags.yaml``.
 
-    Each change is one atomic rename and leaves the other entries as they stand: order, comments, layout. Changes by
-    several processes wait for each other.
+    A change is one atomic rename and keeps the order, comments and layout of the other entries. A lock serializes changes by several
+    processes.
     """
 
     path: Path
@@ -225,7 +240,7 @@ class DirectoryTags:
         return TagState(found.tags, names, found.failures)
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the namespaces that ``revision.yaml`` of any revision labels, by the revision or tag that they name.
+        """Return the namespaces in the ``revision.yaml`` of any revision, by the revision or tag that their labels name.
 
         Raises:
             DataError: the directory cannot be read.
@@ -237,12 +252,12 @@ class DirectoryTags:
         )
 
     def users(self, name: str) -> Users:
-        """Return the namespaces of ``namespaces`` that follow a revision or tag.
+        """Return the namespaces that name a revision or tag; see ``namespaces``.
 
         Raises:
             DataError: the directory cannot be read.
         """
-        return users("namespace", self.namespaces().get(name, ()))
+        return Users.of("namespace", self.namespaces().get(name, ()))
 
     def set(self, tag: Tag) -> None:
         """Write one tag.
@@ -253,7 +268,7 @@ class DirectoryTags:
         self._change(lambda text: with_entry(text, tag.name, _entry(tag)), tag.name, tag)
 
     def remove(self, name: str) -> None:
-        """Remove one tag, if it is there.
+        """Remove a tag if it exists.
 
         Raises:
             ConfigError: ``tags.yaml`` cannot be read or written.
@@ -261,30 +276,30 @@ class DirectoryTags:
         self._change(lambda text: without_entry(text, name), name, None)
 
     def remove_revision(self, name: str) -> None:
-        """Delete a revision's folder, which is gone at once for who reads the directory.
+        """Delete a revision's folder; readers of the directory see it disappear at once.
 
         Raises:
             ConfigError: it cannot be deleted.
         """
         try:
-            with _alone(self.path):
+            with _locked(self.path):
                 remove_folder(self.path / name)
         except OSError as error:
             raise _unwritable(self.path / name, error) from error
 
     def _change(self, edit: Callable[[str], str | None], name: str, tag: Tag | None) -> None:
-        # A link stays one: the file that it leads to is replaced.
+        # A link stays a link: its target is replaced.
         path = (self.path / TAGS_FILE).resolve()
         try:
-            with _alone(self.path):
+            with _locked(self.path):
                 text = (read_text(path) or "").removeprefix(NO_TAGS)
                 before = parse_tags(text, where=str(path))
                 after = _with(before, name, tag)
                 if after != before:
                     edited = edit(text)
-                    kept = edited if edited is not None and _meaning(edited) == list(after.values()) else None
-                    written = _anew(text, name, tag) if kept is None else kept
-                    replace_file(path, written if written.strip() else NO_TAGS)
+                    if edited is None or _tags_in(edited) != list(after.values()):
+                        edited = _rewritten(text, name, tag)
+                    replace_file(path, edited if edited.strip() else NO_TAGS)
         except OSError as error:
             raise _unwritable(path, error) from error
 
@@ -298,8 +313,8 @@ def _unwritable(path: Path, error: OSError) -> ConfigError:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system gives back with the process."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder, which ends with the process at the latest."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -314,10 +329,10 @@ def _with(entries: Mapping[str, T], name: str, entry: T | None) -> dict[str, T]:
     return {other: kept for other, kept in entries.items() if other != name}
 
 
-def _anew(text: str, name: str, tag: Tag | None) -> str:
-    """Return ``text`` with one entry changed and its layout lost, but for the comment that it begins with.
+def _rewritten(text: str, name: str, tag: Tag | None) -> str:
+    """Return ``text`` with one entry changed, without its layout except for the leading comment.
 
-    The others are written from what ``text`` holds, not from what was understood of it, so that none loses a key.
+    The other entries are written from the YAML, not from the parsed tags, so that they lose no key.
     """
     head = "".join(takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
     others = {other: _flow(value) for other, value in (load_yaml(text) or {}).items()}
@@ -325,7 +340,7 @@ def _anew(text: str, name: str, tag: Tag | None) -> str:
     return head + "".join(f"{_flow(key)}: {entry}\n" for key, entry in entries.items())
 
 
-def _meaning(text: str) -> list[Tag] | None:
+def _tags_in(text: str) -> list[Tag] | None:
     try:
         return list(parse_tags(text).values())
     except DataError:
@@ -345,7 +360,7 @@ def _entry(tag: Tag) -> str:
 
 
 def _flow(value: Any) -> str:
-    """Return JSON data as YAML of one line."""
+    """Return JSON data as one line of YAML."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_flow(key)}: {_flow(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list):
@@ -361,5 +376,5 @@ def _known(kind: str, names: Iterable[str]) -> str:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping: whether it should have been one is for ``revision verify`` to say."""
+    """Return the value if it is a mapping; ``revision verify`` reports any other value."""
     return value if isinstance(value, dict) else {}

@@ -10,8 +10,8 @@ from injector.webhook.path import PREFIX
 from injector.webhook.unserved import ROUTE
 
 if TYPE_CHECKING:
-    from injector.webhook.health import Operations
     from injector.webhook.inject import InjectHandler
+    from injector.webhook.status.health import Operations
     from injector.webhook.unserved import UnservedHandler
 
 # The API server sends at most 3 MiB of object, twice with oldObject, and JSON is larger than the protobuf it counts

@@ -1,20 +1,43 @@
-"""How far the server is between its start and its end.
+"""The life of the server: its phases, and its background tasks.
 
 ::
 
     STARTING -> SERVING -> DRAINING -> CLOSING
 
-Draining still answers, but is unready and closes each connection after its answer, so that the API server's endpoints
-and idle connections go elsewhere; closing comes when nothing is under way any more, or too long, and answers 503.
+A draining server still answers, but is unready and closes each connection after its response, so that clients connect to another one. It
+closes once no request is left, or after a timeout, and answers 503 from then on.
+
+A background task that fails is logged, counted in ``injector_background_failures_total`` and restarted, with increasing delays. While it
+is down the server is not ready, and ``/readyz`` names it. A task that returns is done.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from injector.errors import InjectorError, whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from injector.metrics import Metrics
+
+    Work: TypeAlias = Callable[[], Awaitable[None]]
+    """Works until it is cancelled, or returns when it is done."""
+    Follow: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
+    """Follows the cluster until it is cancelled. Sets the event when it has the initial state."""
+
+_log = logging.getLogger(__name__)
 
 
 class Phase(Enum):
-    """A part of the server's life."""
+    """A phase of the server."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -22,27 +45,118 @@ class Phase(Enum):
     CLOSING = "closing"
 
 
+@dataclass
 class Lifecycle:
-    """The phase that the server is in, read by every request."""
+    """The current phase of the server."""
 
-    def __init__(self) -> None:
-        self._phase = Phase.STARTING
-
-    @property
-    def phase(self) -> Phase:
-        """The phase."""
-        return self._phase
+    phase: Phase = Phase.STARTING
 
     @property
     def keeps_connections(self) -> bool:
-        """Whether a connection may be used again after an answer."""
-        return self._phase is Phase.SERVING
+        """Whether a connection stays open after a response."""
+        return self.phase is Phase.SERVING
 
     @property
     def answers(self) -> bool:
-        """Whether requests are still worked on."""
-        return self._phase is not Phase.CLOSING
+        """Whether requests are still handled."""
+        return self.phase is not Phase.CLOSING
 
     def enter(self, phase: Phase) -> None:
-        """Go to ``phase``."""
-        self._phase = phase
+        """Enter a phase."""
+        self.phase = phase
+
+
+RESTARTS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""Seconds until a task is restarted, by the number of failures in a row."""
+STABLE: Final = 60.0
+"""A task that runs for so many seconds has recovered."""
+
+
+class Supervisor:
+    """The background tasks of one server.
+
+    Args:
+        metrics: counts failures.
+        clock: returns seconds from any start.
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._sleep = sleep
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._down: set[str] = set()
+
+    def fault(self) -> str:
+        """Return the tasks that are down; empty if all run."""
+        return f"background task down: {', '.join(sorted(self._down))}" if self._down else ""
+
+    def start(self, name: str, work: Work) -> None:
+        """Run ``work`` until ``stop``."""
+        self._tasks.add(asyncio.create_task(self._run(name, work, None), name=name))
+
+    async def settle(self, works: Mapping[str, Follow]) -> None:
+        """Run ``works`` until ``stop``; return when each has set its event.
+
+        Raises:
+            InjectorError: from a task that has not set its event.
+        """
+        waits = []
+        for name, work in works.items():
+            settled = asyncio.Event()
+            task = asyncio.create_task(self._run(name, partial(work, settled), settled), name=name)
+            self._tasks.add(task)
+            waits.append(_until(settled, task))
+        await asyncio.gather(*waits)
+
+    async def stop(self) -> None:
+        """Cancel every task, and wait until all have ended."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _run(self, name: str, work: Work, settled: asyncio.Event | None) -> None:
+        """Run ``work`` and restart it after errors. An error before it has set ``settled`` is raised."""
+        failures = 0
+        while True:
+            began = self._clock()
+            try:
+                await work()
+            except Exception as error:
+                if settled is not None and not settled.is_set():
+                    raise
+                if self._clock() - began >= STABLE:
+                    failures = 0
+                await self._fail(name, error, failures)
+                failures += 1
+            else:
+                return
+
+    async def _fail(self, name: str, error: Exception, failures: int) -> None:
+        """Report a failure and wait until the next try."""
+        wait = RESTARTS[min(failures, len(RESTARTS) - 1)]
+        cause = error if isinstance(error, InjectorError) else whereabouts(error)
+        _log.error("background task %s failed, restarting in %g s: %s", name, wait, cause)
+        self._metrics.background_failed(name)
+        self._down.add(name)
+        await self._sleep(wait)
+        self._down.discard(name)
+
+
+async def _until(event: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """Wait until a task sets its event; raise the error if it fails before."""
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+    if not event.is_set():
+        await task

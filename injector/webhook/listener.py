@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable, Mapping
 
-    from injector.webhook.tls import ClientAuthority
+    from injector.webhook.tls.clients import ClientAuthority
 
 # Five API servers with 200 calls each (--max-mutating-requests-inflight), or one burst of a thousand. A connection with TLS takes 15 KiB
 # while it is silent and 40 KiB once it was used, most of them OpenSSL's.

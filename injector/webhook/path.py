@@ -7,9 +7,8 @@
             | ":ENV:" key "=" value { ":ENV:" key "=" value }
     key     = "cluster" | "net" | an environment variable in any case
 
-Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3). Two things differ, on
-purpose: the name before the pairs, and that a segment is decoded after the path is split, so that an escaped ``/``
-makes no segment.
+Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3), with two intended differences: the name
+before the pairs, and that segments are decoded after the path is split, so that an escaped ``/`` does not separate segments.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ LEGACY: Final = ":ENV:"
 SLASH: Final = "--slash--"
 VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net": "ISTIO_META_NETWORK"})
 
-# What Kubernetes takes as the name of an environment variable: printable ASCII without `=`
+# Names of environment variables in Kubernetes: printable ASCII without `=`
 # (k8s.io/apimachinery/pkg/util/validation, IsRelaxedEnvVarName).
 _VARIABLE: Final = re.compile(r"[ -<>-~]+", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# Names in messages are cut: the longest that is served has 63 letters.
+# Names in messages are cut. A valid one has at most 63 letters.
 _SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
 class InjectPath:
-    """What a path asks for: a revision or tag, empty for the default, and what it adds to the proxy's environment."""
+    """A revision or tag, empty for the default, and additions to the proxy's environment."""
 
     name: str = ""
     envs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def parse_path(raw_path: str) -> InjectPath:
-    """Read the path of a request, percent-encoded as it came.
+    """Parse the raw path of a request, which is percent-encoded.
 
     Raises:
-        UnknownRevisionError: the name cannot be a revision's.
-        ReviewError: a part is no text, or a key cannot be an environment variable's.
+        UnknownRevisionError: the name is not a valid name of a revision or tag.
+        ReviewError: a part is not UTF-8 or has a control character, or a key is not a valid environment variable.
     """
     segments = [
         _decoded(segment) for segment in raw_path.removeprefix(PREFIX).removeprefix("/").removesuffix("/").split("/")
@@ -64,7 +63,7 @@ def parse_path(raw_path: str) -> InjectPath:
         return InjectPath("", _envs(segments))
     if not is_label(first):
         raise UnknownRevisionError(
-            f"{first[:_SHOWN]!r} cannot be the name of a revision or tag",
+            f"{first[:_SHOWN]!r} is not a valid name of a revision or tag",
             where="path",
             hint="send reviews to /inject/NAME, a DNS-1123 label",
         )
@@ -80,7 +79,7 @@ def _envs(segments: list[str]) -> Mapping[str, str]:
 
 
 def _legacy_pairs(text: str) -> list[tuple[str, str]]:
-    """Read ``:ENV:KEY=VALUE:ENV:...``; what is no pair is ignored, as Istio does."""
+    """Parse ``:ENV:KEY=VALUE:ENV:...``. Like Istio, ignore parts that are not pairs."""
     pairs = (part.partition("=") for part in text.split(LEGACY)[1:])
     return [(key, value) for key, separator, value in pairs if separator]
 
@@ -89,7 +88,7 @@ def _variable(key: str) -> str:
     name = VARIABLES.get(key) or key.upper()
     if not _VARIABLE.fullmatch(name):
         raise ReviewError(
-            f"{key[:_SHOWN]!r} cannot be an environment variable", where="path", hint="correct the webhook's path"
+            f"{key[:_SHOWN]!r} is not a valid environment variable", where="path", hint="correct the webhook's path"
         )
     return name
 
@@ -98,7 +97,7 @@ def _decoded(segment: str) -> str:
     try:
         text = unquote_to_bytes(segment).decode()
     except UnicodeDecodeError as error:
-        raise ReviewError("it is not UTF-8", where="path", hint="correct the webhook's path") from error
+        raise ReviewError("not UTF-8", where="path", hint="correct the webhook's path") from error
     if _CONTROL.search(text):
-        raise ReviewError("it has a control character", where="path", hint="correct the webhook's path")
+        raise ReviewError("has a control character", where="path", hint="correct the webhook's path")
     return text

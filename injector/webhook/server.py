@@ -17,12 +17,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from injector.webhook.app import operations_app, webhook_app
-from injector.webhook.health import LoopLag, Operations
 from injector.webhook.inject import Desk, InjectHandler
-from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.listener import Listener
 from injector.webhook.shadow import Shadows
-from injector.webhook.supervisor import Supervisor
+from injector.webhook.status.health import LoopLag, Operations
 from injector.webhook.unserved import UnservedHandler
 
 if TYPE_CHECKING:
@@ -35,11 +34,13 @@ if TYPE_CHECKING:
     from injector.revisions.following import Follower
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
-    from injector.webhook.health import HealthFile, SelfProbe
-    from injector.webhook.supervisor import Follow
-    from injector.webhook.tls import Certificates, ClientAuthority
+    from injector.webhook.lifecycle import Follow
+    from injector.webhook.status.health import HealthFile
+    from injector.webhook.tls.clients import ClientAuthority
+    from injector.webhook.tls.selfcheck import SelfCheck
+    from injector.webhook.tls.source import CertificateSource
 
 _log = logging.getLogger(__name__)
 
@@ -88,8 +89,8 @@ class Services:
     version: str
     recent: RecentPods | None = None
     follower: Follower | None = None
-    certificates: Certificates | None = None
-    probe: SelfProbe | None = None
+    certificates: CertificateSource | None = None
+    probe: SelfCheck | None = None
     health_file: HealthFile | None = None
     unserved: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()

@@ -1,8 +1,7 @@
-"""Shadows: a tag's candidate revision injects the same pods off the hot path, and the differences are counted.
+"""Shadows: the candidate revision of a tag injects the same pods after the response, and the differences are counted.
 
-An admission is offered once its answer is sent. One worker takes them from a short queue, injects and compares in a
-thread, and rests between two: what admissions need comes first, so a full queue drops what is offered, and counts it.
-Of a pod nothing is kept but the kinds and places of differences.
+One worker takes admissions from a short queue, and injects and compares them in a thread. It rests between two, since admissions come
+first. If the queue is full, further admissions are dropped and counted. Of a pod only the kinds and paths of differences are kept.
 """
 
 from __future__ import annotations
@@ -28,22 +27,21 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A thread takes the interpreter from the event loop for 5 ms at a time: resting four times as long as it worked, the
-# shadow has at most a fifth of one core.
 REST: Final = 4.0
-# A deployment of a hundred pods is seen in full; what is waiting holds its pods in memory, some ten times the bytes
-# that came in.
+"""How long the worker rests after an admission, as a multiple of its work: it uses at most a fifth of one core."""
 MAX_WAITING: Final = 100
+"""Admissions, so that a deployment of a hundred pods is compared completely."""
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
-# Of each kind, so that a hundred variables do not hide the one capability.
-KEPT_PLACES: Final = 3
-# A path holds names from the pod, which are as long as their author likes.
-_SHOWN_PATH: Final = 200
+"""Bytes of their reviews. Decoded, they take about ten times as much memory."""
+MAX_EXAMPLES: Final = 3
+"""Paths that are kept per kind of difference, so that a hundred variables do not hide one capability."""
+# A path has names from the pod, which can be long.
+_MAX_PATH: Final = 200
 DECISION: Final = "decision"
 ERROR: Final = "error"
-"""The kind of a candidate that fails, or of a comparison that does: beside those of ``podchanges``."""
-_SHOWN_VALUES: Final = (ERROR, DECISION)
-"""Kinds whose values are words of the injector and not of a pod."""
+"""The kind of difference if the candidate or the comparison fails; further kinds are in ``podchanges``."""
+_WITH_VALUES: Final = (ERROR, DECISION)
+"""Kinds whose values are texts of the injector, not of a pod."""
 
 Outcome: TypeAlias = Injected | Skipped | Exception
 """How one injection ended."""
@@ -54,9 +52,16 @@ DIFFERENT: Final = "different"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """One admission through a tag with a shadow: the pod, what the served revision made of it, and who else is to try.
+    """One admission to compare.
 
-    ``facts`` are the candidate's; ``size`` is that of the review in bytes.
+    Attributes:
+        tag: the tag with the shadow.
+        served: the revision that injected the pod.
+        candidate: the revision to compare.
+        pod: the pod before injection.
+        facts: the facts of the request for the candidate.
+        outcome: the result of ``served``.
+        size: bytes of the review.
     """
 
     tag: str
@@ -70,10 +75,10 @@ class Admission:
 
 @dataclass(slots=True)
 class Tally:
-    """What the shadow of one tag came to, for one candidate as it was loaded.
+    """The results of one tag's shadow for one candidate.
 
-    ``outcomes`` and ``kinds`` count admissions: one with three differing variables is one of kind ``env``. ``last``
-    holds the last few differences of each kind by path, the newest at the end.
+    ``outcomes`` and ``kinds`` count admissions: one with three differing variables counts once as ``env``. ``last`` has the last few
+    differences of each kind by path, the newest at the end.
     """
 
     revision: str
@@ -82,22 +87,22 @@ class Tally:
     kinds: Counter[str] = field(default_factory=Counter)
     last: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
-    def add(self, found: list[Change]) -> tuple[str, set[str]]:
-        """Count one admission, and return its outcome and the kinds of its differences."""
-        kinds = {each.kind for each in found}
+    def add(self, differences: list[Change]) -> tuple[str, set[str]]:
+        """Count one admission; return its outcome and the kinds of its differences."""
+        kinds = {each.kind for each in differences}
         outcome = ERROR if ERROR in kinds else DIFFERENT if kinds else SAME
         self.outcomes[outcome] += 1
         self.kinds.update(kinds)
-        for each in found:
+        for each in differences:
             places = self.last.setdefault(each.kind, {})
             places.pop(each.path, None)
-            places[each.path] = _shown(each)
-            if len(places) > KEPT_PLACES:
+            places[each.path] = _example(each)
+            if len(places) > MAX_EXAMPLES:
                 del places[next(iter(places))]
         return outcome, kinds
 
-    def shown(self) -> dict[str, Any]:
-        """Return it as JSON data, without anything that a pod holds but names."""
+    def status(self) -> dict[str, Any]:
+        """Return the results as JSON data, with names but no values of pods."""
         return {
             "requests": dict(sorted(self.outcomes.items())),
             "differences": dict(sorted(self.kinds.items())),
@@ -105,37 +110,43 @@ class Tally:
         }
 
 
-def _shown(found: Change) -> dict[str, str]:
-    shown = {"kind": found.kind, "path": found.path[:_SHOWN_PATH]}
-    return shown | {"before": found.old, "after": found.new} if found.kind in _SHOWN_VALUES else shown
+def _example(difference: Change) -> dict[str, str]:
+    example = {"kind": difference.kind, "path": difference.path[:_MAX_PATH]}
+    return example | {"before": difference.old, "after": difference.new} if difference.kind in _WITH_VALUES else example
 
 
 class Shadows:
-    """Takes admissions and counts how the candidates' results differ."""
+    """Compares admissions and counts the differences.
+
+    Args:
+        metrics: counts.
+        clock: returns seconds from any start.
+        sleep: waits for so many seconds.
+    """
 
     def __init__(
         self,
         metrics: Metrics,
         *,
         clock: Callable[[], float] = time.perf_counter,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._pause = pause
+        self._sleep = sleep
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue(MAX_WAITING)
         self._waiting_bytes = 0
-        self._works = False
+        self._running = False
         self._tallies: dict[str, Tally] = {}
         self.dropped = 0
 
     def offer(self, admission: Admission) -> None:
-        """Take an admission, or drop it where too much is waiting; without ``run`` nothing is taken."""
-        if not self._works:
+        """Queue an admission, or drop it if too many are waiting. Ignored unless ``run`` is running."""
+        if not self._running:
             return
-        # One that is larger than the limit by itself still gets in where nothing else waits.
-        too_much = self._waiting_bytes and self._waiting_bytes + admission.size > MAX_WAITING_BYTES
-        if too_much or self._waiting.full():
+        # An admission that exceeds the limit alone still fits into an empty queue.
+        too_large = self._waiting_bytes and self._waiting_bytes + admission.size > MAX_WAITING_BYTES
+        if too_large or self._waiting.full():
             self.dropped += 1
             self._metrics.shadow_dropped()
             return
@@ -143,19 +154,19 @@ class Shadows:
         self._waiting.put_nowait(admission)
 
     def tally(self, tag: str, candidate: Revision) -> Tally:
-        """Return what the shadow of a tag came to with this candidate as it is loaded now."""
+        """Return the results of a tag's shadow with this candidate, in its current configuration."""
         found = self._tallies.get(tag)
         if found is None or (found.revision, found.fingerprint) != (candidate.name, candidate.fingerprint):
             return Tally(candidate.name, candidate.fingerprint)
         return found
 
     async def run(self) -> None:
-        """Work until cancelled. Without it nothing is taken."""
-        self._works = True
+        """Compare admissions until cancelled."""
+        self._running = True
         try:
             await self._work()
         finally:
-            self._works = False
+            self._running = False
 
     async def _work(self) -> None:
         while True:
@@ -163,55 +174,55 @@ class Shadows:
             self._waiting_bytes -= admission.size
             began = self._clock()
             try:
-                self._count(admission, await _compared(admission))
-            except Exception as error:  # noqa: BLE001 -- the loop of the task: the worker goes on with the next admission
+                self._count(admission, await _compare(admission))
+            except Exception as error:  # noqa: BLE001 -- the worker goes on with the next admission
                 _log_fault(admission, error)
-            await self._pause(REST * (self._clock() - began))
+            await self._sleep(REST * (self._clock() - began))
 
-    def _count(self, admission: Admission, found: list[Change]) -> None:
+    def _count(self, admission: Admission, differences: list[Change]) -> None:
         tally = self._tallies[admission.tag] = self.tally(admission.tag, admission.candidate)
-        outcome, kinds = tally.add(found)
+        outcome, kinds = tally.add(differences)
         self._metrics.shadowed(admission.tag, admission.candidate.name, outcome, kinds)
 
 
-async def _compared(admission: Admission) -> list[Change]:
+async def _compare(admission: Admission) -> list[Change]:
     try:
         return await asyncio.to_thread(differences_of, admission)
-    except Exception as error:  # noqa: BLE001 -- the loop of the task: the next admission deserves its turn
+    except Exception as error:  # noqa: BLE001 -- the worker goes on with the next admission
         _log_fault(admission, error)
         return [Change(ERROR, "", "compared", f"failed: {type(error).__name__}")]
 
 
 def _log_fault(admission: Admission, error: Exception) -> None:
-    """Log the class of an error alone: its text, and that of a traceback, can quote the pod."""
+    """Log only the class of an error: its text and its traceback can quote the pod."""
     _log.error("shadow: cannot compare: tag=%s error=%s", admission.tag, type(error).__name__)
 
 
 def differences_of(admission: Admission) -> list[Change]:
     """Inject with the candidate, and return the differences.
 
-    Two skips are equal whatever their reasons, and so are two errors of one class: the pod gets the same from both.
+    Two skips are equal for any reasons, and so are two errors of one class: the pod is the same with both.
     """
     served, candidate, before = admission.served, admission.candidate, admission.outcome
     try:
         after: Outcome = inject_pod(candidate, admission.pod, admission.facts)
-    except Exception as error:  # noqa: BLE001 -- what a candidate fails with is what the shadow is there to tell
+    except Exception as error:  # noqa: BLE001 -- an error of the candidate is a result
         after = error
     if isinstance(before, Injected) and isinstance(after, Injected):
         return list(changes(before, after, admission.pod, (served.written, candidate.written)))
     if isinstance(before, Exception) or isinstance(after, Exception):
         alike = type(before) is type(after)
-        return [] if alike else [Change(ERROR, _place(after) or _place(before), _said(before), _said(after))]
+        return [] if alike else [Change(ERROR, _where(after) or _where(before), _describe(before), _describe(after))]
     alike = isinstance(before, Skipped) and isinstance(after, Skipped)
-    return [] if alike else [Change(DECISION, "", _said(before), _said(after))]
+    return [] if alike else [Change(DECISION, "", _describe(before), _describe(after))]
 
 
-def _said(outcome: Outcome) -> str:
-    """Return how an injection ended in words that hold nothing of the pod."""
+def _describe(outcome: Outcome) -> str:
+    """Describe a result without any text of the pod."""
     if isinstance(outcome, Injected):
         return "injected"
     return f"skipped: {outcome.reason}" if isinstance(outcome, Skipped) else f"failed: {type(outcome).__name__}"
 
 
-def _place(outcome: Outcome) -> str:
+def _where(outcome: Outcome) -> str:
     return outcome.where if isinstance(outcome, InjectorError) else ""

@@ -1,10 +1,8 @@
-"""The webhook for names that nobody serves: it is asked about every pod whose labels name a revision or tag.
+"""The webhook for unknown names: it warns about, or denies, pods whose labels name an unknown revision or tag.
 
-A pod whose name is served is none of its business: that name's own webhook injects it. Of the others it says so, or
-refuses them. Which name counts is in the path, as the selectors of the configuration have it (``istio.webhooks``): the
-pod's, which the review has, or the namespace's, which it has not and which is known where namespaces are watched
-(``revisions.unserved``). Whatever cannot be judged is let through, and counted: above all everything before revisions
-and tags are read, when nothing is served yet.
+Pods with a known name are admitted: the webhook of that name injects them. The path says whose label counts, matching the selectors of
+the configuration (``istio.webhooks``): the pod's, which is in the review, or the namespace's, which is known if namespaces are watched
+(``revisions.unservednames``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.reading import Reader
 
@@ -44,13 +42,12 @@ EXEMPT: Final = "exempt"
 UNWATCHED: Final = "unwatched"
 UNKNOWN: Final = "unknown"
 FAILED: Final = "failed"
-"""How a review ends: the name is served; it is not, and that is said, or the pod is refused; no name brings the pod a
-sidecar, or it has one; the name is the namespace's, and no namespaces are watched; the name is not known, or not yet whether
-it is served; or the request is no review."""
+"""Outcomes of a review: the name is known; it is unknown, and the pod is admitted with a warning or denied; the pod never gets a
+sidecar, or has one; namespaces are not watched; the name or the served revisions are not known yet; the request is not a review."""
 
-# A refusal may list more of the names that are served than a warning, which Kubernetes cuts.
-_LONGEST: Final = 1024
-_LEAST: Final = len("1000 names")
+# A denial may list more names than a warning, which Kubernetes cuts.
+_MAX_DENIAL: Final = 1024
+_MIN_LIST: Final = len("1000 names")
 _FORBIDDEN: Final = web.HTTPForbidden.status_code
 
 
@@ -59,11 +56,11 @@ class UnservedHandler:
     """Answers ``POST /unserved/<action>/<kind>``.
 
     Args:
-        reader: what reads requests, under the limits of all that this port is sent.
-        registry: what is served here.
-        metrics: where reviews are counted; as requests of the injection they do not count.
-        lifecycle: how far the server is.
-        names: the watch of namespaces, where there is one.
+        reader: reads requests, under the limits of the port.
+        registry: the served revisions and tags.
+        metrics: counts the reviews, apart from requests for injection.
+        lifecycle: the phase of the server.
+        names: the watch of namespaces, if enabled.
         elsewhere: names that another injector serves.
     """
 
@@ -89,25 +86,25 @@ class UnservedHandler:
 
     def _answer(self, review: admission.Request, action: str, kind: str) -> tuple[admission.Response, str]:
         name, served = self._name(review, kind), self.registry.snapshot.names | self.elsewhere
-        passed = self._passed(review, kind, name, served)
-        if name is None or passed:
-            return admission.allowed(), passed
+        admitted = self._admitted(review, kind, name, served)
+        if name is None or admitted:
+            return admission.allowed(), admitted
         whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_LABEL_VALUE]}"
         if action == DENY:
-            _log.warning("denied: uid=%.64r nobody serves %.63r, the name of %.80r", review.uid, name, whose)
-            return admission.errored(message(name, whose, served, longest=_LONGEST), code=_FORBIDDEN), DENIED
+            _log.warning("denied: uid=%.64r unknown revision or tag %.63r of %.80r", review.uid, name, whose)
+            return admission.errored(message(name, whose, served, longest=_MAX_DENIAL), code=_FORBIDDEN), DENIED
         warning = message(name, whose, served, longest=admission.MAX_WARNING)
         return admission.allowed(warnings=(warning,)), WARNED
 
-    def _passed(self, review: admission.Request, kind: str, name: str | None, served: frozenset[str]) -> str:
-        """Return the outcome of a pod that is let through; nothing where its name is served by nobody."""
+    def _admitted(self, review: admission.Request, kind: str, name: str | None, served: frozenset[str]) -> str:
+        """Return the outcome of a pod that is admitted without a warning; empty if its name is unknown."""
         if kind != POD and self.names is None:
             return UNWATCHED
         if name is None or self.lifecycle.phase is Phase.STARTING or not self.registry.snapshot.revisions:
             return UNKNOWN
         if name in served:
             return SERVED
-        return EXEMPT if _needs_none(review.object) else ""
+        return EXEMPT if _is_exempt(review.object) else ""
 
     def _name(self, review: admission.Request, kind: str) -> str | None:
         if kind == POD:
@@ -116,20 +113,20 @@ class UnservedHandler:
 
 
 def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> str:
-    """Return why a pod gets no sidecar, what to do, and as many of the names that are served as ``longest`` leaves room."""
-    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_LABEL_VALUE]!r} of {whose} is served by nobody"
+    """Return why a pod gets no sidecar, what to do, and as many of the served names as fit into ``longest`` letters."""
+    what = f"no sidecar: {REVISION_LABEL}={name[:MAX_LABEL_VALUE]!r} of {whose} is not a served revision or tag"
     todo = "; correct the label or set the tag; served: "
     hint = did_you_mean(name, served)
-    if len(what) + len(hint) + len(todo) + _LEAST > longest:
+    if len(what) + len(hint) + len(todo) + _MIN_LIST > longest:
         hint = ""
     return f"{what}{hint}{todo}{list_names(served, room=longest - len(what) - len(hint) - len(todo))}"
 
 
 def _review(body: bytes) -> admission.Request:
-    """Return the review of a body.
+    """Decode a review.
 
     Raises:
-        Refusal: it is none.
+        Refusal: the body is not a review.
     """
     try:
         return admission.decode(body)
@@ -142,12 +139,12 @@ def _label(pod: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _needs_none(pod: Mapping[str, Any]) -> bool:
-    """Tell whether a pod would get no sidecar from anyone, since it uses the host's network, or has one already."""
-    has_one = STATUS in _mapping(_mapping(pod.get("metadata")).get("annotations"))
-    return has_one or _mapping(pod.get("spec")).get("hostNetwork") is True
+def _is_exempt(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod never gets a sidecar since it uses the host's network, or has one already."""
+    has_sidecar = STATUS in _mapping(_mapping(pod.get("metadata")).get("annotations"))
+    return has_sidecar or _mapping(pod.get("spec")).get("hostNetwork") is True
 
 
-def _mapping(found: Any) -> Mapping[str, Any]:
-    """Return what should be a mapping; what is sent here may be anything."""
-    return found if isinstance(found, dict) else {}
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, empty for any other type. The pod is not validated."""
+    return value if isinstance(value, dict) else {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
 
 from injector import metrics
 from injector.cli import main
@@ -18,6 +19,8 @@ from tests.reliability.long.rows import page
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from prometheus_client.metrics_core import Metric
 
 FOLDER: Final = ROOT / "docs" / "reference"
 NOTE: Final = "Written by `scripts/reference`; do not edit.\n"
@@ -97,29 +100,25 @@ def _escaped(text: str) -> str:
 
 
 def series() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return what each series tells and its labels, by name, from the tables of ``injector.metrics``."""
-    rows: list[Any] = []
-    for value in vars(metrics).values():
-        if isinstance(value, tuple) and value and all(_is_series(each) for each in value):
-            rows += value
-        elif _is_series(value):
-            rows.append(value)
-    return {name: (told, labels) for name, told, labels in rows}
+    """Return the help text and the labels of each metric, by name."""
+    collectors = metrics.Metrics(CollectorRegistry())._registry._collector_to_names
+    wrappers = [each for each in collectors if isinstance(each, MetricWrapperBase)]
+    return {
+        _exposed_name(family): (family.documentation, each._labelnames)
+        for each in wrappers
+        for family in each.describe()
+    }
 
 
-def _is_series(value: Any) -> bool:
-    return (
-        isinstance(value, tuple)
-        and [type(part) for part in value] == [str, str, tuple]
-        and re.fullmatch(r"[a-z_]+", value[0]) is not None
-    )
+def _exposed_name(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 def exposed() -> dict[str, str]:
     """Return the type of each series that a server exposes, by the name that it has there."""
     registry = CollectorRegistry()
     metrics.Metrics(registry)
-    return {f"{each.name}_total" if each.type == "counter" else each.name: each.type for each in registry.collect()}
+    return {_exposed_name(each): each.type for each in registry.collect()}
 
 
 def metrics_page() -> str:
@@ -131,10 +130,10 @@ def metrics_page() -> str:
     )
     buckets = ", ".join(f"{bound:g}" for bound in metrics.BUCKETS)
     return (
-        f"# Metrics\n\n{NOTE}\nThey are on `/metrics` of `--ops-port`. For each pair of `revision` and `tag`, requests are successes and "
-        f"failures and skips, always. `tag` is\nempty where the path names a revision itself, `revision` is `{metrics.UNKNOWN}` where "
-        "nobody serves the name. What to alert on:\n[operations](../operations.md#metrics-and-alerts).\n\n"
-        f"| series | type | labels | tells |\n|---|---|---|---|\n{rows}\n"
+        f"# Metrics\n\n{NOTE}\nThe injector exposes them on `/metrics` of `--ops-port`. For each `revision` and `tag`, requests are the "
+        "sum of successes, failures and skips.\n`tag` is empty if the path names a revision. `revision` is "
+        f"`{metrics.UNKNOWN}` for unknown names. Alerts: [operations](../operations.md#metrics-and-alerts).\n\n"
+        f"| series | type | labels | meaning |\n|---|---|---|---|\n{rows}\n"
         f"Buckets of the histogram, in seconds: {buckets}.\n"
     )
 

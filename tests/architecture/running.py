@@ -81,8 +81,9 @@ class Reader:
         assert fits, f"{block} says:\n{block.printed}\nbut this was printed:\n{printed}"
 
     def _run(self, block: Block) -> subprocess.CompletedProcess[str]:
+        interpreter = ["python", "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
         return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self._text(block)],
+            [*interpreter, self._text(block)],
             cwd=self.folder,
             env=self.env,
             capture_output=True,

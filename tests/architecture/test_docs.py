@@ -22,9 +22,10 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tags import parse_tags
 from injector.webhook.app import operations_app, webhook_app
-from injector.webhook.health import Operations
 from injector.webhook.inject import FAILURE_REASONS, InjectHandler
-from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.lifecycle import Lifecycle, Supervisor
+from injector.webhook.shadow import Shadows
+from injector.webhook.status.health import Operations
 from injector.webhook.unserved import UnservedHandler
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
 from tests.architecture.reference_pages import commands, exposed
@@ -42,7 +43,7 @@ DOCS = ROOT / "docs"
 RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
 """What installs, or runs these very tests."""
-LANGUAGES = {"sh", "yaml", "json", "text", "promql"}
+LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
 OF_OTHERS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
     *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md
@@ -231,7 +232,15 @@ def routes() -> list[AbstractRoute]:
     """The routes of both ports."""
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     loader = Loader(embedded_source(), registry)
-    operations = Operations(registry=registry, loader=loader, metrics=metrics, lifecycle=lifecycle, version="")
+    operations = Operations(
+        registry=registry,
+        loader=loader,
+        metrics=metrics,
+        lifecycle=lifecycle,
+        version="",
+        shadows=Shadows(metrics),
+        supervisor=Supervisor(metrics),
+    )
     inject = InjectHandler(registry, metrics, lifecycle)
     apps = (
         webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle)),

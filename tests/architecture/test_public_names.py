@@ -1,39 +1,92 @@
-"""What the package offers to importers, and the map at its door."""
+"""The public library API is pinned, importing it is cheap, and the map of the packages is true."""
 
 from __future__ import annotations
 
-import json
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import injector
+from injector import errors
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC: list[str] = []
-"""The names that ``injector`` exports: users have the command line and HTTP, and rely on no Python module."""
+ERRORS = {
+    "AnnotationError",
+    "BreakOutError",
+    "ConfigError",
+    "DataError",
+    "InjectorError",
+    "ManifestError",
+    "OverlayError",
+    "TemplateRenderError",
+}
+OBJECTS = {"ABSENT", "Change", "Injection", "Revision", "Step", "Trace"}
+FUNCTIONS = {
+    "diff": "(old: 'Revision', new: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
+    "guard: 'Guard' = 'enforce') -> 'tuple[Change, ...]'",
+    "explain": "(revision: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
+    "guard: 'Guard' = 'enforce') -> 'Trace'",
+    "inject": "(revision: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
+    "proxy_env: 'Mapping[str, str] | None' = None, guard: 'Guard' = 'enforce') -> 'Injection'",
+    "load_revision": "(path: 'str | os.PathLike[str]') -> 'Revision'",
+    "load_revisions": "(path: 'str | os.PathLike[str] | None' = None) -> 'dict[str, Revision]'",
+}
+FIELDS = {
+    "Change": ["kind", "path", "old", "new"],
+    "Injection": ["pod", "patch", "templates", "warnings", "reason", "detail"],
+    "Step": ["step", "verdict", "detail", "source"],
+    "Trace": ["steps", "outcome", "reason"],
+}
 
-NAMES = "import injector, json; print(json.dumps([name for name in vars(injector) if not name.startswith('_')]))"
+
+def test_the_public_names_are_pinned() -> None:
+    assert set(dir(injector)) == {*ERRORS, *OBJECTS, *FUNCTIONS}
 
 
-def test_the_package_exports_what_is_pinned_here() -> None:
-    listed = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, check=True).stdout
-
-    assert sorted(json.loads(listed)) == PUBLIC
-
-
-def test_the_map_names_modules_that_exist() -> None:
-    named = set(
-        re.findall(
-            r"\b(?:cli|webhook|revisions|injection|cluster|istio|kube|gotemplate)[./]\w+", injector.__doc__ or ""
-        )
-    )
-    missing = [name for name in named if not module(name).exists() and not module(name).with_suffix("").is_dir()]
-
-    assert missing == []
+@pytest.mark.parametrize(("name", "signature"), FUNCTIONS.items())
+def test_the_signatures_of_the_functions_are_pinned(name: str, signature: str) -> None:
+    assert str(inspect.signature(getattr(injector, name))) == signature
 
 
-def module(name: str) -> Path:
-    """The file of a module as the map writes it, ``webhook/inject`` or ``webhook.inject``."""
-    return (ROOT / "injector" / name.removesuffix(".py").replace(".", "/")).with_suffix(".py")
+@pytest.mark.parametrize(("name", "fields"), FIELDS.items())
+def test_the_fields_of_the_results_are_pinned(name: str, fields: list[str]) -> None:
+    assert list(getattr(injector, name).__dataclass_fields__) == fields
+
+
+@pytest.mark.parametrize("name", sorted({*ERRORS, *OBJECTS, *FUNCTIONS}))
+def test_every_public_name_is_in_the_docstring_of_the_package(name: str) -> None:
+    assert re.search(rf"\b{name}\b", injector.__doc__ or "")
+
+
+def test_the_tree_of_errors_in_the_docstring_is_true() -> None:
+    tree = re.findall(r"^    ([ │├└─]*)(\w+Error)", injector.__doc__ or "", re.MULTILINE)
+
+    assert {name for _, name in tree} == ERRORS
+    for indent, name in tree:
+        parent = {0: Exception, 4: errors.InjectorError, 8: errors.DataError}[len(indent)]
+        assert getattr(injector, name).__bases__ == (parent,)
+
+
+def test_other_names_are_not_attributes() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = injector.nothing  # type: ignore[attr-defined,unused-ignore]
+
+
+def test_importing_the_package_imports_nothing_else_of_it() -> None:
+    code = "import injector, sys; print(*[name for name in sys.modules if name.startswith('injector')])"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["injector"]
+
+
+def test_the_map_names_every_package_and_only_files_that_exist() -> None:
+    text = injector.__doc__ or ""
+    packages = {path.name for path in (ROOT / "injector").iterdir() if (path / "__init__.py").exists()}
+
+    assert packages == set(re.findall(r"^    (\w+)/ ", text, re.MULTILINE))
+    assert [name for name in re.findall(r"\b(\w+/\w+\.py)", text) if not (ROOT / "injector" / name).exists()] == []

@@ -8,7 +8,7 @@ import pytest
 
 from injector.cli import main
 from injector.cli.commands import COMMANDS
-from injector.settings import FIELDS
+from injector.settings import SETTINGS
 from tests.architecture.reference_pages import NOTE, PAGES, cli_page, commands, exposed, metrics_page, series
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_every_command_has_its_flags_on_the_page() -> None:
 def test_every_setting_of_the_server_has_its_variable_on_the_page() -> None:
     (serve,) = [part for part in cli_page().split("\n## ") if part.startswith("injector serve\n")]
 
-    assert [field.variable for field in FIELDS if f"Variable `{field.variable}`." not in serve] == []
+    assert [field.variable for field in SETTINGS if f"Variable `{field.variable}`." not in serve] == []
 
 
 def test_every_series_that_is_exposed_has_a_row_and_no_other_has() -> None:

@@ -13,9 +13,9 @@ from injector.cluster.webhooks import Target
 from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
-from injector.webhook.cabundle import CaBundles
-from injector.webhook.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
-from injector.webhook.tls import CertificateSource
+from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
 from tests.webhook.certificates import authority, issue
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def secret(tls: Tls) -> CaSecret:
 def test_plain_http_has_no_certificate_and_no_probe() -> None:
     tls = made(insecure_http=True)
 
-    assert (tls.certificates, tls.clients, tls.follow, tls.probe("")) == (None, None, {}, None)
+    assert (tls.certificates, tls.clients, tls.follow, tls.self_check("")) == (None, None, {}, None)
 
 
 def test_files_need_no_api_server(files: dict[str, Any]) -> None:
     tls = made(**files)
 
-    assert isinstance(tls.certificates, CertificateSource)
+    assert isinstance(tls.certificates, FileSource)
     assert tls.follow == {}
     assert tls.certificates.bundle == files["ca_cert_file"].read_bytes()
-    assert tls.probe("127.0.0.1") is not None
+    assert tls.self_check("127.0.0.1") is not None
 
 
 def test_files_are_patched_into_webhooks_where_that_is_asked(files: dict[str, Any]) -> None:
@@ -89,15 +89,15 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
     assert secret(tls).certificates is tls.certificates
     assert tls.certificates._names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
     assert patching(tls)._target == Target("s", "mesh")
-    assert isinstance(secret(tls).reach, BundleRollout)
-    assert secret(tls).reach is patching(tls)._spread is tls.certificates._reach
+    assert isinstance(secret(tls).rollout, BundleRollout)
+    assert secret(tls).rollout is patching(tls)._rollout is tls.certificates._rollout
 
 
 def test_self_signed_without_patches_waits_for_who_distributes_the_bundle() -> None:
     tls = made(**SELF_SIGNED, patch_webhooks=False)
 
     assert len(tls.follow) == 1
-    assert isinstance(secret(tls).reach, ExternalRollout)
+    assert isinstance(secret(tls).rollout, ExternalRollout)
 
 
 @pytest.mark.parametrize("mode", ["files", "self-signed"])

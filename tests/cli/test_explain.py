@@ -215,7 +215,7 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
         (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path both say which revision"),
         (["-r", "nope"], 64, "there is no revision or tag 'nope'"),
         (["--path", "/mutate"], 64, "--path: '/mutate' is no path of the webhook"),
-        (["--path", "/inject/No"], 65, "'No' cannot be the name of a revision or tag"),
+        (["--path", "/inject/No"], 65, "'No' is not a valid name of a revision or tag"),
         (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is no label; write istio-injection=enabled"),
         (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
     ],

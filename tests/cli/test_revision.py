@@ -135,7 +135,7 @@ def test_a_revision_in_use_is_removed_by_force_alone(directory: Path) -> None:
     assert (refused.exit_code, refused.stdout, (directory / "1-24").exists()) == (1, "", True)
     assert refused.stderr == (
         'error: cannot remove revision "1-24": it is in use by tag default, tag prod, namespace bank; '
-        "move or label them otherwise first, or add --force: they get no sidecars then\n"
+        "move or relabel them first, or add --force: they then get no sidecars\n"
     )
 
     assert remove(directory, "1-24", "--force").exit_code == 0

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.cli.serve import _health_file, _unserved, option_of, serve, source_of, watched_folders
-from injector.cluster.client import Pace
+from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.registry import Registry
-from injector.settings import FIELDS, Setting, Settings
-from injector.webhook.health import HealthFile
+from injector.settings import SETTINGS, Setting, Settings
+from injector.webhook.status.health import HealthFile
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 
@@ -68,7 +68,7 @@ def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting in FIELDS:
+    for setting in SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
 
     assert Settings(**parsed()) == Settings()
@@ -128,7 +128,7 @@ def test_a_variable_says_what_its_flag_does_and_the_flag_wins(monkeypatch: pytes
     assert (found["port"], found["shutdown_delay"], found["set_env"]) == (8443, 2.0, ("A=1", "B=2"))
 
 
-@pytest.mark.parametrize("setting", FIELDS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_an_option_is_its_setting(setting: Setting) -> None:
     option = option_of(setting)
 
@@ -143,7 +143,7 @@ def test_an_option_is_its_setting(setting: Setting) -> None:
 def test_the_help_has_every_flag() -> None:
     shown = run("--help").stdout
 
-    assert [each.name for each in FIELDS if each.flags[-1] not in shown] == []
+    assert [each.name for each in SETTINGS if each.flags[-1] not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None
         (["--insecure-http", "--tlsKeyFile", "k"], "--insecure-http and a certificate exclude each other"),
         (["--tls-mode", "magic"], "'magic' is not one of 'files', 'self-signed'"),
         (["--insecure-http", "--port", "8080", "--opsPort", "8080"], "--ops-port: both ports are 8080; choose another"),
-        ([*PLAIN, "--revisions-dir", ".", "--injectConfig", "config"], "name two configurations"),
-        ([*PLAIN, "--meshConfig", "mesh"], "--meshConfig belongs to --injectConfig"),
+        ([*PLAIN, "--revisions-dir", ".", "--injectConfig", "config"], "exclude each other"),
+        ([*PLAIN, "--meshConfig", "mesh"], "--mesh-config requires --injectConfig"),
         ([*PLAIN, "--injectConfig", "config", "--set-env", "A"], "--set-env: 'A' is not NAME=VALUE"),
     ],
 )
@@ -289,9 +289,9 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
     [
         ("nope.crt", "tls.key", "nope.crt: cannot be read: No such file or directory; correct --tlsCertFile"),
         ("tls.crt", "nope.key", "nope.key: cannot be read: No such file or directory; correct --tlsKeyFile"),
-        ("tls.crt", "other.key", "other.key: it is not the key of the certificate; give the key of tls.crt"),
+        ("tls.crt", "other.key", "other.key: the key belongs to another certificate; give the key of tls.crt"),
         ("old.crt", "old.key", "old.crt: it expired at "),
-        ("config", "tls.key", "config: it is no PEM certificate; give a certificate chain"),
+        ("config", "tls.key", "config: not a PEM certificate; give a certificate chain"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
@@ -310,7 +310,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig"),
+        ([], "kubeconfig: not given, and this process has no service account token; give --kubeconfig"),
         (["--kubeconfig", "nope"], "nope: cannot be read: No such file or directory; correct --kubeconfig"),
         (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
     ],
@@ -356,9 +356,9 @@ def test_names_that_nobody_serves_are_looked_for_where_that_is_asked() -> None:
     registry = Registry()
     settings = Settings(kubeconfig=Path("k"), watch_unserved=True, served_elsewhere=("1-18",))
 
-    found = _unserved(settings, registry, Pace())
+    found = _unserved(settings, registry, ApiThrottle())
 
-    assert _unserved(Settings(kubeconfig=Path("k")), registry, Pace()) is None
+    assert _unserved(Settings(kubeconfig=Path("k")), registry, ApiThrottle()) is None
     assert found is not None
     assert found.registry is registry
     assert found.served == {"1-18"}
@@ -406,7 +406,7 @@ def test_a_flag_of_the_old_injector_that_has_no_effect_is_named(caplog: pytest.L
 
     run(*PLAIN, "--webhookName", "sidecar-injector.istio.io")
 
-    assert messages(caplog, logging.WARNING) == ["--webhookName has no effect: no caBundle is patched here"]
+    assert messages(caplog, logging.WARNING) == ["--webhook-name has no effect: it requires --webhookConfigName"]
 
 
 def test_verbose_shows_the_traceback_before_the_line() -> None:

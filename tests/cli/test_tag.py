@@ -176,7 +176,7 @@ def test_a_tag_that_namespaces_use_is_not_removed_and_they_are_named(directory: 
     assert (result.exit_code, result.stdout, tags_of(directory)) == (1, "", TAGS)
     assert result.stderr == (
         'error: cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "move or label them otherwise first, or add --force: they get no sidecars then\n"
+        "move or relabel them first, or add --force: they then get no sidecars\n"
     )
 
 
@@ -408,4 +408,4 @@ def test_without_a_directory_and_a_cluster_there_is_nowhere_to_look(
     result = CliRunner().invoke(main, ["tag", *arguments])
 
     assert (result.exit_code, result.stdout) == (65, "")
-    assert "kubeconfig: there is none, and this is no pod" in result.stderr
+    assert "kubeconfig: not given, and this process" in result.stderr

@@ -236,7 +236,9 @@ def test_what_was_written_before_a_refusal_is_told_on_stderr(cluster: Objects, d
     assert [each.split()[0].rpartition("/")[2] for each in told[:-1]] == [
         "istio-revision-tag-prod", "istio-sidecar-injector-1-24",
     ]  # fmt: skip
-    assert told[-1].startswith("error: MutatingWebhookConfiguration istio-sidecar-injector is there, and is not this")
+    assert told[-1].startswith(
+        "error: MutatingWebhookConfiguration istio-sidecar-injector exists and does not belong to this"
+    )
 
 
 def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:

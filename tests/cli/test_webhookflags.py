@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from injector.cli.webhookflags import stated, webhook_flags, webhook_name
 from injector.errors import DataError, InjectorError, UsageError
 from injector.istio.webhooks import Endpoint, WebhookOptions
+from injector.revisions.clustertags import Placement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,13 +112,13 @@ def test_another_name_is_refused(name: str) -> None:
 
 
 def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
-    """What is kept, with what the flags say."""
+    """The inherited options, with those of the flags."""
     made: list[WebhookOptions] = []
 
     @click.command()
     @webhook_flags
     def command(options: WebhookOptions) -> None:
-        made.append(stated(options, kept))
+        made.append(Placement(*stated(options)).apply(kept))
 
     CliRunner().invoke(command, arguments, catch_exceptions=False)
     return made[0]

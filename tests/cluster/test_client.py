@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
-from injector.cluster.client import REASONS, KubeClient, Pace, Page
+from injector.cluster.client import REASONS, ApiThrottle, KubeClient, Page
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.reader import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
@@ -391,7 +391,7 @@ async def test_a_line_without_end_is_garbage_or_beyond_the_limit_is_garbage(
 
 
 @dataclass
-class Turns(Pace):
+class Turns(ApiThrottle):
     """Remembers what a client told of its requests."""
 
     told: list[str] = field(default_factory=list)
@@ -460,7 +460,7 @@ async def test_credentials_that_are_renewed_while_a_request_waits_for_its_turn_a
 ) -> None:
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 
-    class Renewing(Pace):
+    class Renewing(ApiThrottle):
         async def turn(self) -> None:
             api.points_at(server, "renewed")
 
@@ -503,7 +503,7 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(
         ConfigError,
-        match="kubeconfig: there is none, and this is no pod with a service account's token; give --kubeconfig",
+        match="kubeconfig: not given, and this process has no service account token; give --kubeconfig",
     ):
         await KubeClient().open()
 

@@ -42,7 +42,7 @@ def test_a_context_that_is_asked_for_is_looked_for_in_every_file(tmp_path: Path)
 def test_what_has_no_contexts_says_so(tmp_path: Path, text: str) -> None:
     (tmp_path / "a").write_text(text)
 
-    with pytest.raises(ConfigError, match="there is no context 'one'; it has no context at all"):
+    with pytest.raises(ConfigError, match="there is no context 'one'; it has no contexts"):
         Kubeconfig((tmp_path / "a",), "one").chosen_context()
 
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_no_yaml_is_named_and_not_quoted(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with pytest.raises(ConfigError) as caught:
             Kubeconfig((tmp_path / name,)).chosen_context()
-        assert str(caught.value) == str(unusable(tmp_path / name, "no YAML"))
+        assert str(caught.value) == str(unusable(tmp_path / name, "not YAML"))
         assert CANARY not in str(caught.value)
         assert caught.value.__suppress_context__
 

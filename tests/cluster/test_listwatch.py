@@ -232,7 +232,7 @@ def test_the_log_has_the_first_fault_of_an_outage_and_its_end(caplog: pytest.Log
 
     assert [record.getMessage() for record in caplog.records if record.name.startswith("injector")] == [
         "configmaps in istio-system: x",
-        "configmaps in istio-system: followed again",
+        "configmaps in istio-system: watching again",
     ]
 
 

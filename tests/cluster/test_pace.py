@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from injector.cluster.client import GAP, Pace
+from injector.cluster.client import GAP, ApiThrottle
 from tests.cluster.fakes import in_fake_time
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
     """When so many watches ask, each again after so many seconds, by a clock that costs no time."""
     times: list[float] = []
 
-    async def watch(pace: Pace) -> None:
+    async def watch(pace: ApiThrottle) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await pace.turn()
@@ -30,7 +30,7 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
             await asyncio.sleep(every)
 
     async def run() -> None:
-        pace = Pace()
+        pace = ApiThrottle()
         tasks = [asyncio.create_task(watch(pace)) for _ in range(WATCHES)]
         await asyncio.sleep(seconds)
         for task in tasks:
@@ -64,7 +64,7 @@ def test_while_it_answers_nobody_waits() -> None:
 
 def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
     async def run() -> list[float]:
-        pace, loop = Pace(), asyncio.get_running_loop()
+        pace, loop = ApiThrottle(), asyncio.get_running_loop()
         pace.failed()
 
         async def one() -> float:

@@ -1,17 +1,30 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cluster.reader import PAGE, PODS, TRIES, ClusterReader, Scope
+from injector.cluster.reader import (
+    CONFIG_MAPS,
+    NODES,
+    PAGE,
+    PODS,
+    SERVICES,
+    TRIES,
+    WEBHOOKS,
+    ClusterReader,
+    Resource,
+    Scope,
+    every,
+)
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
+from tests.cluster.objects import Objects
 
 if TYPE_CHECKING:
     from injector.cluster.client import Page
-    from injector.cluster.reader import Resource
 
 SCOPE = Scope(PODS, "shop")
 
@@ -85,3 +98,52 @@ async def test_any_other_fault_ends_it() -> None:
 
 async def test_one_object_is_the_clients() -> None:
     assert await ClusterReader(Client([])).one(PODS, "a", namespace="shop") == {"kind": "Pod", "at": "shop/a"}
+
+
+def cluster_of_pods(count: int) -> Objects:
+    objects = Objects()
+    objects.put(PODS, *({"metadata": {"name": f"p-{n}", "namespace": "a", "labels": {"x": "y"}}} for n in range(count)))
+    return objects
+
+
+def test_every_page_is_asked_for_and_labels_choose() -> None:
+    objects = cluster_of_pods(5)
+    objects.put(PODS, {"metadata": {"name": "other", "namespace": "a"}})
+
+    async def read() -> list[str]:
+        return [item["metadata"]["name"] async for item in every(objects, Scope(PODS, labels="x=y"))]
+
+    assert asyncio.run(read()) == ["p-0", "p-1", "p-2", "p-3", "p-4"]
+    assert objects.asked == ["list pods x=y"] * 3
+
+
+def test_a_list_that_is_refused_fails() -> None:
+    objects = Objects(refused={"list pods": "forbidden"})
+
+    async def read() -> None:
+        async for _ in every(objects, Scope(PODS)):
+            pass
+
+    with pytest.raises(ClusterError, match="says no"):
+        asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    ("resource", "namespace", "name", "path"),
+    [
+        (CONFIG_MAPS, "istio-system", "", "/api/v1/namespaces/istio-system/configmaps"),
+        (CONFIG_MAPS, "istio-system", "istio", "/api/v1/namespaces/istio-system/configmaps/istio"),
+        (PODS, "", "", "/api/v1/pods"),
+        (SERVICES, "a", "b", "/api/v1/namespaces/a/services/b"),
+        (NODES, "", "a", "/api/v1/nodes/a"),
+        (NODES, "ignored", "", "/api/v1/nodes"),
+        (WEBHOOKS, "", "", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+    ],
+)
+def test_a_resource_is_found_where_the_api_has_it(resource: Resource, namespace: str, name: str, path: str) -> None:
+    assert resource.path(namespace=namespace, name=name) == path
+
+
+def test_a_scope_says_what_it_is() -> None:
+    assert str(Scope(CONFIG_MAPS, "istio-system", "istio.io/rev")) == "configmaps in istio-system"
+    assert str(Scope(NODES)) == "nodes"

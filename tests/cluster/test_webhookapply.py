@@ -4,7 +4,7 @@ import copy
 import json
 from typing import Any
 
-from injector.cluster.webhooks import emptied, over
+from injector.cluster.webhooks import blank_stale_annotations, merge_for_apply
 from injector.istio.webhooks import Endpoint, WebhookOptions, tag_webhook
 
 ME = "injector-tag"
@@ -39,27 +39,27 @@ NAMES = ("rev.namespace", "rev.object", "namespace", "object")
 
 
 def test_what_is_not_there_is_applied_as_it_is() -> None:
-    assert over(manifest(), None, manager=ME) == manifest()
+    assert merge_for_apply(manifest(), None, manager=ME) == manifest()
 
 
 def test_what_is_there_is_changed_only_if_it_is_still_that() -> None:
-    assert over(manifest(), there(), manager=ME)["metadata"]["resourceVersion"] == "7"
+    assert merge_for_apply(manifest(), there(), manager=ME)["metadata"]["resourceVersion"] == "7"
 
 
 def test_a_bundle_of_ones_own_is_said_again_and_one_of_another_is_not() -> None:
-    assert bundles(over(manifest(), there(entry(ME, *NAMES)), manager=ME)) == ["Q0E="] * 4
-    assert bundles(over(manifest(), there(entry("rotator", *NAMES)), manager=ME)) == [None] * 4
-    assert bundles(over(manifest(), there(entry(ME, *NAMES, operation="Update")), manager=ME)) == [None] * 4
-    assert bundles(over(manifest(), there(entry(ME, "object")), manager=ME)) == [None, None, None, "Q0E="]
+    assert bundles(merge_for_apply(manifest(), there(entry(ME, *NAMES)), manager=ME)) == ["Q0E="] * 4
+    assert bundles(merge_for_apply(manifest(), there(entry("rotator", *NAMES)), manager=ME)) == [None] * 4
+    assert bundles(merge_for_apply(manifest(), there(entry(ME, *NAMES, operation="Update")), manager=ME)) == [None] * 4
+    assert bundles(merge_for_apply(manifest(), there(entry(ME, "object")), manager=ME)) == [None, None, None, "Q0E="]
 
 
 def test_a_bundle_that_is_given_is_given() -> None:
-    assert bundles(over(manifest(ca_bundle="TmV3"), there(entry(ME, *NAMES)), manager=ME)) == ["TmV3"] * 4
+    assert bundles(merge_for_apply(manifest(ca_bundle="TmV3"), there(entry(ME, *NAMES)), manager=ME)) == ["TmV3"] * 4
 
 
 def test_a_webhook_that_is_given_up_goes_unless_another_has_a_part_in_it() -> None:
     def left(*entries: dict[str, Any]) -> list[str]:
-        applied = over(manifest(), there(*entries, auto=True), manager=ME)
+        applied = merge_for_apply(manifest(), there(*entries, auto=True), manager=ME)
         return [webhook["name"].partition(".sidecar")[0] for webhook in applied["webhooks"]]
 
     assert left(entry(ME, *NAMES, "auto")) == [*NAMES]
@@ -67,7 +67,7 @@ def test_a_webhook_that_is_given_up_goes_unless_another_has_a_part_in_it() -> No
 
 
 def test_one_that_stays_so_takes_no_pod_and_leaves_its_bundle_to_the_other() -> None:
-    applied = over(manifest(), there(entry("rotator", "auto"), auto=True), manager=ME)
+    applied = merge_for_apply(manifest(), there(entry("rotator", "auto"), auto=True), manager=ME)
 
     auto = applied["webhooks"][-1]
     assert (auto["namespaceSelector"], auto["objectSelector"]) == (NEVER, NEVER)
@@ -79,7 +79,7 @@ def test_a_webhook_has_a_service_or_a_url_and_never_both() -> None:
     by_url = manifest(endpoint=Endpoint(url="https://here"))
     for wanted, current, gone in ((manifest(), by_url, "url"), (by_url, manifest(), "service")):
         found = {**current, "metadata": {**current["metadata"], "resourceVersion": "7"}}
-        clients = [webhook["clientConfig"] for webhook in over(wanted, found, manager=ME)["webhooks"]]
+        clients = [webhook["clientConfig"] for webhook in merge_for_apply(wanted, found, manager=ME)["webhooks"]]
         assert all(client[gone] is None for client in clients)
         assert all(len(client) == 2 for client in clients)
 
@@ -87,15 +87,18 @@ def test_a_webhook_has_a_service_or_a_url_and_never_both() -> None:
 def test_an_annotation_that_another_set_is_emptied_and_ones_own_is_left_out() -> None:
     current = there(entry(ME, annotations=("own/weights",)), entry("kubectl", annotations=("own/salt", "other/x")))
 
-    assert emptied({"own/shadow": "{}"}, current, manager=ME, prefix="own/") == {"own/salt": "", "own/shadow": "{}"}
-    assert emptied({"own/salt": "new"}, current, manager=ME, prefix="own/") == {"own/salt": "new"}
-    assert emptied({}, None, manager=ME, prefix="own/") == {}
+    assert blank_stale_annotations({"own/shadow": "{}"}, current, manager=ME, prefix="own/") == {
+        "own/salt": "",
+        "own/shadow": "{}",
+    }
+    assert blank_stale_annotations({"own/salt": "new"}, current, manager=ME, prefix="own/") == {"own/salt": "new"}
+    assert blank_stale_annotations({}, None, manager=ME, prefix="own/") == {}
 
 
-def test_fields_that_are_told_otherwise_are_passed_over() -> None:
+def test_fields_that_are_told_otherwise_are_passed_merge_for_apply() -> None:
     current = there(
         {"manager": "x"}, {"manager": "y", "fieldsV1": {"f:metadata": {"f:annotations": None}, "f:webhooks": {".": {}}}}
     )
 
-    assert emptied({}, current, manager=ME, prefix="own/") == {}
-    assert bundles(over(manifest(), current, manager=ME)) == [None] * 4
+    assert blank_stale_annotations({}, current, manager=ME, prefix="own/") == {}
+    assert bundles(merge_for_apply(manifest(), current, manager=ME)) == [None] * 4

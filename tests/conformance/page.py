@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 HEAD = """# Compatibility
 
-Written by `python tests/conformance/run.py --write`; do not edit. Every release of Istio from {oldest} to {newest} is known, and one
-process holds revisions of as many as there are.
+Written by `python tests/conformance/run.py --write`; do not edit. One process can serve revisions of all
+releases of Istio from {oldest} to {newest} at the same time.
 
 ## What is tested
 
-Istio's own cases, of its own tests at the last tag of a minor. Behaviour of the minors between them was read in Istio's code, and what
-differs is in the table below. *Text* counts outputs of kube-inject that are Istio's to the byte; *back* counts inputs that `uninject`
-gives back after `kube-inject`, where the output can tell them from another input at all.
+The test cases are Istio's own, from the last tag of each minor below. The behaviour of the other minors was taken from Istio's
+source; the second table lists the differences. *text* counts outputs of kube-inject that equal Istio's byte for byte. *back* counts
+inputs that `uninject` restores from the output of `kube-inject`, if the output allows it.
 
 | Istio | kube-inject | /inject | text | back |
 |---|---|---|---|---|
 """
 
 SPECIAL = """
-## What is special
+## Differences between minors
 
-Which minors have what, beside their templates. A revision's minor is stated in `revision.yaml` or by `--istio-version`, or inferred:
-`injector revision list` says which and why.
+The table lists the differences between minors, apart from their templates. The minor of a revision is set in `revision.yaml` or with
+`--istio-version`, or inferred. `injector revision list` shows the minor and how it was determined.
 
-| what | {oldest} to {newest} |
+| behaviour | {oldest} to {newest} |
 |---|---|
 """
 
@@ -52,56 +52,56 @@ TELLS: Mapping[str, str] = MappingProxyType(
     {
         "template_fields": "Fields of the template's data",
         "ignored_namespaces": "Namespaces that are never injected",
-        "inject_label": "The label `sidecar.istio.io/inject` counts, and more than the annotation",
-        "strict_inject_values": "Only `true` and `false` count, no longer `y`, `yes` and `on`",
+        "inject_label": "The label `sidecar.istio.io/inject` is read, and takes precedence over the annotation",
+        "strict_inject_values": "Only `true` and `false` are accepted, no longer `y`, `yes` and `on`",
         "proxy_config_annotation": "The annotation `proxy.istio.io/config`",
-        "mesh_overlay_in_data": "That annotation shows in `.MeshConfig`, not only in `.ProxyConfig`",
-        "sidecar_among_init": "The proxy may be an init container",
+        "mesh_overlay_in_data": "That annotation changes `.MeshConfig`, not only `.ProxyConfig`",
+        "sidecar_among_init": "The proxy can be an init container",
         "status_revision": "The status annotation names the revision",
-        "skip_injected_overrides": "What an earlier injection added is no override of the user's",
-        "adjust_init_user": "A user's uid of the proxy reaches istio-init and istio-validation",
-        "values_variant": "`global.variant` is the default type of the proxy's image",
-        "prometheus_sanitised": "Prometheus' annotations count in every spelling; `scrape: false` declines",
+        "skip_injected_overrides": "Fields from an earlier injection are not treated as user overrides",
+        "adjust_init_user": "A user-defined uid of the proxy is passed to istio-init and istio-validation",
+        "values_variant": "`global.variant` is the default type of the proxy image",
+        "prometheus_sanitised": "Prometheus annotations are read in every spelling; `scrape: false` turns them off",
         "tcp_probes": "TCP probes are rewritten",
         "tcp_probes_optional": "... unless `REWRITE_TCP_PROBES` is false",
         "grpc_probes": "gRPC probes are rewritten",
         "lifecycle_probes": "Lifecycle hooks are rewritten",
-        "merge_probers": "A second injection keeps the probers noted before",
-        "append_missing_probers": "... and notes them anew where they were lost",
+        "merge_probers": "A second injection keeps the recorded probers",
+        "append_missing_probers": "... and records them again if they were lost",
         "native_sidecars": "Default of `ENABLE_NATIVE_SIDECARS`",
         "native_sidecar_annotation": "The annotation `sidecar.istio.io/nativeSidecar`",
-        "native_sidecar_nodes": "`ENABLE_NATIVE_SIDECARS: auto` asks the nodes",
-        "openshift": "User ids of OpenShift's namespaces",
+        "native_sidecar_nodes": "`ENABLE_NATIVE_SIDECARS: auto` depends on the nodes",
+        "openshift": "User ids from OpenShift's namespaces are used",
         "openshift_init_containers": "... for native sidecars too",
         "injected_annotations": "`injectedAnnotations` of the config",
         "selectors": "`neverInjectSelector` and `alwaysInjectSelector`",
-        "namespace_from_request": "A pod without a namespace gets the review's",
-        "concurrency_args": "`--concurrency` follows from the proxy's CPUs",
+        "namespace_from_request": "A pod without a namespace gets the namespace of the review",
+        "concurrency_args": "`--concurrency` is derived from the proxy's CPUs",
         "cluster_env": "Cluster and network in the URL",
-        "token_mount": "The proxy gets the application's mount of the token",
+        "token_mount": "The proxy gets the application's token mount",
         "dns_config": "The template sets `dnsConfig`",
-        "fs_group": "What makes the pod's `fsGroup` 1337, outside templates",
+        "fs_group": "Condition for `fsGroup: 1337`, outside templates",
         "added_labels": "Labels that the injector adds, outside templates",
-        "hold_application": "What makes the application wait for the proxy",
+        "hold_application": "Setting that makes the application wait for the proxy",
         "prometheus_merge": "The agent serves the application's metrics",
         "probe_rewrite": "HTTP probes are rewritten",
-        "probe_rewrite_annotation": "... as the annotation `rewriteAppHTTPProbers` says",
+        "probe_rewrite_annotation": "... according to the annotation `rewriteAppHTTPProbers`",
         "startup_probes": "Startup probes are rewritten",
-        "probe_scheme": "A rewritten HTTPS probe asks the agent by HTTP",
-        "passes_rewritten_probes": "A probe of the agent's port is not noted again",
-        "prober_timeouts": "Probers are noted with kind and timeout",
-        "prober_env_when_empty": "Probers are noted where there are none, too",
-        "probe_port_from_args": "The agent's port is that of `--statusPort`",
-        "owner_rules": "What a pod's workload is told by",
+        "probe_scheme": "A rewritten HTTPS probe calls the agent with HTTP",
+        "passes_rewritten_probes": "A probe of the agent's port is not recorded again",
+        "prober_timeouts": "Probers are recorded with kind and timeout",
+        "prober_env_when_empty": "Probers are recorded even if there are none",
+        "probe_port_from_args": "The agent's port is taken from `--statusPort`",
+        "owner_rules": "Rules that determine the workload of a pod",
         "owner_meta_bare": "`.DeploymentMeta` has no owners",
         "hides_deployment_config": "Templates do not see the label `deploymentconfig`",
         "kube_inject_selector": "kube-inject prints `selector: null`",
-        "kube_inject_patches": "kube-inject does what the webhook does",
+        "kube_inject_patches": "kube-inject works as the webhook",
         "kube_inject_pull_secrets": "kube-inject adds pull secrets",
-        "kube_inject_owners": "kube-inject tells the workload of a bare Pod by its owner",
+        "kube_inject_owners": "kube-inject determines the workload of a bare Pod by its owner",
         "kube_inject_redirect_annotations": "kube-inject writes annotations for the CNI",
-        "kube_inject_injected_check": "By what kube-inject tells that a workload has its sidecar",
-        "kube_inject_warning": "How kube-inject words its warnings",
+        "kube_inject_injected_check": "How kube-inject detects that a workload has its sidecar",
+        "kube_inject_warning": "Format of kube-inject's warnings",
         "kube_inject_creation_timestamp": "kube-inject prints `creationTimestamp: null`",
         "kube_inject_available_replicas": "kube-inject prints `availableReplicas: 0`",
         "yaml_folds": "YAML wraps long lines",

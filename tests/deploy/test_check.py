@@ -40,7 +40,7 @@ def checked(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_it_succeeds_where_every_name_is_served(served: tuple[str, str]) -> None:
     done = checked(*served, "stable", "canary")
 
-    assert (done.returncode, done.stdout) == (0, "it is ready\nstable: injected\ncanary: injected\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "ready\nstable: injected\ncanary: injected\n"), done.stderr
 
 
 def test_it_fails_and_says_which_name_is_not_served(served: tuple[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from injector.revisions.directory import DirectorySource
-from injector.revisions.watching import file_changes
+from injector.revisions.files import file_changes
 from tests.deploy.mounts import ConfigMaps, config_maps, mount, volume
 from tests.deploy.rendering import ROOT, base
 

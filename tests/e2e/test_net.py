@@ -130,9 +130,9 @@ def test_kubectl_shows_the_warning_or_the_refusal_and_neither_once_the_name_is_s
         served.until(lambda: 'kind="namespace",outcome="warned"' in attempted(net, served, "shop"))
         allowed, said = net.create(pod_of("warned", "shop"))
         assert allowed, said
-        assert "Warning: no sidecar: istio.io/rev='prdo' of namespace shop is served by nobody" in said
+        assert "Warning: no sidecar: istio.io/rev='prdo' of namespace shop is not a served revision or tag" in said
         assert "served: default" in said
-        assert "of the pod is served by nobody" in net.create(pod_of("warned", "plain", NAMED))[1]
+        assert "of the pod is not a served revision or tag" in net.create(pod_of("warned", "plain", NAMED))[1]
         assert "Warning" not in net.create(pod_of("asks-for-nothing", "plain"))[1]
         assert "Warning" not in net.create(pod_of("served", "plain", {"istio.io/rev": "default"}))[1]
 
@@ -140,7 +140,10 @@ def test_kubectl_shows_the_warning_or_the_refusal_and_neither_once_the_name_is_s
         served.until(lambda: 'kind="namespace",outcome="denied"' in attempted(net, served, "shop"))
         allowed, said = net.create(pod_of("refused", "shop"))
         assert not allowed
-        assert "denied the request: no sidecar: istio.io/rev='prdo' of namespace shop is served by nobody" in said
+        assert (
+            "denied the request: no sidecar: istio.io/rev='prdo' of namespace shop is not a served revision or tag"
+            in said
+        )
 
         net.apply(tag_of("prdo", "default"))
         served.until(lambda: shown(served)["namespaces"] == 0)

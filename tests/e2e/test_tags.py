@@ -287,7 +287,7 @@ def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, t
         done(lab, "tag", "set", "blue", "-r", "1-30")
         served.until(lambda: served.image("blue") == "proxy:1.30.3")
         assert "90" in json.dumps(tag())
-        assert "revision-injector/weights: it is no JSON object" in served.log.read_text()
+        assert "revision-injector/weights: not a JSON object" in served.log.read_text()
 
         done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
         served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(tag()))

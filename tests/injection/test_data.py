@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from injector.gotemplate.values import Int64
-from injector.injection.data import tag_of_type, template_data
+from injector.injection.data import cluster_envs, estimated_concurrency, native_sidecar, tag_of_type, template_data
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
@@ -13,7 +14,9 @@ from injector.istio.revision import Revision, RevisionSettings, build_revision
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
+    from injector.injection.data import Parameters
     from injector.istio.template import TemplateData
+
 
 VALUES = "{global: {hub: docker.io/istio, tag: 1.30.3, proxy: {image: proxyv2}}}"
 PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType"
@@ -255,3 +258,216 @@ def test_each_injection_gets_a_copy_of_the_values() -> None:
     _data(revision).field("Values")["global"]["changed"] = True
 
     assert "changed" not in _data(revision).field("Values")["global"]
+
+
+CLUSTER = "ISTIO_META_CLUSTER_ID"
+NETWORK = "ISTIO_META_NETWORK"
+NETWORK_LABEL = "topology.istio.io/network"
+HOLD = "defaultConfig: {holdApplicationUntilProxyStarts: true}"
+HOLD_VALUES = "{global: {proxy: {holdApplicationUntilProxyStarts: true}}}"
+CLUSTER_VALUES = "{global: {network: net-v, multiCluster: {clusterName: cluster-v}}}"
+
+
+def _held(revision: Revision, annotation: str | None = None) -> bool:
+    annotations = {} if annotation is None else {"proxy.istio.io/config": annotation}
+    return webhook_parameters(revision, make_pod(annotations=annotations), RequestFacts()).hold_application
+
+
+@pytest.mark.parametrize(
+    ("mesh", "values", "annotation", "expected"),
+    [
+        (None, "{}", None, False),
+        (HOLD, "{}", None, True),
+        (None, HOLD_VALUES, None, True),
+        (None, "{}", "holdApplicationUntilProxyStarts: true", True),
+        (HOLD, "{}", "holdApplicationUntilProxyStarts: false", False),
+        (HOLD, "{}", "concurrency: 3", True),
+        (None, HOLD_VALUES, "holdApplicationUntilProxyStarts: false", True),
+    ],
+)
+def test_the_annotation_overrides_the_mesh_but_never_the_values(
+    mesh: str | None, values: str, annotation: str | None, expected: bool
+) -> None:
+    assert _held(_revision(values=values, mesh=mesh), annotation) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "by_values", "by_mesh"),
+    [("1.6", False, False), ("1.7", True, False), ("1.8", True, True), ("1.9", True, True), ("1.30", True, True)],
+)
+def test_values_hold_the_application_since_1_7_and_the_mesh_since_1_8(
+    version: str, by_values: bool, by_mesh: bool
+) -> None:
+    assert _held(_revision(version, values=HOLD_VALUES)) is by_values
+    assert _held(_revision(version, mesh=HOLD)) is by_mesh
+
+
+@pytest.mark.parametrize(
+    ("values", "url", "label", "expected"),
+    [
+        ("{}", {}, None, {}),
+        (CLUSTER_VALUES, {}, None, {CLUSTER: "cluster-v", NETWORK: "net-v"}),
+        (CLUSTER_VALUES, {CLUSTER: "cluster-u"}, None, {CLUSTER: "cluster-u", NETWORK: "net-v"}),
+        (CLUSTER_VALUES, {NETWORK: "net-u"}, None, {CLUSTER: "cluster-v", NETWORK: "net-u"}),
+        (CLUSTER_VALUES, {NETWORK: "net-u"}, "net-l", {CLUSTER: "cluster-v", NETWORK: "net-l"}),
+        (CLUSTER_VALUES, {}, "net-l", {CLUSTER: "cluster-v", NETWORK: "net-l"}),
+        (CLUSTER_VALUES, {CLUSTER: "", NETWORK: ""}, None, {CLUSTER: "cluster-v", NETWORK: "net-v"}),
+        ("{}", {NETWORK: "net-u"}, None, {NETWORK: "net-u"}),
+        ("{}", {}, "net-l", {NETWORK: "net-l"}),
+        (CLUSTER_VALUES, {}, "", {CLUSTER: "cluster-v"}),
+        (CLUSTER_VALUES, {NETWORK: "net-u"}, "", {CLUSTER: "cluster-v", NETWORK: "net-u"}),
+        ("{}", {"ISTIO_META_MESH_ID": "m"}, None, {"ISTIO_META_MESH_ID": "m"}),
+    ],
+)
+def test_a_label_beats_the_url_which_beats_the_values(
+    values: str, url: dict[str, str], label: str | None, expected: dict[str, str]
+) -> None:
+    pod = make_pod(labels=None if label is None else {NETWORK_LABEL: label})
+    assert cluster_envs(_revision(values=values), pod, url) == expected
+
+
+def test_the_pairs_of_the_url_are_not_changed() -> None:
+    url = {"ISTIO_META_MESH_ID": "m"}
+    cluster_envs(_revision(values=CLUSTER_VALUES), make_pod(), url)
+    assert url == {"ISTIO_META_MESH_ID": "m"}
+
+
+LIMIT = "sidecar.istio.io/proxyCPULimit"
+REQUEST = "sidecar.istio.io/proxyCPU"
+
+
+def _params(
+    *, annotations: dict[str, str] | None = None, mesh: str | None = None, resources: str = "{}", version: str = "1.17"
+) -> Parameters:
+    revision = _revision(version, values=f"{{global: {{proxy: {{resources: {resources}}}}}}}", mesh=mesh)
+    return webhook_parameters(revision, make_pod(annotations=annotations), RequestFacts())
+
+
+def _by_cpus(annotations: dict[str, str], resources: str = "{}") -> int:
+    mesh = "defaultConfig: {concurrency: 0}"
+    return estimated_concurrency(_params(annotations=annotations, resources=resources, mesh=mesh))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "annotations", "expected"),
+    [
+        (None, {}, 2),
+        (None, {LIMIT: "7"}, 2),
+        ("defaultConfig: {concurrency: 5}", {}, 5),
+        ("defaultConfig: {concurrency: 5}", {LIMIT: "7"}, 5),
+        ("defaultConfig: {concurrency: 5}", {PROXY_CONFIG: "concurrency: 3"}, 3),
+        ("defaultConfig: {concurrency: 5}", {PROXY_CONFIG: "concurrency: 0", LIMIT: "7"}, 7),
+        ("defaultConfig: {concurrency: 0}", {}, 2),
+    ],
+)
+def test_the_proxy_config_decides_unless_it_says_zero(
+    mesh: str | None, annotations: dict[str, str], expected: int
+) -> None:
+    assert estimated_concurrency(_params(annotations=annotations, mesh=mesh)) == expected
+
+
+def test_where_the_proxy_config_has_none_it_is_two_whatever_the_cpus_are() -> None:
+    params = _params(annotations={LIMIT: "7"})
+    without = replace(params, proxy_config=replace(params.proxy_config, concurrency=None))
+    assert estimated_concurrency(without) == 2
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        ("1", 1),
+        ("500m", 1),
+        ("1001m", 2),
+        ("6500m", 7),
+        ("7", 7),
+        ("2.5", 3),
+        ("1e1", 10),
+        ("100n", 1),
+    ],
+)
+def test_cpus_are_rounded_up(cpu: str, expected: int) -> None:
+    assert _by_cpus({LIMIT: cpu}) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "resources", "expected"),
+    [
+        ({LIMIT: "3", REQUEST: "4"}, "{limits: {cpu: '5'}, requests: {cpu: '6'}}", 3),
+        ({REQUEST: "4"}, "{limits: {cpu: '5'}, requests: {cpu: '6'}}", 4),
+        ({}, "{limits: {cpu: '5'}, requests: {cpu: '6'}}", 5),
+        ({}, "{limits: {memory: 1Gi}, requests: {cpu: '6'}}", 6),
+        ({}, "{requests: {cpu: 5500m}}", 6),
+        ({}, "{limits: {memory: 1Gi}}", 2),
+        ({}, "{}", 2),
+    ],
+)
+def test_a_limit_counts_before_a_request_and_an_annotation_before_the_values(
+    annotations: dict[str, str], resources: str, expected: int
+) -> None:
+    assert _by_cpus(annotations, resources) == expected
+
+
+@pytest.mark.parametrize("annotation", [LIMIT, REQUEST])
+def test_an_annotation_that_is_no_quantity_hides_the_values_all_the_same(annotation: str) -> None:
+    assert _by_cpus({annotation: "many"}, "{limits: {cpu: '5'}}") == 2
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.10", 0), ("1.11", 5), ("1.17", 5)])
+def test_istio_1_10_declares_the_field_and_leaves_it_zero(version: str, expected: int) -> None:
+    assert estimated_concurrency(_params(mesh="defaultConfig: {concurrency: 5}", version=version)) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "nodes", "expected"),
+    [
+        ("1.30", "true", (), True),
+        ("1.30", "true", ("v1.20.0",), True),
+        ("1.30", "false", ("v1.34.0",), False),
+        ("1.30", "nonsense", ("v1.34.0",), False),
+        ("1.30", "auto", ("v1.34.0",), True),
+        ("1.30", None, ("v1.34.0",), True),
+        ("1.30", None, ("v1.32.9",), False),
+        ("1.27", None, ("v1.33.0",), True),
+        ("1.26", None, ("v1.34.0",), False),
+        ("1.26", "true", (), True),
+        ("1.26", "TRUE", (), True),
+        ("1.26", "1", (), True),
+        ("1.26", "false", (), False),
+        ("1.26", "auto", ("v1.34.0",), False),
+        ("1.19", None, (), False),
+    ],
+)
+def test_the_feature_decides_and_auto_asks_the_nodes_since_1_27(
+    version: str, mode: str | None, nodes: tuple[str, ...], expected: bool
+) -> None:
+    env = {} if mode is None else {FEATURE: mode}
+    assert native_sidecar(_revision(version, env=env, node_versions=nodes)) is expected
+
+
+SUPPORTED = [
+    "v1.33.0",
+    "1.33.0",
+    "v1.33",
+    "v1.100.2",
+    "v1.33.4-gke.1036000",
+    "v1.33.1-eks-113cf36",
+    "v1.33.2+k3s1",
+    "v1.33.0-beta.1",
+]
+UNSUPPORTED = ("v1.9.33", "v1.32.33", "v1.32.1+k3s33", "v2.0.0", "v1", "", "kubelet v1.33.0", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ((), False),
+        (("v1.33.0", "v1.34.1"), True),
+        (("v1.34.1", "v1.32.0"), False),
+        (("v1.32.0", "v1.34.1"), False),
+        (("v1.34.1", "unknown"), False),
+        *(((kubelet,), True) for kubelet in SUPPORTED),
+        *(((kubelet,), False) for kubelet in UNSUPPORTED),
+    ],
+)
+def test_auto_is_on_if_every_known_node_is_at_least_1_33(nodes: tuple[str, ...], expected: bool) -> None:
+    assert native_sidecar(_revision(env={FEATURE: "auto"}, node_versions=nodes)) is expected

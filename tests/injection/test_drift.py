@@ -230,7 +230,7 @@ def test_the_label_of_the_revision_is_the_users_where_the_status_has_the_name(
 def test_a_pod_whose_proxy_was_changed_by_hand_cannot_be_told_as_created() -> None:
     broken = [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}]
 
-    with pytest.raises(ManifestError, match="ISTIO_KUBE_APP_PROBERS is no JSON"):
+    with pytest.raises(ManifestError, match="ISTIO_KUBE_APP_PROBERS is not JSON"):
         as_created(changed_proxy(running(), env=broken))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
@@ -16,6 +17,7 @@ from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
+
 
 FACTS = RequestFacts(namespace="shop")
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
@@ -332,3 +334,24 @@ def test_a_list_that_no_istio_init_can_be_given_is_refused_without_repeating_it(
         f"metadata.annotations[{name}]: the list has 219999 bytes, more than the 131071 that istio-init can be given; "
         "shorten the list"
     )
+
+
+def test_a_request_that_says_nothing_has_no_namespace_no_pairs_and_no_known_metadata() -> None:
+    facts = RequestFacts()
+    assert (facts.namespace, facts.proxy_envs, facts.namespace_meta) == ("", {}, None)
+
+
+def test_the_pairs_of_one_request_are_not_those_of_another() -> None:
+    assert RequestFacts().proxy_envs is not RequestFacts().proxy_envs
+
+
+def test_results_warn_of_nothing_unless_told() -> None:
+    assert Injected.of(pod={}, patch=[], templates=("sidecar",)).warnings == ()
+    assert Skipped(reason="policy_disabled", detail="the policy is disabled").warnings == ()
+
+
+@pytest.mark.parametrize("result", [RequestFacts(), Injected.of({}, [], ()), Skipped("reason", "detail")])
+def test_results_are_frozen(result: RequestFacts | Injected | Skipped) -> None:
+    name = next(iter(type(result).__slots__))
+    with pytest.raises(FrozenInstanceError):
+        setattr(result, name, "changed")

@@ -7,7 +7,20 @@ import pytest
 
 from injector.errors import AnnotationError, DataError
 from injector.injection.result import Injected, Skipped
-from injector.injection.tools.podchanges import ABSENT, HIDDEN, KINDS, Change, changes, decision_of, pod_changes
+from injector.injection.tools.podchanges import (
+    ABSENT,
+    HIDDEN,
+    HIDDEN_ANNOTATIONS,
+    KINDS,
+    Change,
+    changes,
+    decision_of,
+    differences,
+    entries,
+    hiding_of,
+    order_changes,
+    pod_changes,
+)
 from tests.factories import make_container, make_pod
 
 GIVEN = make_pod()
@@ -233,3 +246,150 @@ def test_that_each_pod_carries_the_name_of_its_revision_is_no_change() -> None:
 
 def test_an_answer_in_a_word() -> None:
     assert [decision_of(each) for each in (INJECTED, SKIPPED, ERROR)] == ["injected", "skipped", "refused"]
+
+
+def found(old: Any, new: Any, path: str = "x", **options: Any) -> list[tuple[str, Any, Any]]:
+    """The differences but for those of order."""
+    changes = differences("k", path, old, new, **options)
+    return [(each.path, each.old, each.new) for each in changes if each.kind == "k"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {"a": 2}, [("x.a", 1, 2)]),
+        ({"a": {"b": 1, "c": 1}}, {"a": {"b": 2, "c": 1}}, [("x.a.b", 1, 2)]),
+        ({"a": 1}, {}, [("x.a", 1, ABSENT)]),
+        ({}, {"a": None}, [("x.a", ABSENT, None)]),
+        ({"istio.io/rev": "a"}, {"istio.io/rev": "b"}, [("x[istio.io/rev]", "a", "b")]),
+        ({"a": 1}, {"a": {"b": 1}}, [("x.a", 1, {"b": 1})]),
+        ([1, 2, 3], [1, 3], [("x", [2], ABSENT)]),
+        (["--log", "a", "--x"], ["--log", "b", "--x", "--y"], [("x", ["a"], ["b"]), ("x", ABSENT, ["--y"])]),
+        ([{"name": "a", "v": 1}], [{"name": "b"}, {"name": "a", "v": 2}], [("x[a].v", 1, 2), ("x[b]", ABSENT, {"name": "b"})]),
+        ([{"k": 1}], [{"k": 2}], [("x", [{"k": 1}], [{"k": 2}])]),
+        ('{"a": 1}', '{"a": 2}', [("x.a", 1, 2)]),
+        ('{"a":1}', '{"a": 1}', [("x", '{"a":1}', '{"a": 1}')]),
+        ("{a", "{b", [("x", "{a", "{b")]),
+    ],
+)  # fmt: skip
+def test_trees_differ_leaf_by_leaf(old: Any, new: Any, expected: list[tuple[str, Any, Any]]) -> None:
+    assert found(old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "entry", "name"),
+    [
+        ("c.ports", {"containerPort": 80, "protocol": "TCP"}, "80/TCP"),
+        ("c.ports", {"containerPort": 80}, "80"),
+        ("c.volumeMounts", {"name": "data", "mountPath": "/data"}, "/data"),
+        ("spec.volumes", {"name": "data"}, "data"),
+        ("spec.hostAliases", {"ip": "1.2.3.4"}, "1.2.3.4"),
+    ],
+)
+def test_entries_of_a_list_are_told_by_what_names_them(path: str, entry: dict[str, Any], name: str) -> None:
+    assert found([{**entry, "x": 1}], [{**entry, "x": 2}], path) == [(f"{path}[{name}].x", 1, 2)]
+
+
+def test_the_same_entries_in_another_order_are_one_difference() -> None:
+    old = [{"name": name} for name in "abcd"]
+    new = [{"name": name} for name in "acbd"]
+
+    assert list(differences("k", "x", old, new)) == [Change("order", "x", ["b", "c"], ["c", "b"])]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("abc", "abc", None),
+        ("abc", "axbc", None),
+        ("abc", "", None),
+        ("ab", "ba", ("ab", "ba")),
+        ("xabcdy", "xdabcy", ("abcd", "dabc")),
+        ("ab", "bxa", ("ab", "ba")),
+    ],
+)
+def test_order_is_shown_from_the_first_to_the_last_out_of_place(
+    old: str, new: str, expected: tuple[str, str] | None
+) -> None:
+    changes = [("".join(each.old), "".join(each.new)) for each in order_changes("x", old, new)]
+
+    assert changes == ([expected] if expected else [])
+
+
+def test_an_opaque_key_differs_without_its_values() -> None:
+    old, new = {"a": "one", "b": {"a": "s"}}, {"a": "two", "b": {}}
+
+    assert found(old, new, opaque={"a"}) == [("x.a", HIDDEN, HIDDEN), ("x.b.a", HIDDEN, ABSENT)]
+
+
+def test_further_entries_of_one_name_are_counted() -> None:
+    assert entries(["a", "b", "a", "a"], str) == {"a": "a", "b": "b", "a#2": "a", "a#3": "a"}
+
+
+def test_an_absent_value_prints_its_name() -> None:
+    assert repr(ABSENT) == "ABSENT"
+
+
+def env(**variables: str) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def test_every_variable_of_the_users_own_container_is_hidden() -> None:
+    pod = make_pod(containers=[make_container(env=env(TOKEN=PRIVATE))])
+    injected = make_container(env=[*env(TOKEN=PRIVATE, ADDED=PRIVATE), {"name": "REF", "valueFrom": {"a": "b"}}])
+
+    assert hiding_of(pod).container(injected)["env"] == [
+        {"name": "TOKEN", "value": HIDDEN},
+        {"name": "ADDED", "value": HIDDEN},
+        {"name": "REF", "valueFrom": {"a": "b"}},
+    ]
+
+
+def test_of_the_proxy_only_what_the_user_wrote_is_hidden() -> None:
+    pod = make_pod(containers=[make_container(), make_container("istio-proxy", env=env(MINE=PRIVATE))])
+
+    hidden = hiding_of(pod).container(make_container("istio-proxy", env=env(MINE=PRIVATE, ISTIOS="shown")))
+
+    assert hidden["env"] == env(MINE=HIDDEN, ISTIOS="shown")
+
+
+def test_a_container_that_the_injection_adds_is_shown() -> None:
+    container = make_container("istio-proxy", env=env(A="b"))
+
+    assert hiding_of(make_pod()).container(container) == container
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers", "ephemeralContainers"])
+def test_a_whole_pod_shows_no_secret_wherever_it_stands(kind: str) -> None:
+    pod = make_pod(annotations={name: json.dumps({"env": PRIVATE}) for name in HIDDEN_ANNOTATIONS} | {"a": "b"})
+    pod["spec"][kind] = [make_container("mine", env=env(TOKEN=PRIVATE))]
+
+    shown = hiding_of(pod).pod(pod)
+
+    assert PRIVATE not in json.dumps(shown)
+    assert shown["metadata"]["annotations"] == {**dict.fromkeys(HIDDEN_ANNOTATIONS, HIDDEN), "a": "b"}
+    assert PRIVATE in json.dumps(pod)
+
+
+def test_a_message_loses_the_values_it_quotes_the_longest_first() -> None:
+    pod = make_pod(containers=[make_container(env=env(A="secret", B="secret-long", C="abc", D=""))])
+
+    assert hiding_of(pod).without_values("abc: secret-long, secret") == f"abc: {HIDDEN}, {HIDDEN}"
+
+
+def test_an_entry_shows_where_its_value_is_from_and_never_the_value() -> None:
+    hidden = hiding_of(make_pod()).variables("app")
+
+    assert "ANY" in hidden
+    assert hidden.entry(ABSENT) is ABSENT
+    assert hidden.entry({"name": "A", "value": PRIVATE}) == HIDDEN
+    assert hidden.entry({"name": "A"}) == HIDDEN
+    assert hidden.entry({"name": "A", "valueFrom": {"x": 1}}) == {"valueFrom": {"x": 1}}
+
+
+def test_a_variable_that_stands_twice_is_hidden_twice() -> None:
+    pod = make_pod(containers=[make_container("istio-proxy", env=[*env(A="1"), *env(A="2")])])
+
+    assert "A#2" in hiding_of(pod).variables("istio-proxy")
+    assert "B" not in hiding_of(pod).variables("istio-proxy")

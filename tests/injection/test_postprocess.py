@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from injector.injection import containers as c
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.postprocess import (
     cluster_info,
@@ -16,11 +17,26 @@ from injector.injection.postprocess import (
     rewrite_probes,
 )
 from injector.injection.result import RequestFacts
+from injector.injection.steps.openshift import (
+    SUPPLEMENTAL_GROUPS,
+    UID_RANGE,
+    forget_assigned_user,
+    parse_block,
+    proxy_ids,
+)
+from injector.injection.steps.prometheus import (
+    agent_annotations,
+    enabled,
+    merged,
+    scrape_config_json,
+    without_agent_annotations,
+)
 from injector.istio.revision import RevisionSettings, build_revision
 from tests.factories import make_container, make_pod
 
 if TYPE_CHECKING:
     from injector.injection.data import Parameters
+
 
 STATUS = "sidecar.istio.io/status"
 NETWORK_LABEL = "topology.istio.io/network"
@@ -322,3 +338,300 @@ def test_the_pod_given_is_not_changed() -> None:
     pod = _probed({REWRITE: "true", "prometheus.io/port": "80"})
     post_processed(pod, TEMPLATE, _params(pod, envs={NETWORK: "n"}))
     assert pod == _probed({REWRITE: "true", "prometheus.io/port": "80"})
+
+
+def _named(*names: str) -> list[c.Container]:
+    return [{"name": name} for name in names]
+
+
+def test_a_container_moves_to_the_front_or_the_end() -> None:
+    assert c.moved_first("b", _named("a", "b", "d")) == _named("b", "a", "d")
+    assert c.moved_last("b", _named("a", "b", "d")) == _named("a", "d", "b")
+
+
+def test_moving_what_is_not_there_changes_nothing() -> None:
+    assert c.moved_first("x", _named("a", "b")) == _named("a", "b")
+
+
+def test_of_equal_names_the_last_is_kept() -> None:
+    twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
+    assert c.moved_last("p", twice) == [{"name": "a"}, {"name": "p", "n": 2}]
+
+
+def test_containers_are_found_before_init_containers() -> None:
+    pod = {"spec": {"containers": [{"name": "p", "n": 1}], "initContainers": [{"name": "p", "n": 2}, {"name": "q"}]}}
+    assert c.find_in_pod("p", pod) == {"name": "p", "n": 1}
+    assert c.find_in_pod("q", pod) == {"name": "q"}
+    assert c.find_in_pod("z", pod) is None
+
+
+def test_a_changed_container_takes_its_place_and_the_original_stays() -> None:
+    pod = {"spec": {"containers": _named("a", "b")}}
+    changed = c.with_container(pod, {"name": "b", "image": "new"})
+    assert changed["spec"]["containers"] == [{"name": "a"}, {"name": "b", "image": "new"}]
+    assert pod == {"spec": {"containers": _named("a", "b")}}
+
+
+def test_an_empty_list_leaves_its_key_out() -> None:
+    assert c.with_spec({"spec": {"initContainers": _named("a"), "x": 1}}, initContainers=[]) == {"spec": {"x": 1}}
+
+
+def test_empty_annotations_leave_their_key_out() -> None:
+    pod = {"metadata": {"name": "p", "annotations": {"a": "b"}}}
+    assert c.with_metadata(pod, annotations={}) == {"metadata": {"name": "p"}}
+
+
+def test_env_is_appended_also_where_there_was_none() -> None:
+    assert c.env_appended({"name": "a"}, "N", "v") == {"name": "a", "env": [{"name": "N", "value": "v"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1000620000/10000", (1000620000, 1000629999)),
+        ("5-9", (5, 9)),
+        ("5", None),
+        ("", None),
+        ("a/b", None),
+        ("4294967296/1", None),
+    ],
+)
+def test_a_block_is_a_start_and_a_size_or_two_ends(text: str, expected: tuple[int, int] | None) -> None:
+    assert parse_block(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, (1337, 1337)),
+        ({UID_RANGE: "10/5"}, (14, 14)),
+        ({UID_RANGE: "10/5", SUPPLEMENTAL_GROUPS: "20/2,40/2"}, (14, 21)),
+        ({UID_RANGE: "10/5", SUPPLEMENTAL_GROUPS: "20/2,broken"}, (14, 1337)),
+        ({UID_RANGE: "broken"}, (1337, 1337)),
+        ({SUPPLEMENTAL_GROUPS: "20-30"}, (1337, 30)),
+    ],
+)
+def test_the_proxy_runs_with_the_last_ids_of_the_namespace(
+    annotations: dict[str, str], expected: tuple[int, int]
+) -> None:
+    assert proxy_ids({"annotations": annotations}) == expected
+
+
+def test_without_a_namespace_the_proxy_runs_as_1337() -> None:
+    assert proxy_ids(None) == (1337, 1337)
+
+
+def _users(proxy_user: int | None, app_user: int | None, kind: str = "containers") -> dict[str, Any]:
+    def container(name: str, user: int | None) -> dict[str, Any]:
+        context = {} if user is None else {"runAsUser": user, "runAsGroup": user}
+        return {"name": name, "securityContext": {**context, "privileged": False}}
+
+    pod: dict[str, Any] = {"spec": {"containers": [container("app", app_user)]}}
+    pod["spec"][kind] = [*pod["spec"].get(kind, []), container("istio-proxy", proxy_user)]
+    return pod
+
+
+def _proxy(pod: dict[str, Any]) -> Any:
+    listed = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+    return next(item["securityContext"] for item in listed if item["name"] == "istio-proxy")
+
+
+def test_a_user_that_openshift_gave_to_all_is_forgotten_for_the_proxy() -> None:
+    assert _proxy(forget_assigned_user(_users(7, 7), with_init_containers=True)) == {"privileged": False}
+
+
+def test_a_user_of_the_proxys_own_is_the_users_choice() -> None:
+    pod = _users(8, 7)
+    assert forget_assigned_user(pod, with_init_containers=True) is pod
+
+
+def test_a_native_sidecar_counts_only_where_init_containers_do() -> None:
+    pod = _users(7, 7, kind="initContainers")
+    assert _proxy(forget_assigned_user(pod, with_init_containers=True)) == {"privileged": False}
+    assert forget_assigned_user(pod, with_init_containers=False) is pod
+
+
+def test_a_container_that_is_null_is_one_without_a_user() -> None:
+    pod = _users(7, 7)
+    pod["spec"]["containers"].insert(0, None)
+
+    forgotten = forget_assigned_user(pod, with_init_containers=True)
+
+    assert forgotten["spec"]["containers"][0] is None
+    assert forgotten["spec"]["containers"][-1] == {"name": "istio-proxy", "securityContext": {"privileged": False}}
+
+
+def test_forgetting_the_user_does_not_change_the_pod() -> None:
+    pod = _users(7, 7)
+    forget_assigned_user(pod, with_init_containers=True)
+    assert pod == _users(7, 7)
+
+
+MERGE_METRICS = "prometheus.istio.io/merge-metrics"
+PORT, PATH, SCRAPE = "prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"
+AGENT = {PORT: "15020", PATH: "/stats/prometheus", SCRAPE: "true"}
+
+
+def _scraped(annotations: dict[str, str] | None, *, proxy: str = "containers", **fields: Any) -> dict[str, Any]:
+    pod = make_pod(annotations=annotations)
+    sidecar = make_container("istio-proxy", **fields)
+    pod["spec"][proxy] = [*pod["spec"].get(proxy, []), sidecar]
+    return pod
+
+
+def _merged(pod: dict[str, Any], *, mesh: bool | None = None, port: int = 15020, sanitised: bool = True) -> Any:
+    return merged(pod, mesh_setting=mesh, status_port=port, sanitised=sanitised)
+
+
+def _scrape_env(pod: dict[str, Any], kind: str = "containers") -> Any:
+    return pod["spec"][kind][-1].get("env")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "mesh", "expected"),
+    [
+        (None, None, True),
+        (None, True, True),
+        (None, False, False),
+        ("true", False, True),
+        ("false", True, False),
+        ("1", False, True),
+        ("F", None, False),
+        ("yes", False, False),
+        ("no", None, True),
+        ("", False, False),
+    ],
+)
+def test_the_annotation_decides_else_the_mesh_else_metrics_are_merged(
+    annotation: str | None, mesh: bool | None, expected: bool
+) -> None:
+    annotations = {} if annotation is None else {MERGE_METRICS: annotation}
+    assert enabled(annotations, mesh_setting=mesh) is expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "config"),
+    [
+        ({SCRAPE: "true", PATH: "/m", PORT: "80"}, '{"scrape":"true","path":"/m","port":"80"}'),
+        ({PORT: "80"}, '{"scrape":"","path":"","port":"80"}'),
+        ({PATH: "/a?b=1&c=2"}, '{"scrape":"","path":"/a?b=1\\u0026c=2","port":""}'),
+        ({"prometheus.io.port": "80"}, '{"scrape":"","path":"","port":"80"}'),
+        ({"prometheus_io/path": "/m"}, '{"scrape":"","path":"/m","port":""}'),
+    ],
+)
+def test_the_agent_is_told_what_to_scrape_and_is_scraped_in_its_place(annotations: dict[str, str], config: str) -> None:
+    pod = _merged(_scraped({**annotations, "mine": "kept"}))
+    assert pod["metadata"]["annotations"] == {"mine": "kept", **AGENT}
+    assert _scrape_env(pod) == [{"name": ENV, "value": config}]
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"mine": "kept"}, {PORT: "", SCRAPE: ""}])
+def test_an_application_that_says_nothing_is_not_told_of(annotations: dict[str, str] | None) -> None:
+    pod = _merged(_scraped(annotations))
+    assert AGENT.items() <= pod["metadata"]["annotations"].items()
+    assert _scrape_env(pod) is None
+
+
+def test_the_variable_comes_after_the_proxys_own() -> None:
+    pod = _merged(_scraped({PORT: "80"}, env=[{"name": "A", "value": "b"}]))
+    assert [item["name"] for item in _scrape_env(pod)] == ["A", ENV]
+
+
+def test_a_native_sidecar_is_told_as_well() -> None:
+    pod = _merged(_scraped({PORT: "80"}, proxy="initContainers"))
+    assert [item["name"] for item in _scrape_env(pod, "initContainers")] == [ENV]
+
+
+def test_a_pod_without_a_proxy_gets_the_annotations_alone() -> None:
+    pod = make_pod(annotations={PORT: "80"})
+    assert _merged(pod) == make_pod(annotations=AGENT)
+
+
+def test_the_agents_port_is_the_meshs() -> None:
+    assert _merged(make_pod(), port=15099)["metadata"]["annotations"] == {**AGENT, PORT: "15099"}
+
+
+@pytest.mark.parametrize("annotation", [PORT, "prometheus.io.port"])
+def test_who_has_the_agents_port_already_is_left_alone(annotation: str) -> None:
+    pod = _scraped({annotation: "15020", PATH: "/mine"})
+    assert _merged(pod) is pod
+
+
+@pytest.mark.parametrize(("annotations", "mesh"), [({PORT: "80"}, False), ({PORT: "80", MERGE_METRICS: "false"}, None)])
+def test_where_merging_is_off_the_pod_is_left_alone(annotations: dict[str, str], mesh: bool | None) -> None:
+    pod = _scraped(annotations)
+    assert _merged(pod, mesh=mesh) is pod
+
+
+@pytest.mark.parametrize(
+    ("scrape", "sanitised", "left_alone"),
+    [
+        ({SCRAPE: "false"}, True, True),
+        ({SCRAPE: "F"}, True, True),
+        ({"prometheus.io.scrape": "0"}, True, True),
+        ({SCRAPE: "no"}, True, False),
+        ({SCRAPE: ""}, True, False),
+        ({SCRAPE: "true"}, True, False),
+        ({SCRAPE: "false"}, False, False),
+    ],
+)
+def test_scrape_false_declines_since_1_13(scrape: dict[str, str], sanitised: bool, left_alone: bool) -> None:
+    pod = _scraped({**scrape, PORT: "80"})
+    assert (_merged(pod, sanitised=sanitised) is pod) is left_alone
+
+
+def test_up_to_1_12_only_the_exact_spelling_counts() -> None:
+    pod = _merged(_scraped({"prometheus.io.port": "80", "prometheus.io.scrape": "false"}), sanitised=False)
+    other = {"prometheus.io.port": "80", "prometheus.io.scrape": "false"}
+    assert pod["metadata"]["annotations"] == {**other, **AGENT}
+    assert _scrape_env(pod) is None
+
+
+@pytest.mark.parametrize("name", ["prometheus.io/ports", "my.prometheus.io/port", "prometheus.io/Port", "prometheusio"])
+def test_names_that_prometheus_reads_otherwise_are_kept(name: str) -> None:
+    assert _merged(make_pod(annotations={name: "80"}))["metadata"]["annotations"] == {name: "80", **AGENT}
+
+
+def test_merging_metrics_does_not_change_the_pod() -> None:
+    pod = _scraped({PORT: "80"})
+    _merged(pod)
+    assert pod == _scraped({PORT: "80"})
+
+
+def test_the_agent_serves_the_metrics_of_both_on_the_status_port() -> None:
+    assert agent_annotations(15020) == AGENT
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, None),
+        ({"prometheus.io.port": "80"}, None),
+        ({PORT: ""}, None),
+        ({PORT: "80"}, '{"scrape":"","path":"","port":"80"}'),
+        ({PATH: "/m", SCRAPE: "true"}, '{"scrape":"true","path":"/m","port":""}'),
+    ],
+)
+def test_the_config_of_the_exact_spelling_is_none_where_it_is_empty(
+    annotations: dict[str, str], expected: str | None
+) -> None:
+    assert scrape_config_json(annotations) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "sanitised", "expected"),
+    [
+        ({**AGENT, "mine": "kept"}, True, {"mine": "kept"}),
+        ({**AGENT, "mine": "kept"}, False, {"mine": "kept"}),
+        ({**AGENT, "prometheus.io.path": "/m"}, False, {"prometheus.io.path": "/m"}),
+        ({"prometheus.io.port": "15020", PATH: "/m", "mine": "kept"}, True, {"mine": "kept"}),
+        ({"prometheus.io.port": "15020", PATH: "/m"}, False, {"prometheus.io.port": "15020", PATH: "/m"}),
+        ({**AGENT, PORT: "80"}, True, {**AGENT, PORT: "80"}),
+        ({PATH: "/stats/prometheus"}, True, {PATH: "/stats/prometheus"}),
+    ],
+)
+def test_annotations_of_an_earlier_injection_are_told_by_the_agents_port(
+    annotations: dict[str, str], sanitised: bool, expected: dict[str, str]
+) -> None:
+    pod = without_agent_annotations(make_pod(annotations=annotations), status_port=15020, sanitised=sanitised)
+    assert pod == make_pod(annotations=expected)

@@ -10,7 +10,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
-from injector.injection.tools.uninject import uninject_object, uninject_pod
+from injector.injection.tools.uninject import uninject_object, uninject_pod, users_annotations, users_labels
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.factories import make_container, make_pod
@@ -132,7 +132,9 @@ def test_a_prober_of_nothing_in_the_pod_is_left_out(probers: object) -> None:
 def test_a_variable_that_is_no_json_is_named(variable: str) -> None:
     proxy = make_container("istio-proxy", env=[{"name": variable, "value": "{"}])
 
-    with pytest.raises(ManifestError, match=f"istio-proxy: the proxy's variable {variable} is no JSON; it was changed"):
+    with pytest.raises(
+        ManifestError, match=f"istio-proxy: the proxy's variable {variable} is not JSON; it was changed"
+    ):
         uninject_pod(make_pod(containers=[make_container(), proxy]))
 
 
@@ -280,9 +282,9 @@ def test_the_items_of_a_list_are_restored_in_place() -> None:
 @pytest.mark.parametrize(
     ("obj", "says"),
     [
-        ({"kind": "Deployment"}, "spec.template is missing; give the workload its pod template"),
-        ({"kind": "CronJob", "spec": {}}, "spec.jobTemplate is missing"),
-        ({"kind": "Job", "spec": {"template": 1}}, "spec.template is missing"),
+        ({"kind": "Deployment"}, "spec.template is required value; give the workload its pod template"),
+        ({"kind": "CronJob", "spec": {}}, "spec.jobTemplate is required value"),
+        ({"kind": "Job", "spec": {"template": 1}}, "spec.template is required value"),
         ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
     ],
 )
@@ -310,3 +312,78 @@ def test_an_injection_by_a_revision_that_the_project_ships_is_taken_back(name: s
     assert isinstance(result, Injected)
     assert result.pod != pod
     assert uninject_pod(result.pod) == pod
+
+
+MODE = "sidecar.istio.io/interceptionMode"
+PORTS = "traffic.sidecar.istio.io/includeInboundPorts"
+RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges"
+EXCLUDED = "traffic.sidecar.istio.io/excludeInboundPorts"
+TEMPLATES = "inject.istio.io/templates"
+REWRITE = "sidecar.istio.io/rewriteAppHTTPProbers"
+STATUS_PORT = "status.sidecar.istio.io/port"
+APP = make_container(ports=[{"containerPort": 80}, {"containerPort": 90}])
+
+
+def annotations_of(annotations: dict[str, str], **known: str) -> dict[str, str]:
+    return users_annotations(make_pod(containers=[APP], annotations=annotations), {}, **known)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({MODE: "REDIRECT", PORTS: "*", RANGES: "*", EXCLUDED: "15020"}, {}),
+        ({MODE: "REDIRECT", PORTS: "80,90", EXCLUDED: "15020"}, {}),
+        ({MODE: "REDIRECT", PORTS: "80", EXCLUDED: "7,15020"}, {PORTS: "80", EXCLUDED: "7"}),
+        ({MODE: "TPROXY", RANGES: "10.0.0.0/8"}, {MODE: "TPROXY", RANGES: "10.0.0.0/8"}),
+        ({MODE: "REDIRECT", RANGES: "", PORTS: ""}, {RANGES: "", PORTS: ""}),
+        ({MODE: "REDIRECT", EXCLUDED: "123", STATUS_PORT: "123"}, {STATUS_PORT: "123"}),
+        ({PORTS: "*", RANGES: "*"}, {PORTS: "*", RANGES: "*"}),
+    ],
+)
+def test_what_the_cni_would_be_told_of_any_pod_is_not_the_users(
+    annotations: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert annotations_of(annotations) == expected
+
+
+def test_the_agents_port_may_stand_in_the_proxys_arguments() -> None:
+    assert annotations_of({MODE: "REDIRECT", EXCLUDED: "7,123"}, agent_port="123") == {EXCLUDED: "7"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({TEMPLATES: "grpc-agent", REWRITE: "false"}, {TEMPLATES: "grpc-agent"}),
+        ({TEMPLATES: "grpc-agent", REWRITE: "true"}, {TEMPLATES: "grpc-agent", REWRITE: "true"}),
+        ({TEMPLATES: "sidecar", REWRITE: "false"}, {TEMPLATES: "sidecar", REWRITE: "false"}),
+    ],
+)
+def test_the_templates_of_grpc_turn_rewriting_off_themselves(
+    annotations: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert annotations_of(annotations) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "env", "noted", "expected"),
+    [
+        ({"istio.io/rev": "canary"}, {}, False, {}),
+        ({"istio.io/rev": "canary"}, {}, True, {"istio.io/rev": "canary"}),
+        ({"topology.istio.io/network": "n"}, {"ISTIO_META_NETWORK": "n"}, True, {}),
+        ({"topology.istio.io/network": "n"}, {}, True, {"topology.istio.io/network": "n"}),
+        ({"app": "a", "service.istio.io/canonical-name": "a"}, {}, True, {"app": "a"}),
+        ({"service.istio.io/canonical-name": "mine"}, {}, True, {"service.istio.io/canonical-name": "mine"}),
+    ],
+)
+def test_labels_of_the_value_that_injection_writes_are_not_the_users(
+    labels: dict[str, str], env: dict[str, str], noted: bool, expected: dict[str, str]
+) -> None:
+    pod: dict[str, Any] = make_pod(labels=labels)
+
+    assert users_labels(pod, "shop", env, revision_noted=noted) == expected
+
+
+def test_the_template_of_gateways_still_writes_the_revision_as_a_label() -> None:
+    pod = make_pod(labels={"istio.io/rev": "default"}, annotations={TEMPLATES: "gateway"})
+
+    assert users_labels(pod, "shop", {}, revision_noted=True) == {}

@@ -1,12 +1,31 @@
+"""Messages of istio.io/api: read and written as golang/protobuf's jsonpb does (v1.5.4), and seen by templates as Go's structs."""
+
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from injector.errors import ConfigError
-from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, Message, MessagePointer, parse_message, to_json
+from injector.istio.proto import (
+    MESH_CONFIG,
+    PROXY_CONFIG,
+    DurationValue,
+    Message,
+    WrapperValue,
+    enum_type,
+    format_duration,
+    mesh_config_type,
+    message_type,
+    parse_message,
+    proxy_config_type,
+    to_json,
+)
 
+if TYPE_CHECKING:
+    from injector.istio.behaviours import Minor
+
+MODE = "istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode"
 SECOND = 1_000_000_000
 
 
@@ -14,10 +33,189 @@ def _proxy(**data: Any) -> Message:
     return parse_message(PROXY_CONFIG, data)
 
 
+def _read(data: Any, type_name: str = PROXY_CONFIG) -> Any:
+    return parse_message(type_name, data, where="mesh").values
+
+
+def _write(values: dict[str, Any], type_name: str = PROXY_CONFIG) -> dict[str, Any]:
+    return Message(message_type(type_name), values).json_value()
+
+
 def _call(owner: Any, name: str) -> Any:
     method = owner.method(name)
     assert method is not None, name
     return method.call()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"statusPort": 15020}, {"statusPort": 15020}),
+        ({"status_port": 15020}, {"statusPort": 15020}),
+        ({"statusPort": "15020"}, {"statusPort": 15020}),
+        ({"statusPort": "-1"}, {"statusPort": -1}),
+        ({"statusPort": " 7 "}, {"statusPort": 7}),
+        ({"statusPort": "null"}, {"statusPort": 0}),
+        ({"statusPort": "-0"}, {"statusPort": 0}),
+        ({"statusPort": 1, "status_port": 2}, {"statusPort": 1}),
+        ({"status_port": 2, "statusPort": None}, {}),
+        ({"statusPort": 15020.0}, {"statusPort": 15020}),
+        ({"concurrency": 2}, {"concurrency": 2}),
+        ({"concurrency": "2"}, {"concurrency": 2}),
+        ({"holdApplicationUntilProxyStarts": False}, {"holdApplicationUntilProxyStarts": False}),
+        ({"interceptionMode": "TPROXY"}, {"interceptionMode": 1}),
+        ({"interceptionMode": 2}, {"interceptionMode": 2}),
+        ({"interceptionMode": 77}, {"interceptionMode": 77}),
+        ({"drainDuration": "1m30s"}, {"drainDuration": 90 * SECOND}),
+        ({"drainDuration": "-0.5s"}, {"drainDuration": -SECOND // 2}),
+        ({"proxyMetadata": {"A": "1"}}, {"proxyMetadata": {"A": "1"}}),
+        ({"extraStatTags": ["a", "b"]}, {"extraStatTags": ["a", "b"]}),
+        ({"extraStatTags": ["a", None]}, {"extraStatTags": ["a", ""]}),
+        ({"proxyMetadata": {"A": None}}, {"proxyMetadata": {"A": ""}}),
+        ({"tracing": {"customTags": {"t": None}}}, {"tracing": {"customTags": {"t": {}}}}),
+        ({"tracing": {"sampling": 10}}, {"tracing": {"sampling": 10.0}}),
+        ({"tracing": {"sampling": "10"}}, {"tracing": {"sampling": 10.0}}),
+        ({"tracing": {"sampling": " -1.5e1 "}}, {"tracing": {"sampling": -15.0}}),
+        ({"tracing": {"sampling": "null"}}, {"tracing": {"sampling": 0.0}}),
+        ({"tracing": {"sampling": "Infinity"}}, {"tracing": {"sampling": float("inf")}}),
+        ({"image": {"imageType": "debug"}}, {"image": {"imageType": "debug"}}),
+        ({"image": {}}, {"image": {}}),
+        ({}, {}),
+        ({"unknown": 1}, {}),
+        ({"statusPort": None}, {}),
+        ({"image": None}, {}),
+        ({"tracing": {"no": 1}}, {"tracing": {}}),
+        ({"statusPort": None, "proxyAdminPort": 1}, {"proxyAdminPort": 1}),
+        ({"serviceCluster": "c", "tracingServiceName": None}, {"serviceCluster": "c"}),
+        ({"statusPort": -(2**31)}, {"statusPort": -(2**31)}),
+        ({"statusPort": 2**31 - 1}, {"statusPort": 2**31 - 1}),
+    ],
+)
+def test_a_field_is_read_into_its_plain_form(data: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert _read(data) == expected
+
+
+@pytest.mark.parametrize("members", [("zipkin", "lightstep"), ("lightstep", "zipkin")])
+def test_of_a_oneof_the_last_declared_member_counts(members: tuple[str, str]) -> None:
+    data = {"tracing": {**{name: {"address": f"{name}:1"} for name in members}, "sampling": 1}}
+    assert _read(data) == {"tracing": {"lightstep": {"address": "lightstep:1"}, "sampling": 1.0}}
+
+
+def test_a_null_message_in_a_list_is_an_empty_one() -> None:
+    assert _read({"extensionProviders": [None]}, MESH_CONFIG) == {"extensionProviders": [{}]}
+
+
+def test_data_of_google_protobuf_struct_is_kept_as_it_is() -> None:
+    labels = {"a": 1, "b": [None, {"c": True}]}
+    provider = {"name": "n", "envoyFileAccessLog": {"logFormat": {"labels": labels}}}
+    assert _read({"extensionProviders": [provider]}, MESH_CONFIG) == {"extensionProviders": [provider]}
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "hint"),
+    [
+        (["a"], "`` is a list", "make it a ProxyConfig"),
+        ({"image": "x"}, "`image` is 'x'", "make it a ProxyImage"),
+        ({"image": {"imageType": 1}}, "`image.imageType` is 1", "make it a string"),
+        ({"image": {"image_type": {}}}, "`image.image_type` is a mapping", "make it a string"),
+        ({"statusPort": 1.5}, "`statusPort` is 1.5", "make it a whole number (int32)"),
+        ({"statusPort": True}, "`statusPort` is True", "make it a whole number (int32)"),
+        ({"statusPort": "x"}, "`statusPort` is 'x'", "make it a whole number (int32)"),
+        ({"statusPort": "--5"}, "`statusPort` is '--5'", "make it a whole number (int32)"),
+        ({"statusPort": "01"}, "`statusPort` is '01'", "make it a whole number (int32)"),
+        ({"statusPort": "1.0"}, "`statusPort` is '1.0'", "make it a whole number (int32)"),
+        ({"statusPort": "9" * 5000}, f"`statusPort` is '{'9' * 99}...", "make it a whole number (int32)"),
+        ({"fileFlushMinSizeKb": "-0"}, "`fileFlushMinSizeKb` is '-0'", "make it a whole number (uint32)"),
+        ({"tracing": {"sampling": "1_0"}}, "`tracing.sampling` is '1_0'", "make it a number"),
+        ({"tracing": {"sampling": "1e400"}}, "`tracing.sampling` is '1e400'", "make it a number"),
+        ({"tracing": {"sampling": "nan"}}, "`tracing.sampling` is 'nan'", "make it a number"),
+        ({"tracing": {"sampling": ""}}, "`tracing.sampling` is ''", "make it a number"),
+        ({"interceptionMode": 2**31}, "`interceptionMode` is 2147483648", "make it one of NONE, REDIRECT, TPROXY"),
+        ({"statusPort": "0x10"}, "`statusPort` is '0x10'", "make it a whole number (int32)"),
+        ({"statusPort": "٣"}, "`statusPort` is '٣'", "make it a whole number (int32)"),
+        ({"concurrency": "a"}, "`concurrency` is 'a'", "make it a whole number (int32)"),
+        ({"statusPort": -(2**31) - 1}, "`statusPort` is -2147483649", "make it a whole number (int32)"),
+        ({"statusPort": 2**31}, "`statusPort` is 2147483648", "make it a whole number (int32)"),
+        ({"statusPort": str(2**31)}, "`statusPort` is '2147483648'", "make it a whole number (int32)"),
+        ({"tracing": {"sampling": []}}, "`tracing.sampling` is a list", "make it a number"),
+        ({"fileFlushMinSizeKb": -1}, "`fileFlushMinSizeKb` is -1", "make it a whole number (uint32)"),
+        ({"statsCompression": "true"}, "`statsCompression` is 'true'", "make it true or false"),
+        ({"interceptionMode": "x"}, "`interceptionMode` is 'x'", "make it one of NONE, REDIRECT, TPROXY"),
+        ({"interceptionMode": True}, "`interceptionMode` is True", "make it one of NONE, REDIRECT, TPROXY"),
+        ({"tracing": {"sampling": True}}, "`tracing.sampling` is True", "make it a number"),
+        ({"drainDuration": 45}, "`drainDuration` is 45", "make it a duration such as 45s"),
+        ({"proxyMetadata": ["a"]}, "`proxyMetadata` is a list", "make it a mapping"),
+        ({"proxyMetadata": {"A": 1}}, "`proxyMetadata.A` is 1", "make it a string"),
+        ({"extraStatTags": "a"}, "`extraStatTags` is 'a'", "make it a list"),
+        ({"extraStatTags": ["a", 1]}, "`extraStatTags[1]` is 1", "make it a string"),
+    ],
+)
+def test_a_wrong_type_is_named_with_its_path(data: Any, what: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _read(data)
+    assert (caught.value.what, caught.value.where, caught.value.hint) == (what, "mesh", hint)
+
+
+@pytest.mark.parametrize("text", ["", "s", "abc"])
+def test_a_bad_duration_is_refused_with_gos_words(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _read({"drainDuration": text})
+    assert caught.value.what == f'`drainDuration`: bad Duration: time: invalid duration "{text}"'
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"statusPort": 0, "configPath": "", "proxyMetadata": {}, "extraStatTags": []}, {}),
+        ({"interceptionMode": 0}, {}),
+        ({"concurrency": 0}, {"concurrency": 0}),
+        ({"holdApplicationUntilProxyStarts": False}, {"holdApplicationUntilProxyStarts": False}),
+        ({"image": {}}, {"image": {}}),
+        ({"image": None}, {}),
+        ({"serviceCluster": ""}, {"serviceCluster": ""}),
+        ({"interceptionMode": 1}, {"interceptionMode": "TPROXY"}),
+        ({"interceptionMode": 77}, {"interceptionMode": 77}),
+        ({"drainDuration": 45 * SECOND}, {"drainDuration": "45s"}),
+        ({"drainDuration": 0}, {"drainDuration": "0s"}),
+        ({"tracing": {"zipkin": {"address": ""}}}, {"tracing": {"zipkin": {}}}),
+        ({"tracing": {"sampling": float("nan")}}, {"tracing": {"sampling": "NaN"}}),
+        ({"tracing": {"sampling": float("-inf")}}, {"tracing": {"sampling": "-Infinity"}}),
+        ({"extraStatTags": ["b", "a"]}, {"extraStatTags": ["b", "a"]}),
+    ],
+)
+def test_a_message_is_written_without_zero_scalars_and_with_set_messages(
+    values: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert _write(values) == expected
+
+
+def test_fields_are_written_in_declaration_order_and_maps_by_key() -> None:
+    values = {"proxyMetadata": {"B": "2", "A": "1"}, "statusPort": 1, "configPath": "p"}
+    written = _write(values)
+    assert list(written) == ["configPath", "proxyMetadata", "statusPort"]
+    assert list(written["proxyMetadata"]) == ["A", "B"]
+
+
+def test_an_int64_is_written_as_a_string() -> None:
+    assert _write({"value": 5}, "google.protobuf.Int64Value") == {"value": "5"}
+
+
+def test_what_is_read_is_written_again() -> None:
+    data = {
+        "configPath": "p",
+        "serviceCluster": "c",
+        "drainDuration": "1.500s",
+        "concurrency": 0,
+        "interceptionMode": "TPROXY",
+        "tracing": {"zipkin": {"address": "z:1"}, "sampling": 2.5},
+        "proxyMetadata": {"A": ""},
+    }
+    assert _write(_read(data)) == data
+
+
+def test_a_negative_zero_is_a_value_that_was_set() -> None:
+    assert str(_write({"tracing": {"sampling": -0.0}})) == "{'tracing': {'sampling': -0.0}}"
+    assert _write({"tracing": {"sampling": 0.0}}) == {"tracing": {}}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +275,7 @@ def test_set_messages_are_pointers_to_their_values() -> None:
 
 def test_a_pointer_to_a_message_of_a_mesh_answers_like_the_message() -> None:
     mesh = parse_message(MESH_CONFIG, {"trustDomain": "td", "defaultConfig": {"statusPort": 5}})
-    pointer = MessagePointer(MESH_CONFIG, "*v1alpha1.MeshConfig", mesh)
+    pointer = message_type(MESH_CONFIG).go(mesh.values)
     assert _call(pointer, "GetTrustDomain") == "td"
     assert _call(_call(pointer, "GetDefaultConfig"), "GetStatusPort") == 5
 
@@ -151,13 +349,228 @@ def test_null_leaves_the_base_alone() -> None:
     assert parse_message(PROXY_CONFIG, {"statusPort": None}, base={"statusPort": 1}).values == {"statusPort": 1}
 
 
-def test_an_error_names_the_document_and_the_path() -> None:
-    with pytest.raises(ConfigError, match=r"^mesh: `tracing\.sampling` is a list; make it a number$"):
-        parse_message(PROXY_CONFIG, {"tracing": {"sampling": []}}, where="mesh")
-
-
 def test_json_is_compact_ordered_and_escaped_as_gos() -> None:
     message = _proxy(statusPort=1, configPath="<a&b>", drainDuration="45s")
     expected = '{"configPath":"\\u003ca\\u0026b\\u003e","drainDuration":"45s","statusPort":1}'
     assert (to_json(message), message.go_string()) == (expected, expected)
     assert list(message.json_value()) == ["configPath", "drainDuration", "statusPort"]
+
+
+@pytest.mark.parametrize(
+    ("json", "proto", "go", "kind", "type_name"),
+    [
+        ("configPath", "config_path", "ConfigPath", "string", ""),
+        ("statusPort", "status_port", "StatusPort", "int32", ""),
+        ("drainDuration", "drain_duration", "DrainDuration", "message", "google.protobuf.Duration"),
+        ("concurrency", "concurrency", "Concurrency", "message", "google.protobuf.Int32Value"),
+        (
+            "interceptionMode",
+            "interception_mode",
+            "InterceptionMode",
+            "enum",
+            "istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode",
+        ),
+    ],
+)
+def test_a_field_goes_by_its_json_and_its_protobuf_name(
+    json: str, proto: str, go: str, kind: str, type_name: str
+) -> None:
+    proxy = message_type(PROXY_CONFIG)
+    field = proxy.by_json[json]
+    assert (field.json, field.proto, field.go, field.kind, field.type) == (json, proto, go, kind, type_name)
+    assert proxy.by_json[proto] is field
+    assert proxy.by_go[go] is field
+
+
+def test_a_name_that_is_no_camel_case_of_the_other_is_known_too() -> None:
+    mesh = message_type(MESH_CONFIG)
+    assert mesh.by_json["mesh_mTLS"] is mesh.by_json["meshMTLS"]
+    assert mesh.by_go["MeshMTLS"].json == "meshMTLS"
+
+
+def test_maps_and_lists_and_oneofs_are_told_apart() -> None:
+    fields = message_type(PROXY_CONFIG).by_json
+    assert (fields["proxyMetadata"].map_key, fields["proxyMetadata"].repeated) == ("string", False)
+    assert (fields["extraStatTags"].map_key, fields["extraStatTags"].repeated) == ("", True)
+    assert message_type(PROXY_CONFIG).oneofs == {"ClusterName"}
+    assert {name for name, field in fields.items() if field.oneof} == {
+        "serviceCluster",
+        "service_cluster",
+        "tracingServiceName",
+        "tracing_service_name",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "go_type"),
+    [
+        (MESH_CONFIG, "v1alpha1.MeshConfig"),
+        (PROXY_CONFIG, "v1alpha1.ProxyConfig"),
+        ("istio.mesh.v1alpha1.MeshConfig.ExtensionProvider", "v1alpha1.MeshConfig_ExtensionProvider"),
+        ("istio.networking.v1beta1.ProxyImage", "v1beta1.ProxyImage"),
+        ("google.protobuf.Duration", "durationpb.Duration"),
+        ("google.protobuf.BoolValue", "wrapperspb.BoolValue"),
+    ],
+)
+def test_a_nested_message_has_the_go_name_of_its_parents(name: str, go_type: str) -> None:
+    assert message_type(name).go_type == go_type
+
+
+@pytest.mark.parametrize(
+    ("message", "json", "proto", "go", "kind", "before"),
+    [
+        (
+            PROXY_CONFIG,
+            "parentShutdownDuration",
+            "parent_shutdown_duration",
+            "ParentShutdownDuration",
+            "message",
+            "drain",
+        ),
+        (PROXY_CONFIG, "connectTimeout", "connect_timeout", "ConnectTimeout", "message", "zipkin"),
+        (MESH_CONFIG, "disablePolicyChecks", "disable_policy_checks", "DisablePolicyChecks", "bool", "mixerReport"),
+        (MESH_CONFIG, "sdsUdsPath", "sds_uds_path", "SdsUdsPath", "string", "enableTracing"),
+        (MESH_CONFIG, "enableSdsTokenMount", "enable_sds_token_mount", "EnableSdsTokenMount", "bool", ""),
+    ],
+)
+def test_fields_that_later_minors_dropped_are_known(
+    message: str, json: str, proto: str, go: str, kind: str, before: str
+) -> None:
+    found = message_type(message)
+    field = found.by_json[json]
+    assert (field.proto, field.go, field.kind) == (proto, go, kind)
+    assert (found.by_json[proto], found.by_go[go]) == (field, field)
+    names = [item.json for item in found.fields]
+    assert names[names.index(json) - 1].startswith(before)
+
+
+def test_no_message_names_a_field_twice() -> None:
+    for name in (MESH_CONFIG, PROXY_CONFIG):
+        names = [field.json for field in message_type(name).fields]
+        assert len(names) == len(set(names))
+
+
+def test_every_type_that_a_mesh_config_reaches_is_in_the_schema() -> None:
+    seen: set[str] = set()
+    todo = [MESH_CONFIG]
+    while todo:
+        name = todo.pop()
+        seen.add(name)
+        for field in message_type(name).fields:
+            if field.kind == "enum":
+                assert enum_type(field.type).numbers
+            elif field.kind == "message" and field.type not in seen:
+                todo.append(field.type)
+    assert PROXY_CONFIG in seen
+
+
+@pytest.mark.parametrize(("name", "number"), [("REDIRECT", 0), ("TPROXY", 1), ("NONE", 2)])
+def test_an_enumeration_maps_both_ways(name: str, number: int) -> None:
+    kind = enum_type("istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode")
+    assert (kind.numbers[name], kind.names[number]) == (number, name)
+    assert kind.go_type == "v1alpha1.ProxyConfig_InboundInterceptionMode"
+
+
+def test_an_unknown_type_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        message_type("istio.mesh.v1alpha1.Nothing")
+    with pytest.raises(KeyError):
+        enum_type("istio.mesh.v1alpha1.Nothing")
+
+
+@pytest.mark.parametrize(("minor", "kind"), [((1, 0), "int32"), ((1, 6), "int32"), ((1, 7), "message")])
+def test_concurrency_is_wrapped_since_1_7(minor: Minor, kind: str) -> None:
+    assert message_type(proxy_config_type(minor)).by_json["concurrency"].kind == kind
+    assert message_type(mesh_config_type(minor)).by_json["defaultConfig"].type == proxy_config_type(minor)
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, "REDIRECT"), (1, "TPROXY"), (2, "NONE"), (7, "7")])
+def test_an_enumeration_prints_its_name_and_a_number_without_one(number: int, expected: str) -> None:
+    value = enum_type(MODE).go(number)
+    string = value.method("String")
+    assert string is not None
+    assert (str(value), value.go_string(), string.call()) == (expected, expected, expected)
+
+
+def test_an_enumeration_is_its_number_with_a_go_type() -> None:
+    value = enum_type(MODE).go(1)
+    assert value == 1
+    assert value.go_type == "v1alpha1.ProxyConfig_InboundInterceptionMode"
+    assert value.method("Number") is None
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "seconds", "nanos"),
+    [
+        (0, 0, 0),
+        (45 * SECOND, 45, 0),
+        (1_500_000_000, 1, 500_000_000),
+        (-1_500_000_000, -1, -500_000_000),
+        (-7, 0, -7),
+        (2**63 - 1, 9223372036, 854775807),
+        (9007199254999999999, 9007199254, 999999999),
+    ],
+)
+def test_a_duration_has_seconds_and_nanos_of_one_sign(nanoseconds: int, seconds: int, nanos: int) -> None:
+    value = DurationValue(nanoseconds)
+    assert list(value.fields()) == [("Seconds", seconds), ("Nanos", nanos)]
+    assert [item.go_type for _, item in value.fields()] == ["int64", "int32"]
+    assert (value.field("Seconds"), value.field("Nanos")) == (seconds, nanos)
+
+
+@pytest.mark.parametrize(("getter", "expected"), [("GetSeconds", 1), ("GetNanos", 5)])
+def test_a_duration_has_the_generated_getters(getter: str, expected: int) -> None:
+    method = DurationValue(SECOND + 5).method(getter)
+    assert method is not None
+    assert method.call() == expected
+
+
+@pytest.mark.parametrize("name", ["Seconds", "GetMinutes", "Get", ""])
+def test_a_duration_has_no_other_getter(name: str) -> None:
+    assert DurationValue(SECOND).method(name) is None
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text", "json", "go"),
+    [
+        (0, "", "0s", "0s"),
+        (45 * SECOND, "seconds:45", "45s", "45s"),
+        (90 * SECOND, "seconds:90", "90s", "1m30s"),
+        (1_500_000_000, "seconds:1 nanos:500000000", "1.500s", "1.5s"),
+        (1_000, "nanos:1000", "0.000001s", "1µs"),
+        (-500_000_000, "nanos:-500000000", "-0.500s", "-500ms"),
+        (3600 * SECOND, "seconds:3600", "3600s", "1h0m0s"),
+        (10_000_000, "nanos:10000000", "0.010s", "10ms"),
+        (1, "nanos:1", "0.000000001s", "1ns"),
+        (SECOND + 1_000_001, "seconds:1 nanos:1000001", "1.001000001s", "1.001000001s"),
+        (-1_500_000_000, "seconds:-1 nanos:-500000000", "-1.500s", "-1.5s"),
+        (-SECOND, "seconds:-1", "-1s", "-1s"),
+        (-1, "nanos:-1", "-0.000000001s", "-1ns"),
+    ],
+)
+def test_a_duration_prints_as_text_as_protobufs_json_and_as_gos_duration(
+    nanoseconds: int, text: str, json: str, go: str
+) -> None:
+    value = DurationValue(nanoseconds)
+    assert (value.go_string(), value.json_value(), format_duration(value)) == (text, json, go)
+    assert value.go_type == "durationpb.Duration"
+
+
+@pytest.mark.parametrize(
+    ("scalar", "text"), [(True, "value:true"), (False, ""), (2, "value:2"), (0, ""), ("x", "value:x"), ("", "")]
+)
+def test_a_wrapper_holds_one_scalar_and_prints_none_that_is_zero(scalar: Any, text: str) -> None:
+    value = WrapperValue("wrapperspb.Value", scalar)
+    getter = value.method("GetValue")
+    assert getter is not None
+    assert getter.call() == scalar
+    assert list(value.fields()) == [("Value", scalar)]
+    assert (value.field("Value"), value.json_value(), value.go_string()) == (scalar, scalar, text)
+
+
+def test_a_wrapper_has_no_other_field_or_getter() -> None:
+    value = WrapperValue("wrapperspb.BoolValue", value=True)
+    assert value.go_type == "wrapperspb.BoolValue"
+    assert value.method("GetOther") is None
+    with pytest.raises(KeyError):
+        value.field("value")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
+import math
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.errors import ManifestError
+from injector.errors import DataError, ManifestError
 from injector.golang.json import go_json
-from injector.kube.yaml import load_yaml
+from injector.kube.serial import dump_json, load_json
+from injector.kube.yaml import Document, load_yaml, split_documents
+from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
 from tests.kube.recorded import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 CASES = recorded("yaml_read")
 MORE_THAN_GO = [
@@ -190,3 +194,138 @@ def test_what_looks_like_a_directive_in_a_text_is_none() -> None:
     lines = "%TAG !a! b\n" * 40
 
     assert load_yaml("a: |\n" + "".join(f"  {line}\n" for line in lines.splitlines())) == {"a": lines}
+
+
+INT = "tag:yaml.org,2002:int"
+FLOAT = "tag:yaml.org,2002:float"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True),
+        ("N", False),
+        ("nO", "nO"),
+        ("", None),
+        ("~", None),
+        ("0o17", 15),
+        ("017", 15),
+        ("08", 8.0),
+        ("0b11", 3),
+        ("-0x10", -16),
+        ("1_000", 1000),
+        ("1e3", 1000.0),
+        ("1:30", "1:30"),
+        ("2001-01-01", "2001-01-01"),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", 2.0**64),
+        ("-9223372036854775808", -(2**63)),
+        ("1e400", "1e400"),
+        ("=", "="),
+        ("<<", "<<"),
+    ],
+)
+def test_a_plain_scalar_has_gos_type(text: str, value: Any) -> None:
+    resolved = resolve_plain(text)
+
+    assert (type(resolved), resolved) == (type(value), value)
+
+
+@pytest.mark.parametrize("text", ["1" * 10_000, "-" + "9" * 10_000, "0x" + "f" * 10_000, "0b" + "1" * 10_000])
+def test_an_absurdly_long_number_is_a_text(text: str) -> None:
+    assert resolve_plain(text) == text
+
+
+def test_zeros_in_front_of_a_number_do_not_make_it_long() -> None:
+    assert resolve_plain("0" * 10_000 + "17") == 15
+    assert resolve_plain("0x" + "0" * 10_000 + "f") == 15
+
+
+def test_infinities_have_their_sign() -> None:
+    assert (resolve_plain(".inf"), resolve_plain("-.INF")) == (math.inf, -math.inf)
+
+
+def test_a_tag_turns_an_integer_into_a_float_and_never_the_reverse() -> None:
+    assert repr(resolve_tagged(FLOAT, "3")) == "3.0"
+    with pytest.raises(BadScalarError, match=r"cannot decode `1\.5` as a !!int"):
+        resolve_tagged(INT, "1.5")
+
+
+def test_bytes_that_are_no_text_become_replacement_characters_one_by_one() -> None:
+    assert resolve_tagged("tag:yaml.org,2002:binary", "4oI=") == "\ufffd\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2001-1-2", True),
+        ("2000-02-29", True),
+        ("1900-02-29", False),
+        ("2001-13-01", False),
+        ("2001-12-14T21:59:43Z", True),
+        ("2001-12-14 21:59:43.5", True),
+        ("2001-12-14 21:59:43 +01:00", False),
+        ("2001-12-14T21:59:60Z", False),
+        ("20010101", False),
+    ],
+)
+def test_dates_are_those_of_the_calendar(text: str, expected: bool) -> None:
+    assert is_timestamp(text) is expected
+
+
+def test_keys_that_json_has_no_text_for_are_refused() -> None:
+    with pytest.raises(BadScalarError, match="unsupported map key of type: null"):
+        json_key(None)
+    with pytest.raises(BadScalarError, match="unsupported map key of type: uint64"):
+        json_key(2**63)
+
+
+def test_float_keys_have_the_precision_of_a_single() -> None:
+    assert [json_key(key) for key in (3.14159265358979, 1e39, math.nan, 1000000.0)] == [
+        "3.1415927",
+        ".inf",
+        ".nan",
+        "1e+06",
+    ]
+
+
+def test_documents_are_split_at_separator_lines_and_kept_byte_for_byte() -> None:
+    text = "# first\na: 1 \r\n--- # second\nb: |\n  ---\n  x\n---\n---\nc: 1"
+
+    assert split_documents(text) == [
+        Document("# first\na: 1 \r\n", 1),
+        Document("b: |\n  ---\n  x\n", 4),
+        Document("c: 1", 9),
+    ]
+
+
+def test_only_line_feeds_end_lines() -> None:
+    assert split_documents("a: x\u2028---\nb: 1\x0c\n") == [Document("a: x\u2028---\nb: 1\x0c\n", 1)]
+
+
+def test_a_text_without_lines_has_no_documents() -> None:
+    assert split_documents("") == []
+    assert split_documents("---\n---") == []
+
+
+def test_dashes_before_text_are_no_separator() -> None:
+    with pytest.raises(ManifestError, match="line 2: invalid Yaml document separator: b: 1") as caught:
+        split_documents("a: 1\n--- b: 1\n", where="x.yaml")
+
+    assert caught.value.where == "x.yaml"
+
+
+def test_json_is_read_strictly() -> None:
+    assert load_json(b'{"a": [1, 1.5, 18446744073709551616]}') == {"a": [1, 1.5, 2.0**64]}
+    for text in ("", "{", "NaN", "[1,]", "{'a': 1}", '"\\ud800"', "[" * 1025 + "]" * 1025):
+        with pytest.raises(ManifestError, match="json: line 1: "):
+            load_json(text)
+
+
+def test_json_is_written_compactly_in_utf8() -> None:
+    assert dump_json({"b": ["é", 1, None]}) == '{"b":["é",1,null]}'.encode()
+
+
+def test_what_is_no_json_data_cannot_be_written() -> None:
+    with pytest.raises(DataError, match="json: "):
+        dump_json({"a": object()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import permutations
 from typing import Any
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import DataError
-from injector.kube.escaping import has_controls
+from injector.kube.escaping import escape_controls, escape_line, has_controls
 from injector.kube.yaml import dump_yaml, load_yaml
+from injector.kube.yaml.edit import with_entry, without_entry
 from injector.kube.yaml.write import emitted
 from tests.kube.recorded import recorded
 
@@ -151,3 +153,120 @@ def test_deeply_nested_values_are_written() -> None:
         deep = {"a": deep}
 
     assert (yaml.safe_load(dump_yaml([deep])), len(dump_yaml([deep])) > 20_000) == ([deep], True)
+
+
+CONTROLS = [
+    *map(chr, (*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0))),
+    *"\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\udc80",
+]
+
+
+@pytest.mark.parametrize("char", CONTROLS)
+def test_a_control_character_is_an_escape_of_json(char: str) -> None:
+    for escape in (escape_controls, escape_line):
+        assert escape(f"a{char}b") == f"a\\u{ord(char):04x}b"
+        assert json.loads(f'"{escape(char)}"') == char
+    assert has_controls(f"a{char}b")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain text", "two\nlines", "a\tb", "a\r\nb", "\u00e4\u4e2d\U0001f600 \u05d0\u0627", "\u00a0"]
+)
+def test_what_people_write_stays(text: str) -> None:
+    assert escape_controls(text) == text
+    assert not has_controls(text)
+
+
+def test_a_line_has_no_line_end() -> None:
+    assert escape_line("a\nb\tc\r\nd") == "a\\nb\\tc\\r\\nd"
+
+
+@given(st.text())
+def test_escaping_twice_is_escaping_once(text: str) -> None:
+    once = escape_controls(text)
+
+    assert escape_controls(once) == once
+    assert has_controls(text) == (once != text)
+
+
+TAGS = """\
+# who follows whom
+default: 1-24  # since May
+
+canary:  # by weight
+  1-24: 90
+  # the new one
+  1-30: 10
+"prod": {1-24: 1}
+# the end
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "old", "new"),
+    [
+        ("default", "1-30", "default: 1-24  # since May\n", "default: 1-30  # since May\n"),
+        ("prod", "1-30", '"prod": {1-24: 1}\n', '"prod": 1-30\n'),
+        ("prod", "{1-24: 1, 1-30: 2}", '"prod": {1-24: 1}\n', '"prod": {1-24: 1, 1-30: 2}\n'),
+        (
+            "canary",
+            "1-30",
+            "canary:  # by weight\n  1-24: 90\n  # the new one\n  1-30: 10\n",
+            "canary: 1-30  # by weight\n",
+        ),
+        ("new", "1-30", "# the end\n", "# the end\nnew: 1-30\n"),
+        ("on", '"1"', "# the end\n", '# the end\n"on": "1"\n'),
+    ],
+)
+def test_one_entry_changes_and_all_else_stays(key: str, value: str, old: str, new: str) -> None:
+    changed = with_entry(TAGS, key, value)
+
+    assert changed == TAGS.replace(old, new)
+    assert list(load_yaml(changed)) == list({**load_yaml(TAGS), key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "gone"),
+    [
+        ("default", "default: 1-24  # since May\n"),
+        ("canary", "canary:  # by weight\n  1-24: 90\n  # the new one\n  1-30: 10\n"),
+        ("prod", '"prod": {1-24: 1}\n'),
+    ],
+)
+def test_an_entry_goes_with_its_lines(key: str, gone: str) -> None:
+    assert without_entry(TAGS, key) == TAGS.replace(gone, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "a: b\n"),
+        ("# none yet", "# none yet\na: b\n"),
+        ("x: y", "x: y\na: b\n"),
+        ("  x: y\n", "  x: y\n  a: b\n"),
+        ("---\nx: y\n", "---\nx: y\na: b\n"),
+    ],
+)
+def test_a_first_entry_and_a_last_one_have_lines_of_their_own(text: str, expected: str) -> None:
+    assert with_entry(text, "a", "b") == expected
+
+
+def test_the_last_line_may_lack_its_end() -> None:
+    assert without_entry("a: b\nx: y", "x") == "a: b\n"
+
+
+def test_a_value_may_stand_on_the_line_below() -> None:
+    assert with_entry("a:\n  b\nx: y\n", "a", "c") == "a: c\nx: y\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{a: b}\n", "- a\n", "a\n", "a: b\na: c\n", "? a\n: b\n", "a: [\n"],
+)
+def test_what_has_no_simple_place_is_given_up(text: str) -> None:
+    assert with_entry(text, "a", "c") is None
+
+
+@pytest.mark.parametrize("text", ["", "{a: b}\n", "--- {a: b}\n", "x: y\n", "a: b\na: c\n", "a: [\n"])
+def test_what_has_no_lines_of_its_own_is_not_removed(text: str) -> None:
+    assert without_entry(text, "a") is None

@@ -52,7 +52,6 @@ def make_raw(name: str = "default", *, config: str = CONFIG, **fields: Any) -> R
     known: Mapping[str, Any] = {
         "values": VALUES,
         "mesh": None,
-        "mesh_networks": None,
         "settings": {},
         "origin": f"revisions/{name}",
         **fields,

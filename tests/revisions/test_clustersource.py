@@ -1,20 +1,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cluster.configmaps import istio_config_map
-from injector.cluster.webhooks import TagWebhook
-from injector.errors import ConfigError
-from injector.revisions.clustersource import ClusterSource, cluster_state, cluster_tags, kept_namespace, kept_node
+from injector.cluster.reader import ClusterReader
+from injector.errors import ClusterError, ConfigError, DataError
+from injector.revisions.build import Overrides
+from injector.revisions.clustersource import (
+    ClusterSource,
+    IstioConfigMap,
+    build_all,
+    cluster_state,
+    istio_config_map,
+    kubelet_version,
+    listed_state,
+    openshift_annotations,
+    raw_revisions,
+)
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
-from injector.revisions.source import ClusterFacts, SourceState
-from injector.revisions.tags import Tag
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState
+from injector.revisions.tags import Tag, TagObject, read_tags
+from tests.cli.clusters import FakeKube, Refusing, revision, tag
+from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,10 +38,167 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 HOME = "istio-system"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": HOME, "labels": {"istio.io/rev": "x"}}, "data": data}
+
+
+def found(*items: dict[str, Any]) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
+    """The revisions of ConfigMaps, and the errors."""
+    halves = [half for item in items if (half := istio_config_map(item)) is not None]
+    return raw_revisions(halves, namespace=HOME)
+
+
+def config_maps(suffix: str = "", **data: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two ConfigMaps of a revision; keywords are further keys of the injector's."""
+    return (
+        config_map(f"istio-sidecar-injector{suffix}", **{"config": "c", **data}),
+        config_map(f"istio{suffix}", mesh="m", meshNetworks="n"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "revision"),
+    [
+        ("istio-sidecar-injector", "istio-sidecar-injector", "default"),
+        ("istio-sidecar-injector-1-24", "istio-sidecar-injector", "1-24"),
+        ("istio-sidecar-injector-default", "istio-sidecar-injector", "default"),
+        ("istio", "istio", "default"),
+        ("istio-1-24", "istio", "1-24"),
+        ("istio-canary", "istio", "canary"),
+    ],
+)
+def test_the_name_says_which_revision_it_is_of(name: str, kind: str, revision: str) -> None:
+    half = istio_config_map(config_map(name, config="c", mesh="m"))
+
+    assert half is not None
+    assert (half.kind, half.revision, half.name) == (kind, revision, name)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        config_map("istio-cni-config", CNI_NETWORK_CONFIG="x"),
+        config_map("istio-ca-root-cert", **{"root-cert.pem": "x"}),
+        config_map("values-1-24", **{"original-values": "{}"}),
+        config_map("istiod", mesh="m"),
+        {"metadata": {"name": "istio-leader"}},
+        {"metadata": {"name": "istio-x"}, "data": {"mesh": None}},
+    ],
+)
+def test_other_config_maps_of_the_namespace_are_none_of_a_revision(other: dict[str, Any]) -> None:
+    assert istio_config_map(other) is None
+
+
+def test_a_pair_is_a_revision_with_its_keys_and_the_places_of_them() -> None:
+    (texts,), failures = found(*config_maps("-1-24", values='{"a": 1}'))
+
+    assert (texts.name, texts.config, texts.values, texts.mesh) == ("1-24", "c", '{"a": 1}', "m")
+    assert texts.origin == "ConfigMap istio-system/istio-sidecar-injector-1-24"
+    assert texts.files == {"mesh": "ConfigMap istio-system/istio-1-24: mesh"}
+    assert (texts.settings, failures) == ({}, {})
+
+
+def test_each_revision_has_its_own_pair() -> None:
+    revisions, _ = found(*config_maps(), *config_maps("-1-24"), *config_maps("-1-30"))
+
+    assert [texts.name for texts in revisions] == ["1-24", "1-30", "default"]
+
+
+def test_before_istio_1_2_there_are_no_values() -> None:
+    (texts,), _ = found(config_map("istio-sidecar-injector", config="c"), config_map("istio"))
+
+    assert (texts.values, texts.mesh) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("items", "name", "says"),
+    [
+        (
+            config_maps("-1-24")[:1],
+            "1-24",
+            (
+                "ConfigMap istio-system/istio-sidecar-injector-1-24: revision `1-24` has no ConfigMap istio-1-24; "
+                "install istio-1-24 with label istio.io/rev, or delete istio-sidecar-injector-1-24"
+            ),
+        ),
+        (
+            config_maps("-1-24")[1:],
+            "1-24",
+            (
+                "ConfigMap istio-system/istio-1-24: revision `1-24` has no ConfigMap istio-sidecar-injector-1-24; "
+                "install istio-sidecar-injector-1-24 with label istio.io/rev, or delete istio-1-24"
+            ),
+        ),
+        (config_maps()[1:], "default", "revision `default` has no ConfigMap istio-sidecar-injector; "),
+        (
+            (config_map("istio-sidecar-injector", values="{}"), config_maps()[1]),
+            "default",
+            "ConfigMap istio-system/istio-sidecar-injector: it has no key `config`; ",
+        ),
+        (config_maps(**{"revision.yaml": "- a"}), "default", "istio-sidecar-injector: revision.yaml: not a mapping; "),
+        (config_maps(**{"revision.yaml": "a: ["}), "default", "istio-sidecar-injector: revision.yaml"),
+    ],
+)
+def test_what_cannot_be_read_is_a_failure_of_that_revision_alone(
+    items: tuple[dict[str, Any], ...], name: str, says: str
+) -> None:
+    revisions, failures = found(*items, *config_maps("-good"))
+
+    assert [texts.name for texts in revisions] == ["good"]
+    assert list(failures) == [name]
+    assert says in str(failures[name])
+    assert failures[name].hint
+
+
+def test_of_two_for_the_default_revision_the_one_counts_that_istiod_reads() -> None:
+    (texts,), _ = found(*config_maps("-default", values="other"), *config_maps())
+
+    assert (texts.origin, texts.values) == ("ConfigMap istio-system/istio-sidecar-injector", None)
+
+
+@pytest.mark.parametrize(
+    ("values", "own", "env"),
+    [
+        ({"pilot": {"env": {"ENABLE_NATIVE_SIDECARS": True}}}, None, {"ENABLE_NATIVE_SIDECARS": "true"}),
+        ({"pilot": {"env": {"A": "b", "N": 1, "X": {"y": 1}}}}, None, {"A": "b", "N": "1"}),
+        ({"global": {"platform": "openshift"}}, None, {"PLATFORM": "openshift"}),
+        ({"global": {"platform": "openshift"}, "pilot": {"env": {"PLATFORM": "x"}}}, None, {"PLATFORM": "x"}),
+        ({"pilot": {"env": {"A": "b", "C": "d"}}}, "env: {A: own}", {"A": "own", "C": "d"}),
+        ({"pilot": {"env": {"A": "b"}}}, "istioVersion: '1.24'", {"A": "b"}),
+        ({"pilot": []}, None, None),
+        ({"global": {"platform": ""}}, None, None),
+        ({}, "env: {A: own}", {"A": "own"}),
+    ],
+)
+def test_istiods_variables_are_those_of_the_values_and_then_of_revision_yaml(
+    values: dict[str, Any], own: str | None, env: dict[str, str] | None
+) -> None:
+    extra = {"values": json.dumps(values), **({} if own is None else {"revision.yaml": own})}
+    (texts,), _ = found(*config_maps(**extra))
+
+    assert texts.settings.get("env") == env
+
+
+@pytest.mark.parametrize("values", ["{", "[]", "- a"])
+def test_values_that_cannot_be_read_are_left_for_the_build_to_refuse(values: str) -> None:
+    (texts,), _ = found(*config_maps(values=values))
+
+    assert (texts.values, texts.settings) == (values, {})
+
+
+def test_what_is_remembered_of_a_config_map_is_what_a_revision_needs() -> None:
+    half = istio_config_map(config_map("istio-sidecar-injector", config="c", other="o"))
+
+    assert half == IstioConfigMap("istio-sidecar-injector", "default", "istio-sidecar-injector", {"config": "c"})
+
+
+HOME = "istio-system"
 UIDS = "openshift.io/sa.scc.uid-range"
 
 
-def pair(revision: str = "default", *, values: str = '{"global": {"tag": "1.24.6"}}') -> list[dict[str, Any]]:
+def small_pair(revision: str = "default", *, values: str = '{"global": {"tag": "1.24.6"}}') -> list[dict[str, Any]]:
     suffix = "" if revision == "default" else f"-{revision}"
     return [
         {"metadata": {"name": f"istio-sidecar-injector{suffix}"}, "data": {"config": CONFIG, "values": values}},
@@ -49,7 +220,7 @@ def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mappi
     ],
 )
 def test_of_a_namespace_only_what_openshift_says_is_remembered(annotations: Any, kept: Any) -> None:
-    assert kept_namespace({"metadata": {"name": "a", "annotations": annotations}}) == kept
+    assert openshift_annotations({"metadata": {"name": "a", "annotations": annotations}}) == kept
 
 
 @pytest.mark.parametrize(
@@ -57,7 +228,7 @@ def test_of_a_namespace_only_what_openshift_says_is_remembered(annotations: Any,
     [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, None), (None, None)],
 )
 def test_of_a_node_only_its_version_is_remembered(status: Any, kept: str | None) -> None:
-    assert kept_node({"metadata": {"name": "a"}, "status": status}) == kept
+    assert kubelet_version({"metadata": {"name": "a"}, "status": status}) == kept
 
 
 def test_before_anything_is_seen_there_is_nothing() -> None:
@@ -67,9 +238,9 @@ def test_before_anything_is_seen_there_is_nothing() -> None:
 def test_revisions_tags_and_facts_are_what_was_seen() -> None:
     state = cluster_state(
         seen(
-            *pair(),
-            *pair("1-24"),
-            mutatingwebhookconfigurations={"w": TagWebhook("prod", "1-24", "w")},
+            *small_pair(),
+            *small_pair("1-24"),
+            mutatingwebhookconfigurations={"w": TagObject("prod", "1-24", "w")},
             nodes={"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"},
             namespaces={"n": {"annotations": {UIDS: "1/2"}}},
         ),
@@ -86,11 +257,13 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
 
 def test_what_cannot_name_a_revision_or_a_tag_is_a_failure_of_its_own() -> None:
     webhooks = {
-        "a": TagWebhook("cluster", "default", "a"),
-        "b": TagWebhook("prod", "A.b", "b"),
-        "c": TagWebhook("good", "default", "c"),
+        "a": TagObject("cluster", "default", "a"),
+        "b": TagObject("prod", "A.b", "b"),
+        "c": TagObject("good", "default", "c"),
     }
-    state = cluster_state(seen(*pair(), *pair("net"), *pair("x.y"), mutatingwebhookconfigurations=webhooks), HOME)
+    state = cluster_state(
+        seen(*small_pair(), *small_pair("net"), *small_pair("x.y"), mutatingwebhookconfigurations=webhooks), HOME
+    )
 
     assert [raw.name for raw in state.revisions] == ["default"]
     assert sorted(state.failures) == ["net", "x.y"]
@@ -100,12 +273,12 @@ def test_what_cannot_name_a_revision_or_a_tag_is_a_failure_of_its_own() -> None:
 def test_a_tags_annotations_are_read_and_what_is_wrong_with_one_is_its_own_fault() -> None:
     weights, salt = "revision-injector/weights", "revision-injector/salt"
     webhooks = [
-        TagWebhook("canary", "1-24", "a", {weights: '{"1-24": 90, "1-30": 10}', salt: "spring"}),
-        TagWebhook("broken", "1-24", "b", {weights: "90"}),
-        TagWebhook("moved", "1-30", "c", {weights: '{"1-24": 90, "1-30": 10}'}),
+        TagObject("canary", "1-24", "a", {weights: '{"1-24": 90, "1-30": 10}', salt: "spring"}),
+        TagObject("broken", "1-24", "b", {weights: "90"}),
+        TagObject("moved", "1-30", "c", {weights: '{"1-24": 90, "1-30": 10}'}),
     ]
 
-    tags, faults = cluster_tags(webhooks)
+    tags, faults = read_tags(webhooks)
 
     assert tags == {
         "canary": Tag("canary", (("1-24", 90), ("1-30", 10)), "spring"),
@@ -164,14 +337,14 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
     ],
 )
 def test_nodes_and_namespaces_are_watched_only_where_a_revision_needs_them(values: str, asked: list[str]) -> None:
-    _, listed, settled = followed(Cluster({"configmaps": pair(values=values)}))
+    _, listed, settled = followed(Cluster({"configmaps": small_pair(values=values)}))
 
     assert (listed, settled) == (sorted(["configmaps", "mutatingwebhookconfigurations", *asked]), [True])
 
 
 def test_tags_without_their_revisions_are_not_read() -> None:
     source = ClusterSource(FakeClient([page()]), Observed())
-    source._seen = {"mutatingwebhookconfigurations": {"w": TagWebhook("prod", "default", "w")}}
+    source._seen = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
 
     assert source.read() == SourceState(())
 
@@ -179,7 +352,7 @@ def test_tags_without_their_revisions_are_not_read() -> None:
 def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:
     source, registry = ClusterSource(FakeClient([page()]), Observed(), HOME), Registry()
     loader = Loader(source, registry)
-    source._seen = seen(*pair())
+    source._seen = seen(*small_pair())
     loader.load(1.0)
     source._seen = seen()
 
@@ -193,7 +366,7 @@ def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> N
 
 def test_what_nodes_and_namespaces_say_is_in_the_revision_that_is_served() -> None:
     objects = {
-        "configmaps": pair(values='{"global": {"tag": "1.28.1", "platform": "openshift"}}'),
+        "configmaps": small_pair(values='{"global": {"tag": "1.28.1", "platform": "openshift"}}'),
         "nodes": [{"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"}}}],
         "namespaces": [{"metadata": {"name": "app", "annotations": {UIDS: "1/2"}}}],
     }
@@ -212,14 +385,14 @@ def test_what_nodes_and_namespaces_say_is_in_the_revision_that_is_served() -> No
     ],
 )
 def test_what_is_not_permitted_is_gone_without_but_for_the_config_maps(refused: tuple[str, ...], settled: bool) -> None:
-    cluster = Cluster({"configmaps": pair(values='{"global": {"tag": "1.28.1"}}')}, refused=refused)
+    cluster = Cluster({"configmaps": small_pair(values='{"global": {"tag": "1.28.1"}}')}, refused=refused)
     registry, _, found = followed(cluster)
 
     assert (found, bool(registry.snapshot.revisions)) == ([settled], settled)
 
 
 def test_the_client_is_opened_first_and_closed_last() -> None:
-    cluster = Cluster({"configmaps": pair()})
+    cluster = Cluster({"configmaps": small_pair()})
     followed(cluster)
 
     assert (cluster.opened, cluster.closed) == (1, 1)
@@ -237,3 +410,84 @@ def test_credentials_that_cannot_be_used_end_it_before_it_begins() -> None:
 
     with pytest.raises(ConfigError, match="no credentials"):
         in_fake_time(run())
+
+
+NODE = {"kind": "Node", "metadata": {"name": "a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"}}}
+ASKS = make_raw("1-30", values=VALUES.replace("1.24.6", "1.30.1"))
+
+
+async def test_revisions_and_tags_are_those_of_the_cluster() -> None:
+    objects = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1")[:1], tag("prod", "1-24"))
+
+    state = await listed_state(reader_of(*objects), HOME)
+
+    assert [raw.name for raw in state.revisions] == ["1-24"]
+    assert list(state.failures) == ["1-30"]
+    assert {name: found.revision for name, found in state.tags.items()} == {"prod": "1-24"}
+
+
+async def test_of_another_namespace_there_are_none() -> None:
+    assert (await listed_state(reader_of(*revision("1-24", "1.24.6")), "elsewhere")).revisions == ()
+
+
+async def test_the_nodes_are_asked_where_a_revision_depends_on_them() -> None:
+    reader = reader_of(NODE)
+
+    built = await build_all(reader, SourceState((ASKS, make_raw("1-24"))), {}, Overrides())
+
+    assert built.revisions["1-30"].node_versions == ("v1.33.0",)
+    assert (built.failures, built.notes) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("raw", "overrides"),
+    [
+        (make_raw("1-24"), Overrides()),
+        (ASKS, Overrides(node_versions=("v1.30.0",))),
+        (replace(ASKS, settings={"nodeVersions": ["v1.30.0"]}), Overrides()),
+    ],
+)
+async def test_they_are_not_asked_where_none_does_or_the_answer_is_given(raw: Any, overrides: Overrides) -> None:
+    built = await build_all(Refusing("forbidden"), SourceState((raw,)), {}, overrides)
+
+    assert built.notes == ()
+    assert built.revisions[raw.name].node_versions in ((), ("v1.30.0",))
+
+
+async def test_without_the_permission_for_nodes_a_note_says_what_follows() -> None:
+    built = await build_all(Refusing("forbidden"), SourceState((ASKS,)), {}, Overrides())
+
+    assert [note.partition(":")[0] for note in built.notes] == [
+        "assuming no native sidecars, because the nodes cannot be listed"
+    ]
+    with pytest.raises(ClusterError):
+        await build_all(Refusing("unreachable"), SourceState((ASKS,)), {}, Overrides())
+
+
+async def test_what_cannot_be_built_or_read_is_told_when_it_is_asked_for() -> None:
+    broken, unread = make_raw("broken", config="templates: {sidecar: '{{ .x'}"), ConfigError("unread")
+    state = SourceState((broken, make_raw("1-24")), {"unread": unread})
+
+    built = await build_all(reader_of(), state, {"shop": {"annotations": {"a": "b"}}}, Overrides())
+
+    assert list(built.revisions) == ["1-24"]
+    assert set(built.failures) == {"broken", "unread"}
+    assert built.revision(make_raw("1-24")).namespaces == {"shop": {"annotations": {"a": "b"}}}
+    with pytest.raises(type(built.failures["broken"])):
+        built.revision(broken)
+
+
+async def test_facts_of_the_source_are_those_of_now() -> None:
+    raw = make_raw("1-24", facts=ClusterFacts(("v1.1.0",)))
+
+    built = await build_all(reader_of(), SourceState((raw,)), {}, Overrides())
+
+    assert built.revisions["1-24"].node_versions == ()
+
+
+async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() -> None:
+    client = FakeKube(*revision("1-24", "1.24.6"))
+
+    await listed_state(ClusterReader(client), HOME)
+
+    assert client.asked == ["list configmaps in istio-system", "list mutatingwebhookconfigurations"]

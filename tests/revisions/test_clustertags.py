@@ -1,18 +1,194 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import ClusterError, TagError
-from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
-from injector.revisions.clustertags import ClusterTags
-from injector.revisions.tagplan import Placement
+from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
-from injector.revisions.tagstore import TagStore, remove_tag, set_tag
+from injector.revisions.tagstore import TagStore, checked_tag, remove_tag
 from tests.cluster.objects import Direct, Objects
+from tests.istio.goldens import golden
 from tests.revisions.fakes import CONFIG
+
+HERE = WebhookOptions(Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=7)
+PROD = Tag("prod", (("1-24", 1),))
+DEFAULT = Tag("default", (("1-24", 1),))
+CERT_MANAGER = "cert-manager.io/inject-ca-from"
+
+
+def whole(options: WebhookOptions) -> dict[str, Any]:
+    """The flags that set every option."""
+    return {each.name: getattr(options, each.name) for each in fields(options)}
+
+
+def stored(configuration: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    """A configuration as a cluster has it."""
+    metadata = {**configuration["metadata"], "resourceVersion": "7", "managedFields": []}
+    return {**configuration, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def seen(*items: dict[str, Any]) -> Configurations:
+    return Configurations(tuple(items))
+
+
+def test_a_tag_of_a_revision_without_a_configuration_is_as_the_flags_say() -> None:
+    plan = plan_tag(PROD, seen(), Placement(whole(HERE), name="my-hook"))
+
+    assert plan.manifest == tag_webhook("prod", "1-24", HERE, webhook_name="my-hook")
+    assert (plan.applied, plan.moves, plan.conflicts, plan.deactivation) == (plan.manifest, False, (), None)
+
+
+def test_what_the_revisions_own_configuration_says_is_copied_as_istioctl_does() -> None:
+    trusted = replace(HERE, ca_bundle="Q0E=")
+    annotations = {
+        CERT_MANAGER: "a/b",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "revision-injector/salt": "x",
+    }
+    plan = plan_tag(PROD, seen(stored(revision_webhook("1-24", trusted), **annotations)), Placement())
+
+    assert plan.manifest == tag_webhook("prod", "1-24", trusted, annotations={CERT_MANAGER: "a/b"})
+
+
+def test_a_url_that_is_copied_is_the_tags_own() -> None:
+    by_url = WebhookOptions(Endpoint(url="https://here:9443"))
+
+    plan = plan_tag(PROD, seen(stored(revision_webhook("1-24", by_url))), Placement())
+
+    assert plan.manifest["webhooks"][0]["clientConfig"] == {"url": "https://here:9443/inject/prod"}
+
+
+def test_a_bundle_is_not_copied_for_another_server_nor_where_that_is_not_wanted() -> None:
+    canonical = seen(stored(revision_webhook("1-24", replace(HERE, ca_bundle="Q0E="))))
+
+    for placement in (Placement(whole(WebhookOptions())), Placement(inherit_bundle=False)):
+        assert plan_tag(PROD, canonical, placement).options.ca_bundle is None
+
+
+def test_what_istios_own_configuration_says_is_not_for_the_injector() -> None:
+    plan = plan_tag(PROD, seen(stored(golden("revision-1-24"), **{CERT_MANAGER: "a/b"})), Placement())
+
+    assert plan.manifest == tag_webhook("prod", "1-24", WebhookOptions())
+    assert plan.conflicts == ()
+
+
+def test_a_tag_that_moves_stays_in_its_object_and_sends_its_pods_where_it_did() -> None:
+    current = stored(tag_webhook("prod", "1-30", HERE, webhook_name="my-hook"), **{CERT_MANAGER: "a/b"})
+    plan = plan_tag(PROD, seen(current), Placement())
+
+    expected = tag_webhook("prod", "1-24", HERE, webhook_name="my-hook", annotations={CERT_MANAGER: "a/b"})
+    assert plan.manifest == expected
+    assert (plan.moves, plan.applied["metadata"]["resourceVersion"]) == (True, "7")
+
+
+def test_what_a_tag_says_beside_its_revision_is_in_annotations() -> None:
+    plan = plan_tag(Tag("prod", (("1-24", 9), ("1-30", 1)), "spring"), seen(), Placement())
+
+    assert plan.manifest["metadata"]["annotations"] == {
+        "revision-injector/weights": '{"1-24":9,"1-30":1}',
+        "revision-injector/salt": "spring",
+    }
+
+
+def test_the_default_tag_ends_the_webhooks_of_the_default_revision() -> None:
+    revision = stored(revision_webhook("default", WebhookOptions()))
+    plan = plan_tag(DEFAULT, seen(revision), Placement())
+
+    never = {"matchLabels": {"istio.io/deactivated": "never-match"}}
+    assert plan.conflicts == ()
+    assert plan.deactivation == {
+        "metadata": {"name": "istio-sidecar-injector", "resourceVersion": "7"},
+        "webhooks": [
+            {"name": webhook["name"], "namespaceSelector": never, "objectSelector": never}
+            for webhook in revision["webhooks"]
+        ],
+    }
+    assert plan_tag(DEFAULT, seen(deactivated(revision)), Placement()).deactivation is None
+    assert plan_tag(PROD, seen(revision), Placement()).deactivation is None
+
+
+def test_what_takes_the_same_pods_speaks_against_it() -> None:
+    other = stored(tag_webhook("prod", "1-30", WebhookOptions(), webhook_name="other"))
+    other["metadata"]["labels"] = {}
+
+    conflicts = plan_tag(PROD, seen(other), Placement()).conflicts
+
+    for webhook, conflict in zip(("rev.namespace", "rev.object"), conflicts, strict=True):
+        assert f"overlaps with others: [other/{webhook}.sidecar-injector.istio.io]" in conflict
+
+
+@pytest.mark.parametrize(
+    ("tag", "items", "name", "says"),
+    [
+        (
+            PROD,
+            [tag_webhook("prod", "1-24", HERE, webhook_name=name) for name in ("a", "b")],
+            None,
+            'cannot modify tag "prod": several MutatingWebhookConfigurations have it: a, b; delete all but one',
+        ),
+        (
+            PROD,
+            [tag_webhook("prod", "1-24", HERE)],
+            "my-hook",
+            'cannot modify tag "prod": it is in MutatingWebhookConfiguration istio-revision-tag-prod; leave out --webhook-name',
+        ),
+        (
+            PROD,
+            [{"metadata": {"name": "my-hook"}}],
+            "my-hook",
+            "MutatingWebhookConfiguration my-hook exists and does not belong to this tag; give another --webhook-name",
+        ),
+        (
+            DEFAULT,
+            [revision_webhook("default", HERE), revision_webhook("default", replace(HERE, istio_namespace="mesh"))],
+            None,
+            "expected a single webhook for default revision; found multiple canonical webhooks or services",
+        ),
+    ],
+)
+def test_what_cannot_be_one_write_is_refused(
+    tag: Tag, items: list[dict[str, Any]], name: str | None, says: str
+) -> None:
+    with pytest.raises(TagError) as caught:
+        plan_tag(tag, seen(*map(stored, items)), Placement(name=name))
+
+    assert says in str(caught.value)
+
+
+def test_revisions_are_those_of_labels_and_several_of_one_are_none() -> None:
+    mesh = replace(HERE, istio_namespace="mesh")
+    known = seen(
+        revision_webhook("1-24", HERE),
+        revision_webhook("1-30", HERE),
+        revision_webhook("1-30", mesh),
+        tag_webhook("prod", "1-28", HERE),
+        {"metadata": {"name": "x", "labels": {"istio.io/rev": ""}}},
+        {"metadata": {"name": "y"}},
+    )
+
+    found, several = known.revisions()
+
+    assert (found, list(several)) == ({"1-24"}, ["1-30"])
+    assert str(several["1-30"]) == (
+        'found multiple canonical webhooks or services with revision "1-30": istio-sidecar-injector-1-30, '
+        "istio-sidecar-injector-1-30-mesh; delete all but one"
+    )
+
+
+def test_a_revisions_configuration_is_written_over_its_own_alone() -> None:
+    manifest = revision_webhook("1-24", HERE)
+
+    assert plan_revision(manifest, seen()) == manifest
+    assert plan_revision(manifest, seen(stored(manifest)))["metadata"]["resourceVersion"] == "7"
+    stranger = {**manifest, "metadata": {"name": manifest["metadata"]["name"]}}
+    with pytest.raises(TagError, match="istio-sidecar-injector-1-24 exists and does not belong to this revision"):
+        plan_revision(manifest, seen(stored(stranger)))
+
 
 HOME = "istio-system"
 OPTIONS = WebhookOptions()
@@ -42,6 +218,15 @@ def tags(objects: Objects) -> ClusterTags:
     return ClusterTags(Direct(objects), HOME)
 
 
+def write(tags: ClusterTags, tag: Tag) -> None:
+    tags.write(tags.plan(tag))
+
+
+def set_tag(tags: ClusterTags, tag: Tag, *, overwrite: bool = False) -> None:
+    """Set a tag as the command does."""
+    write(tags, checked_tag(tags.list(), tag, overwrite=overwrite))
+
+
 def namespace(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {key.replace("_", "-"): value for key, value in labels.items()}}}
 
@@ -58,11 +243,11 @@ def test_revisions_are_those_of_config_maps_and_of_webhooks(tags: ClusterTags) -
 
 def test_it_is_a_store_of_tags(tags: ClusterTags, objects: Objects) -> None:
     store: TagStore = tags
-    set_tag(store, PROD)
+    set_tag(tags, PROD)
 
     with pytest.raises(TagError, match="already exists, and --overwrite is false; it leads to 1-24"):
-        set_tag(store, PROD)
-    set_tag(store, Tag("prod", (("1-24", 9), ("1-30", 1)), "s"), overwrite=True)
+        set_tag(tags, PROD)
+    set_tag(tags, Tag("prod", (("1-24", 9), ("1-30", 1)), "s"), overwrite=True)
     assert store.list().tags == {"prod": Tag("prod", (("1-24", 9), ("1-30", 1)), "s")}
     remove_tag(store, "prod")
     assert (dict(store.list().tags), len(objects.applied)) == ({}, 2)
@@ -72,7 +257,7 @@ def test_a_tag_that_is_new_takes_nothing_by_force_and_is_one_request(tags: Clust
     tags.list()
     objects.asked.clear()
 
-    tags.set(PROD)
+    write(tags, PROD)
 
     assert objects.asked == ["get services injector", f"apply {MINE} istio-revision-tag-prod injector-tag"]
 
@@ -82,7 +267,7 @@ def test_the_default_revision_is_deactivated_after_the_tag_is_there(tags: Cluste
     tags.list()
     objects.asked.clear()
 
-    tags.set(Tag("default", (("1-24", 1),)))
+    write(tags, Tag("default", (("1-24", 1),)))
 
     assert objects.asked[1:] == [
         f"apply {MINE} istio-sidecar-injector injector-tag force dry",
@@ -99,7 +284,7 @@ def test_a_default_revision_that_cannot_be_deactivated_keeps_the_tag_from_being_
     objects.put(WEBHOOKS, revision_webhook("default", OPTIONS))  # changed meanwhile
 
     with pytest.raises(ClusterError, match="modified"):
-        tags.set(Tag("default", (("1-24", 1),)))
+        write(tags, Tag("default", (("1-24", 1),)))
     assert objects.applied == []
 
 
@@ -109,7 +294,7 @@ def test_a_tag_that_changed_meanwhile_is_not_moved(tags: ClusterTags, objects: O
     objects.put(WEBHOOKS, tag_webhook("prod", "1-30", OPTIONS))
 
     with pytest.raises(ClusterError, match="modified"):
-        tags.set(PROD)
+        write(tags, PROD)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +310,7 @@ def test_a_service_that_is_not_there_speaks_against_a_tag(
     objects: Objects, refused: dict[str, str], options: WebhookOptions, conflicts: int
 ) -> None:
     objects.refused = refused
-    tags = ClusterTags(Direct(objects), HOME, Placement(lambda _: options))
+    tags = ClusterTags(Direct(objects), HOME, Placement(whole(options)))
     tags.list()
 
     found = tags.plan(PROD).conflicts
@@ -160,6 +345,15 @@ def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(
     ]
 
 
+def test_the_first_users_are_named_and_all_are_counted(tags: ClusterTags, objects: Objects) -> None:
+    labels = {"istio.io/rev": "prod"}
+    objects.put(PODS, *({"metadata": {"name": f"p-{n:02}", "namespace": "a", "labels": labels}} for n in range(25)))
+
+    users = tags.users("prod")
+
+    assert (users.total, users.first) == (25, tuple(f"pod a/p-{n:02}" for n in range(20)))
+
+
 def test_a_namespace_that_asks_for_the_default_in_two_ways_is_one_user(tags: ClusterTags, objects: Objects) -> None:
     objects.put(
         NAMESPACES, {"metadata": {"name": "a", "labels": {"istio.io/rev": "default", "istio-injection": "enabled"}}}
@@ -191,7 +385,7 @@ def test_a_revision_is_removed_with_its_webhooks_and_without_its_config_maps(
 
     assert [name for plural, name in objects.items if plural == MINE] == []
     with pytest.raises(
-        TagError, match='cannot remove revision "1-24": it has no MutatingWebhookConfiguration; its ConfigMaps'
+        TagError, match='cannot remove revision "1-24": it has no MutatingWebhookConfiguration; uninstall'
     ):
         tags.remove_revision("1-24")
 

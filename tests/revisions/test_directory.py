@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from injector.errors import ConfigError
-from injector.revisions.directory import DirectorySource, read_folder
-from tests.revisions.fakes import CONFIG
+from injector.revisions.directory import (
+    EMBEDDED_DEFAULT,
+    DirectorySource,
+    MergedSource,
+    SingleSource,
+    embedded_source,
+    merged,
+    read_folder,
+)
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader
+from injector.revisions.source import ClusterFacts, SourceState
+from injector.revisions.tags import Tag
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +39,12 @@ def test_a_folder_holds_the_keys_of_the_config_maps(tmp_path: Path) -> None:
         config=CONFIG,
         values="{}",
         mesh="a: 1",
-        meshNetworks="b: 2",
         revision__yaml='istioVersion: "1.24"\nenv: {PLATFORM: openshift}',
     )
 
     raw = read_folder(folder)
 
-    assert (raw.name, raw.config, raw.values, raw.mesh, raw.mesh_networks) == ("1-24", CONFIG, "{}", "a: 1", "b: 2")
+    assert (raw.name, raw.config, raw.values, raw.mesh) == ("1-24", CONFIG, "{}", "a: 1")
     assert raw.settings == {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
     assert raw.origin == str(folder)
 
@@ -40,7 +52,7 @@ def test_a_folder_holds_the_keys_of_the_config_maps(tmp_path: Path) -> None:
 def test_only_the_config_must_be_there(tmp_path: Path) -> None:
     raw = read_folder(write(tmp_path / "a", config__yaml=CONFIG))
 
-    assert (raw.config, raw.values, raw.mesh, raw.mesh_networks, raw.settings) == (CONFIG, None, None, None, {})
+    assert (raw.config, raw.values, raw.mesh, raw.settings) == (CONFIG, None, None, {})
 
 
 def test_a_mounted_config_map_is_read_through_its_links(tmp_path: Path) -> None:
@@ -80,7 +92,7 @@ def test_revisions_come_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("a", {}, "it has no `config`"),
         ("A", {"config": CONFIG}, "'A' cannot name a revision"),
         ("cluster", {"config": CONFIG}, "`cluster` cannot name a revision"),
-        ("a", {"config": CONFIG, "revision__yaml": "- x"}, "it is no mapping"),
+        ("a", {"config": CONFIG, "revision__yaml": "- x"}, "not a mapping"),
         ("a", {"config": CONFIG, "revision__yaml": "a: [\n"}, "yaml: line"),
     ],
 )
@@ -106,7 +118,7 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         read_folder(folder)
 
 
-@pytest.mark.parametrize("name", ["config", "values", "mesh", "meshNetworks", "revision.yaml"])
+@pytest.mark.parametrize("name", ["config", "values", "mesh", "revision.yaml"])
 def test_a_file_that_is_empty_is_about_to_be_written_and_names_itself(tmp_path: Path, name: str) -> None:
     folder = write(tmp_path / "a", config=CONFIG)
     (folder / name).write_text("\n")
@@ -140,7 +152,7 @@ def test_tags_that_cannot_be_read_are_an_error_of_their_own(tmp_path: Path) -> N
     state = DirectorySource(tmp_path).read()
 
     assert ([raw.name for raw in state.revisions], state.tags) == (["a"], {})
-    assert "no mapping of tags" in str(state.tags_error)
+    assert "not a mapping of tags" in str(state.tags_error)
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])
@@ -158,3 +170,155 @@ def test_a_file_that_cannot_be_read_is_named_with_the_systems_words(tmp_path: Pa
 
     with pytest.raises(ConfigError, match="config: cannot be read: Too many levels of symbolic links"):
         read_folder(folder)
+
+
+def test_three_files_are_one_revision_named_default(tmp_path: Path) -> None:
+    for name, text in (("c.yaml", CONFIG), ("v.json", VALUES), ("m.yaml", "x: 1")):
+        (tmp_path / name).write_text(text)
+
+    state = SingleSource(tmp_path / "c.yaml", tmp_path / "v.json", tmp_path / "m.yaml").read()
+
+    raw = state.revisions[0]
+    assert (raw.name, raw.config, raw.values, raw.mesh) == ("default", CONFIG, VALUES, "x: 1")
+    assert raw.origin == str(tmp_path / "c.yaml")
+    assert state.default == "default"
+
+
+def test_values_and_mesh_may_be_absent(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+
+    raw = SingleSource(tmp_path / "c.yaml", name="1-24", settings={"istioVersion": "1.1"}).read().revisions[0]
+
+    assert (raw.name, raw.values, raw.mesh, raw.settings) == ("1-24", None, None, {"istioVersion": "1.1"})
+
+
+@pytest.mark.parametrize("missing", ["config", "values", "mesh"])
+def test_a_file_that_was_named_must_be_there(tmp_path: Path, missing: str) -> None:
+    files = {name: tmp_path / name for name in ("config", "values", "mesh")}
+    for name, path in files.items():
+        if name != missing:
+            path.write_text("x: 1")
+
+    with pytest.raises(ConfigError, match=f"{missing}: there is no such file; check the path"):
+        SingleSource(files["config"], files["values"], files["mesh"]).read()
+
+
+@pytest.mark.parametrize("empty", ["config", "values", "mesh"])
+def test_a_file_that_is_empty_is_about_to_be_written(tmp_path: Path, empty: str) -> None:
+    files = {name: tmp_path / name for name in ("config", "values", "mesh")}
+    for name, path in files.items():
+        path.write_text("" if name == empty else "x: 1")
+
+    with pytest.raises(ConfigError, match=f"{empty}: is empty; write it, or delete it"):
+        SingleSource(files["config"], files["values"], files["mesh"]).read()
+
+
+def test_a_name_that_cannot_be_a_revisions_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+
+    with pytest.raises(ConfigError, match="--revision: 'Nope' cannot name a revision"):
+        SingleSource(tmp_path / "c.yaml", name="Nope").read()
+
+
+def test_the_injector_brings_two_revisions_and_a_default() -> None:
+    registry = Registry()
+
+    report = Loader(embedded_source(), registry).load(0.0)
+
+    assert report.errors == ()
+    assert list(report.revisions) == ["canary", "stable"]
+    assert registry.snapshot.resolve("").revision.name == EMBEDDED_DEFAULT
+
+
+OWN = make_raw("a", origin="revisions/a")
+THEIRS = make_raw("a", origin="ConfigMap x/a")
+OTHER = make_raw("b")
+BROKEN = ConfigError("no config")
+
+
+@dataclass
+class Source:
+    state: SourceState | ConfigError
+
+    def read(self) -> SourceState:
+        if isinstance(self.state, ConfigError):
+            raise self.state
+        return self.state
+
+
+def tag(revision: str) -> dict[str, Tag]:
+    return {"prod": Tag("prod", ((revision, 1),))}
+
+
+def test_what_only_one_holds_is_held() -> None:
+    state = merged(SourceState((OWN,), {"x": BROKEN}, tag("a")), SourceState((OTHER,), {"y": BROKEN}))
+
+    assert [raw.name for raw in state.revisions] == ["a", "b"]
+    assert (set(state.failures), set(state.tags), dict(state.notes)) == ({"x", "y"}, {"prod"}, {})
+
+
+def test_of_what_both_hold_the_first_counts_and_it_is_noted() -> None:
+    state = merged(SourceState((OWN,)), SourceState((THEIRS, OTHER)))
+
+    assert [raw.origin for raw in state.revisions] == ["revisions/a", "revisions/b"]
+    assert state.notes == {"a": ("ConfigMap x/a has the same name and is not served",)}
+
+
+def test_one_that_the_first_holds_and_cannot_read_is_not_the_seconds_all_at_once() -> None:
+    state = merged(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
+
+    assert (state.revisions, dict(state.failures)) == ((), {"a": BROKEN})
+
+
+def test_one_that_the_second_cannot_read_does_not_matter_where_the_first_can() -> None:
+    assert merged(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "notes"),
+    [
+        ("a", {}),
+        ("b", {"a": ("tag `prod` leads here; the cluster's tag, which leads to `b`, is ignored",)}),
+    ],
+)
+def test_of_a_tag_of_both_the_first_counts_and_a_difference_is_noted(
+    theirs: str, notes: dict[str, tuple[str, ...]]
+) -> None:
+    state = merged(SourceState((OWN,), tags=tag("a")), SourceState((OTHER,), tags=tag(theirs)))
+
+    assert (state.tags["prod"].revision, dict(state.notes)) == ("a", notes)
+
+
+def test_what_the_cluster_says_of_itself_counts_for_the_revisions_of_both() -> None:
+    facts = ClusterFacts(node_versions=("v1.33.0",))
+    state = merged(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
+
+    assert [raw.facts for raw in state.revisions] == [facts, facts]
+
+
+def test_faults_of_both_are_kept() -> None:
+    own, theirs = ConfigError("own"), ConfigError("theirs")
+    state = merged(SourceState((), tags_error=own), SourceState((), tag_faults={"t": theirs}, default="b"))
+
+    assert (state.tags_error, state.tag_faults, state.default) == (own, {"t": theirs}, "b")
+
+
+def test_what_is_wrong_with_the_seconds_tag_does_not_matter_where_the_first_has_it() -> None:
+    faults = {"prod": ConfigError("theirs"), "other": ConfigError("theirs too")}
+
+    assert list(merged(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == ["other"]
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_source_that_cannot_be_reached_is_not_passed_over(broken: int) -> None:
+    sources = [Source(SourceState(())), Source(SourceState(()))]
+    sources[broken].state = ConfigError("gone")
+
+    with pytest.raises(ConfigError, match="gone"):
+        MergedSource(*sources).read()
+
+
+def test_both_are_read() -> None:
+    state = MergedSource(Source(SourceState((OWN,))), Source(SourceState((OTHER,)))).read()
+
+    assert [raw.name for raw in state.revisions] == ["a", "b"]

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import stat
+from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.revisions.files import remove_folder, replace_file
+from injector.revisions.files import file_changes, remove_folder, replace_file, watched_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -70,3 +77,138 @@ def test_a_folder_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> Non
         remove_folder(tmp_path / "nope")
 
     assert list(tmp_path.iterdir()) == []
+
+
+LIMIT = 20.0
+"""Seconds in which the file system must tell; it takes a tenth of one."""
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Path:
+    """A folder of one revision, mounted as the kubelet does."""
+    folder = tmp_path / "revisions" / "a"
+    (folder / "..1").mkdir(parents=True)
+    (folder / "..1" / "config").write_text("old")
+    (folder / "..data").symlink_to("..1")
+    (folder / "config").symlink_to("..data/config")
+    return folder
+
+
+def swap_link(folder: Path) -> None:
+    (folder / "..2").mkdir()
+    (folder / "..2" / "config").write_text("new")
+    (folder / "..tmp").symlink_to("..2")
+    (folder / "..tmp").replace(folder / "..data")
+
+
+def rename_onto(folder: Path) -> None:
+    (folder / "values.tmp").write_text("{}")
+    (folder / "values.tmp").replace(folder / "values")
+
+
+def add_a_revision(folder: Path) -> None:
+    (folder.parent / "b").mkdir()
+
+
+def delete_it(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def move_the_tags(folder: Path) -> None:
+    (folder.parent / "tags.yaml").write_text("prod: a")
+
+
+def replace_everything(folder: Path) -> None:
+    folder.parent.rename(folder.parent.with_name("old"))
+    folder.mkdir(parents=True)
+
+
+def make_anew(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+@pytest.mark.parametrize(
+    "change", [swap_link, rename_onto, add_a_revision, delete_it, move_the_tags, replace_everything]
+)
+async def test_every_change_below_a_folder_is_told(mount: Path, change: Callable[[Path], None]) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+        await anext(told)
+        change(mount)
+        await anext(told)
+
+
+async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+        await anext(told)
+        make_anew(mount)
+        await anext(told)
+        (mount / "config").write_text("new")
+        await anext(told)
+        (mount / "config").write_text("newer")
+        await anext(told)
+
+
+async def test_a_link_that_leads_elsewhere_is_told_and_followed(mount: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(mount.parent)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([link], recursive=True)) as told:
+        await anext(told)
+        link.unlink()
+        link.symlink_to(tmp_path / "other")
+        await anext(told)
+        (tmp_path / "other" / "tags.yaml").write_text("prod: a")
+        await anext(told)
+
+
+async def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await anext(file_changes([tmp_path / "nope"], recursive=False))
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_watching_leaves_no_file_open(mount: Path) -> None:
+    before = open_files()
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+        await anext(told)
+        for number in range(3):
+            (mount / "values").write_text(str(number))
+            await anext(told)
+
+    assert open_files() == before
+
+
+async def test_the_folder_of_a_file_is_watched_alone(mount: Path) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount], recursive=False)) as told:
+        await anext(told)
+        swap_link(mount)
+        await anext(told)
+
+
+async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
+    began = asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in file_changes([mount], recursive=True):
+            began.set()
+
+    task = asyncio.create_task(follow())
+    async with asyncio.timeout(LIMIT):
+        await began.wait()
+        task.cancel()
+        await asyncio.wait([task])
+
+    assert task.cancelled()
+
+
+def test_a_folder_is_watched_with_those_in_it_and_beside_its_link(mount: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(mount.parent)
+
+    assert watched_folders([mount.parent], recursive=True) == [mount.parent, mount]
+    assert watched_folders([mount.parent], recursive=False) == [mount.parent]
+    assert watched_folders([link], recursive=True) == [link, tmp_path, link / "a"]

@@ -1,9 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from injector.errors import ConfigError, DataError
-from injector.revisions.tags import Shadow, Tag, parse_tags, usable_tags
+from injector.revisions.tags import (
+    Shadow,
+    Tag,
+    TagObject,
+    parse_tags,
+    read_tags,
+    tag_annotations,
+    tag_object,
+    usable_tags,
+)
 
 
 def test_a_tag_names_a_revision() -> None:
@@ -53,7 +65,7 @@ def test_an_empty_file_has_no_tags() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("- prod", "it is no mapping of tags"),
+        ("- prod", "not a mapping of tags"),
         ("prod: 124", "tag `prod` names no revision"),
         ("prod: {}", "tag `prod` names no revision"),
         ("prod: {a: 0}", "every weight of a tag is 0"),
@@ -150,3 +162,166 @@ def test_a_tag_that_leads_nowhere_is_one_fault_whatever_its_shadow() -> None:
     usable, faults = usable_tags(parse_tags("prod: {revision: gone, shadow: {revision: gone}}"), {"a"})
 
     assert (usable, len(faults)) == ({}, 1)
+
+
+WEIGHTS = "revision-injector/weights"
+SALT = "revision-injector/salt"
+SHADOW = "revision-injector/shadow"
+
+
+def prod_object(revision: str, **annotations: str) -> TagObject:
+    return TagObject("prod", revision, "w", {f"revision-injector/{key}": text for key, text in annotations.items()})
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        (Tag("prod", (("1-24", 1),)), {}),
+        (Tag("prod", (("1-24", 7),)), {}),
+        (Tag("prod", (("1-24", 90), ("1-30", 10))), {WEIGHTS: '{"1-24":90,"1-30":10}'}),
+        (Tag("prod", (("1-24", 1), ("1-30", 0))), {WEIGHTS: '{"1-24":1,"1-30":0}'}),
+        (Tag("prod", (("1-24", 1),), "spring"), {SALT: "spring"}),
+        (Tag("prod", (("1-24", 1),), "", Shadow("1-30", 25)), {SHADOW: '{"revision":"1-30","sample":25}'}),
+    ],
+)
+def test_a_tag_has_annotations_for_what_the_label_does_not_say(tag: Tag, expected: dict[str, str]) -> None:
+    assert tag_annotations(tag) == expected
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        Tag("prod", (("1-24", 1),)),
+        Tag("prod", (("1-30", 10), ("1-24", 90))),
+        Tag("prod", (("1-24", 5), ("1-30", 5)), "spring", Shadow("1-30", 0.5)),
+        Tag("prod", (("1-24", 1),), 'a "quoted" salt', Shadow("1-30")),
+    ],
+)
+def test_what_is_written_is_read_again(tag: Tag) -> None:
+    assert TagObject("prod", tag.revision, "w", tag_annotations(tag)).read() == (tag, None)
+
+
+def test_what_is_not_ours_to_know_is_passed_over() -> None:
+    assert prod_object("1-24", later="x").read() == (Tag("prod", (("1-24", 1),)), None)
+
+
+def test_an_annotation_without_a_text_says_nothing() -> None:
+    assert prod_object("1-24", weights="", salt="", shadow="").read() == (Tag("prod", (("1-24", 1),)), None)
+
+
+def test_where_only_the_label_was_moved_the_label_counts_and_it_is_said() -> None:
+    tag, fault = prod_object("1-30", weights='{"1-24": 90, "1-30": 10}', salt="spring").read()
+
+    assert tag == Tag("prod", (("1-30", 1),), "spring")
+    assert str(fault) == (
+        "MutatingWebhookConfiguration w: revision-injector/weights: label istio.io/rev leads to `1-30`, the largest weight "
+        "to `1-24`: the weights are ignored; run `injector tag set prod --overwrite` with the weights that you want"
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "says"),
+    [
+        ({"weights": "90"}, "MutatingWebhookConfiguration w: revision-injector/weights: not a JSON object"),
+        ({"weights": "{"}, "revision-injector/weights: not a JSON object"),
+        ({"weights": "{}"}, "revision-injector/weights: not a JSON object"),
+        ({"weights": "null"}, "revision-injector/weights: not a JSON object"),
+        ({"weights": '{"1-24": "90"}'}, "the weight of `1-24` in tag `prod` is '90'"),
+        ({"weights": '{"1-24": -1}'}, "the weight of `1-24` in tag `prod` is -1"),
+        ({"weights": '{"1-24": 0}'}, "every weight of a tag is 0"),
+        ({"weights": '{"A": 1}'}, "'A' cannot name a revision"),
+        ({"shadow": "1-30"}, "revision-injector/shadow: not a JSON object"),
+        ({"shadow": "null"}, "revision-injector/shadow: not a JSON object"),
+        ({"shadow": '{"sample": 5}'}, "shadow: it names no revision"),
+        ({"shadow": '{"revision": "1-30", "sample": 500}'}, "shadow: `sample` is 500"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_is_named_with_its_object(annotations: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        prod_object("1-24", **annotations).read()
+
+    assert says in str(caught.value)
+    assert caught.value.where.startswith("MutatingWebhookConfiguration w")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(("tag", "revision"), [("A", "1-24"), ("net", "1-24"), ("prod", "A.b")])
+def test_names_that_cannot_be_are_refused(tag: str, revision: str) -> None:
+    with pytest.raises(ConfigError, match="cannot name a"):
+        TagObject(tag, revision, "w").read()
+
+
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"istio.io/tag": "prod", "istio.io/rev": "1-24"}, TagObject("prod", "1-24", "w")),
+        ({"istio.io/tag": "prod"}, TagObject("prod", "default", "w")),
+        ({"istio.io/tag": "prod", "istio.io/rev": ""}, TagObject("prod", "default", "w")),
+        ({"istio.io/rev": "1-24"}, None),
+        ({"istio.io/tag": ""}, None),
+        (None, None),
+    ],
+)
+def test_a_webhook_is_a_tags_by_its_label(labels: dict[str, str] | None, expected: TagObject | None) -> None:
+    assert tag_object({"metadata": {"name": "w", "labels": labels}}) == expected
+
+
+def test_each_tag_has_its_revision() -> None:
+    tags, faults = read_tags([TagObject("test", "b", "w2"), TagObject("prod", "a", "w1")])
+
+    assert ({name: tag.revision for name, tag in tags.items()}, faults) == ({"prod": "a", "test": "b"}, {})
+
+
+def test_a_tag_of_two_objects_that_agree_is_one() -> None:
+    objects = [TagObject("prod", "a", "w2"), TagObject("prod", "a", "w1")]
+
+    assert read_tags(objects) == ({"prod": Tag("prod", (("a", 1),))}, {})
+
+
+def test_a_tag_of_two_objects_that_differ_is_none_and_both_are_named() -> None:
+    tags, faults = read_tags([TagObject("prod", "b", "w2"), TagObject("prod", "a", "w1"), TagObject("x", "a", "w")])
+
+    assert list(tags) == ["x"]
+    assert {tag: str(fault) for tag, fault in faults.items()} == {
+        "prod": "tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), w2 (b); delete all but one"
+    }
+
+
+def test_objects_that_differ_in_our_own_annotations_differ() -> None:
+    salted = TagObject("prod", "a", "w2", {"revision-injector/salt": "spring"})
+
+    assert list(read_tags([TagObject("prod", "a", "w1"), salted])[1]) == ["prod"]
+
+
+def test_of_the_annotations_only_our_own_are_remembered() -> None:
+    annotations = {"revision-injector/salt": "spring", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    found = tag_object({"metadata": {"name": "w", "labels": {"istio.io/tag": "a"}, "annotations": annotations}})
+
+    assert found == TagObject("a", "default", "w", {"revision-injector/salt": "spring"})
+
+
+@pytest.mark.parametrize(
+    ("file", "tag", "revision"),
+    [
+        ("tag-prod.yaml", "prod", "1-24"),
+        ("tag-canary.yaml", "canary", "1-30"),
+        ("tag-default.yaml", "default", "1-24"),
+        ("tag-default-auto.yaml", "default", "1-30"),
+        ("tag-odd-webhook-name.yaml", "odd", "1-24"),
+        ("revision-1-24.yaml", None, None),
+        ("revision-default.yaml", None, None),
+    ],
+)
+def test_what_istioctl_prints_is_the_tag_that_it_was_asked_for(
+    file: str, tag: str | None, revision: str | None
+) -> None:
+    if not CORPUS.exists():
+        pytest.skip("the corpus is not beside the project: ../shared/corpus")
+    documents = yaml.safe_load_all((CORPUS / file).read_text())
+    webhooks = [each for each in documents if each and each["kind"] == "MutatingWebhookConfiguration"]
+    tags = [found for webhook in webhooks if (found := tag_object(webhook)) is not None]
+
+    assert [(found.tag, found.revision) for found in tags] == ([] if tag is None else [(tag, revision)])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,15 +14,13 @@ from injector.revisions.tagstore import (
     DirectoryTags,
     TagState,
     TagStore,
+    Users,
     check_removable,
-    check_tag,
-    find_revision,
-    find_tag,
+    checked_tag,
+    followers,
     remove_tag,
-    set_tag,
     shown_target,
 )
-from injector.revisions.users import Users, users
 from tests.revisions.fakes import CONFIG
 
 if TYPE_CHECKING:
@@ -61,22 +59,21 @@ class Memory:
     def remove(self, name: str) -> None:
         self.written.append(name)
 
-    def namespaces(self) -> dict[str, tuple[str, ...]]:
-        return {}
-
     def users(self, name: str) -> Users:
-        return users("namespace", self.used.get(name, ()))
+        return Users.of("namespace", self.used.get(name, ()))
 
-    def remove_revision(self, name: str) -> None:
-        self.written.append(f"revision {name}")
+
+def set_tag(store: Memory | DirectoryTags, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> None:
+    """Set a tag as the command does."""
+    store.set(checked_tag(store.list(), tag, overwrite=overwrite, keep_shadow=keep_shadow))
 
 
 def test_any_store_will_do() -> None:
     memory = Memory(STATE)
     store: TagStore = memory
 
-    set_tag(store, CANARY)
-    set_tag(store, PROD, overwrite=True)
+    set_tag(memory, CANARY)
+    set_tag(memory, PROD, overwrite=True)
     remove_tag(store, "prod")
 
     assert memory.written == [CANARY, PROD, "prod"]
@@ -112,7 +109,7 @@ def test_what_istioctl_refuses_is_refused_in_its_words(tag: Tag, overwrite: bool
 
 
 def test_the_default_tag_may_have_the_name_of_a_revision() -> None:
-    check_tag(TagState({}, ("default", "1-24")), Tag("default", (("1-24", 1),)))
+    assert checked_tag(TagState({}, ("default", "1-24")), Tag("default", (("1-24", 1),))).name == "default"
 
 
 def test_a_tag_that_is_not_there_is_not_removed() -> None:
@@ -144,7 +141,7 @@ def test_a_tag_in_use_is_removed_by_force_alone() -> None:
         remove_tag(memory, "prod")
     assert str(caught.value) == (
         'cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "move or label them otherwise first, or add --force: they get no sidecars then"
+        "move or relabel them first, or add --force: they then get no sidecars"
     )
     assert memory.written == []
 
@@ -182,15 +179,15 @@ def test_who_names_a_revision_and_a_tag_alike_follows_the_tag() -> None:
 
 
 def test_what_is_looked_for_is_found_or_the_rest_is_named() -> None:
-    assert find_tag(STATE, "prod") == PROD
-    find_revision(STATE, "1-24")
+    assert STATE.find_tag("prod") == PROD
+    STATE.check_revision("1-24")
 
     with pytest.raises(TagError, match=r'for tag "x"; known tags are prod$'):
-        find_tag(STATE, "x")
+        STATE.find_tag("x")
     with pytest.raises(TagError, match=r'with revision "x"; there are no revisions$'):
-        find_revision(TagState({}, ()), "x")
+        TagState({}, ()).check_revision("x")
     with pytest.raises(TagError, match=r"r-19 and 5 more$"):
-        find_revision(TagState({}, tuple(f"r-{number:02}" for number in range(25))), "x")
+        TagState({}, tuple(f"r-{number:02}" for number in range(25))).check_revision("x")
 
 
 def test_where_a_tag_leads_is_one_word() -> None:
@@ -209,7 +206,7 @@ def test_a_directory_says_what_is_in_it(directory: Path) -> None:
     assert state.revisions == ("1-24", "1-30")
     assert list(state.broken) == ["bad"]
     assert DirectoryTags(directory).namespaces() == {"prod": ("bank", "shop")}
-    assert DirectoryTags(directory).users("prod") == users("namespace", ("bank", "shop"))
+    assert DirectoryTags(directory).users("prod") == Users.of("namespace", ("bank", "shop"))
     assert DirectoryTags(directory).users("1-24").total == 0
 
 
@@ -375,3 +372,40 @@ def test_a_shadow_ends_where_its_candidate_gets_everything(directory: Path) -> N
     set_tag(store, Tag("prod", (("1-30", 1),)), overwrite=True)
 
     assert (directory / "tags.yaml").read_text() == "prod: 1-30\n"
+
+
+def test_users_are_named_by_kind_twenty_at_most() -> None:
+    some = Users.of("namespace", [f"n-{number}" for number in range(15)])
+    more = Users.of("pod", [f"n/p-{number}" for number in range(10)], total=100)
+
+    assert str(some + Users.of("pod", ["n/p"])) == ", ".join(
+        [*(f"namespace n-{each}" for each in range(15)), "pod n/p"]
+    )
+    text = str(some + more)
+    assert text.count("namespace ") == 15
+    assert text.count("pod ") == 5
+    assert text.endswith("pod n/p-4 and 95 more")
+
+
+def test_who_is_not_used_is_not_refused() -> None:
+    Users().refuse("cannot remove it")
+
+    with pytest.raises(
+        TagError,
+        match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force",
+    ):
+        Users.of("tag", ["prod"]).refuse("cannot remove it")
+
+
+def test_namespaces_follow_what_their_labels_name() -> None:
+    labelled: list[tuple[str, dict[str, Any]]] = [
+        ("shop", {"istio.io/rev": "prod"}),
+        ("bank", {"istio.io/rev": "prod", "istio-injection": "disabled"}),
+        ("old", {"istio-injection": "enabled"}),
+        ("both", {"istio-injection": "enabled", "istio.io/rev": "prod"}),
+        ("odd", {"istio.io/rev": 5}),
+        ("none", {}),
+        ("shop", {"istio.io/rev": "prod"}),
+    ]
+
+    assert followers(labelled) == {"prod": ("bank", "both", "shop"), "default": ("both", "old")}

@@ -8,7 +8,16 @@ from injector.errors import ConfigError, DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.revisions.build import build
-from injector.revisions.verify import BUILT_IN_PODS, NAMESPACE, verify, verify_recent
+from injector.revisions.verify import (
+    BUILT_IN_PODS,
+    KEEP,
+    MAX_REVIEW,
+    NAMESPACE,
+    PODS,
+    RecentPods,
+    verify,
+    verify_recent,
+)
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
 
 if TYPE_CHECKING:
@@ -42,7 +51,7 @@ def test_pods_that_are_left_alone_are_a_note() -> None:
     assert note.startswith("illegal_policy: ")
 
 
-PODS = recent_pods("a", labels={"tier": "s3cr3t"})["a"]
+RECENT = recent_pods("a", labels={"tier": "s3cr3t"})["a"]
 LABEL = "(index .ObjectMeta.Labels `tier`)"
 
 
@@ -53,14 +62,14 @@ def built(image: str = "v1", *, policy: str = "enabled") -> Revision:
 
 
 def test_a_build_that_injects_the_last_pods_is_good() -> None:
-    assert verify_recent(built("v2"), built(), PODS) == ()
+    assert verify_recent(built("v2"), built(), RECENT) == ()
 
 
 def test_a_build_that_fails_on_a_pod_that_is_injected_now_is_refused_by_the_names_of_the_pod_alone() -> None:
     fails = built(f'{{{{ fail (printf "no %s" {LABEL}) }}}}')
 
     with pytest.raises(ConfigError) as caught:
-        verify_recent(fails, built(), PODS)
+        verify_recent(fails, built(), RECENT)
 
     message = str(caught.value)
     assert message.startswith("revisions/a: it fails on the pod of StatefulSet db in namespace shop, which ")
@@ -82,7 +91,7 @@ def test_a_pod_that_is_refused_for_its_own_annotation_is_a_note() -> None:
 
 
 def test_a_build_that_fails_on_a_pod_that_fails_now_too_is_no_worse() -> None:
-    assert verify_recent(built("{{ fail `a` }}"), built("{{ fail `b` }}"), PODS) == ()
+    assert verify_recent(built("{{ fail `a` }}"), built("{{ fail `b` }}"), RECENT) == ()
 
 
 def test_a_fault_of_the_injector_on_such_a_pod_refuses_the_build_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,11 +105,112 @@ def test_a_fault_of_the_injector_on_such_a_pod_refuses_the_build_too(monkeypatch
     monkeypatch.setattr("injector.revisions.verify.inject_pod", inject)
 
     with pytest.raises(ConfigError, match=r"\(KeyError\)") as caught:
-        verify_recent(bad, good, PODS)
+        verify_recent(bad, good, RECENT)
     assert "s3cr3t" not in str(caught.value)
 
 
 def test_a_pod_that_a_build_would_leave_alone_is_a_note() -> None:
-    assert verify_recent(built(policy="disabled"), built(), PODS) == (
+    assert verify_recent(built(policy="disabled"), built(), RECENT) == (
         "it leaves the pod of StatefulSet db in namespace shop alone, which was injected before: policy_disabled",
     )
+
+
+def meta_of(name: str, kind: str = "StatefulSet") -> dict[str, Any]:
+    """The metadata of a pod that a workload made."""
+    return {"generateName": f"{name}-", "ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
+
+
+def keep(recent: RecentPods, name: str, review: bytes = b"{}", *, revision: str = "a", namespace: str = "shop") -> None:
+    """Keep a pod of the workload ``name``."""
+    recent.keep(revision, review, pod={"metadata": meta_of(name)}, namespace=namespace, envs={})
+
+
+def kept(recent: RecentPods, revision: str = "a") -> list[tuple[str, str, bytes]]:
+    """What is kept of a revision."""
+    return [(pod.namespace, pod.owner, pod.review) for pod in recent.snapshot().get(revision, ())]
+
+
+def test_the_last_of_each_workload_are_kept_by_revision() -> None:
+    recent = RecentPods()
+
+    keep(recent, "db", b"1")
+    keep(recent, "web", b"2")
+    keep(recent, "db", b"3")
+    keep(recent, "db", b"4", namespace="test")
+    keep(recent, "db", b"5", revision="b")
+
+    assert kept(recent) == [
+        ("shop", "StatefulSet web", b"2"),
+        ("shop", "StatefulSet db", b"3"),
+        ("test", "StatefulSet db", b"4"),
+    ]
+    assert kept(recent, "b") == [("shop", "StatefulSet db", b"5")]
+
+
+def test_no_more_than_a_few_are_kept_however_many_come() -> None:
+    recent = RecentPods()
+
+    for number in range(100):
+        keep(recent, f"w{number}")
+
+    assert [owner for _, owner, _ in kept(recent)] == [f"StatefulSet w{100 - PODS + i}" for i in range(PODS)]
+
+
+@pytest.mark.parametrize(("size", "count"), [(MAX_REVIEW, 1), (MAX_REVIEW + 1, 0)])
+def test_a_large_review_is_not_kept(size: int, count: int) -> None:
+    recent = RecentPods()
+
+    keep(recent, "db", b" " * size)
+
+    assert len(kept(recent)) == count
+
+
+def test_a_snapshot_does_not_change_with_what_comes() -> None:
+    recent = RecentPods()
+    keep(recent, "db")
+
+    snapshot = recent.snapshot()
+    keep(recent, "web")
+
+    assert len(snapshot["a"]) == 1
+
+
+def test_the_pods_of_revisions_that_are_gone_are_forgotten() -> None:
+    recent = RecentPods()
+    keep(recent, "db")
+    keep(recent, "db", revision="b")
+
+    recent.forget_others(["b", "c"])
+
+    assert list(recent.snapshot()) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "named"),
+    [
+        ({"metadata": {"name": "hello"}}, "Pod hello in namespace shop"),
+        ({"metadata": {"generateName": "job-"}}, "Pod job- in namespace shop"),
+        ({"metadata": {"name": "a\n\x1b[31mb"}}, "Pod a??[31mb in namespace shop"),
+        ({}, "Pod without a name in namespace shop"),
+        ({"metadata": {"generateName": "a-", "ownerReferences": [None]}}, "a pod without a name in namespace shop"),
+    ],
+)
+def test_a_pod_is_named_by_its_owner_on_one_line(pod: dict[str, Any], named: str) -> None:
+    recent = RecentPods()
+
+    recent.keep("a", b"{}", pod=pod, namespace="shop", envs={})
+
+    assert [str(each) for each in recent.snapshot()["a"]] == [named]
+
+
+def test_a_pod_is_forgotten_some_time_after_the_last_admission_of_its_workload() -> None:
+    now = 0.0
+    recent = RecentPods(clock=lambda: now)
+    keep(recent, "old", b"1")
+    keep(recent, "new", b"2")
+
+    now = KEEP / 2
+    keep(recent, "new", b"3")
+    now = KEEP
+
+    assert kept(recent) == [("shop", "StatefulSet new", b"3")]

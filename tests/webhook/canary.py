@@ -16,9 +16,9 @@ from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
-from injector.webhook.health import Operations
-from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.shadow import Admission, Shadows
+from injector.webhook.status.health import Operations
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Cluster:
             lifecycle=lifecycle,
             version="1.2.3",
             shadows=self.shadows,
+            supervisor=Supervisor(self.metrics),
             clock=lambda: self.now,
         )
 

@@ -11,8 +11,8 @@ import pytest
 
 from injector.cluster.reader import WEBHOOKS
 from injector.cluster.webhooks import Target
-from injector.webhook.cabundle import PACE, WAITS, CaBundles
-from injector.webhook.selfsigned import BundleRollout
+from injector.webhook.tls.cabundle import PATCH_INTERVAL, RETRIES, CaBundles
+from injector.webhook.tls.selfsigned import BundleRollout
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import Observed, in_fake_time, no_chance
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Loop:
+class Loop(Observed):
     """The loop of one injector against an API server of this process; its clock is the event loop's."""
 
     api: FakeApi = field(default_factory=FakeApi)
@@ -29,16 +29,15 @@ class Loop:
     bundle: bytes | None = b"new"
     attempts: list[bool] = field(default_factory=list)
     outdated: list[int] = field(default_factory=list)
-    observed: Observed = field(default_factory=Observed)
 
     def __post_init__(self) -> None:
         clock = asyncio.get_running_loop().time
-        self.spread = BundleRollout(settled=5.0, clock=clock)
+        self.spread = BundleRollout(delay=5.0, clock=clock)
         self.bundles = CaBundles(
             self.api,
             self.target,
             lambda: self.bundle,
-            spread=self.spread,
+            rollout=self.spread,
             observer=self,
             clock=clock,
             chance=no_chance(),
@@ -52,7 +51,7 @@ class Loop:
 
     async def run(self, seconds: float) -> None:
         """Follow the webhooks for so long."""
-        task = asyncio.create_task(self.bundles.follow(self.api, self.observed))
+        task = asyncio.create_task(self.bundles.follow())
         await asyncio.sleep(seconds)
         assert not task.done()
         task.cancel()
@@ -81,7 +80,7 @@ def test_each_webhook_that_calls_its_service_gets_the_bundle_once() -> None:
         assert loop.bundles_of() == [b"new", b"new"]
         assert (loop.bundles_of("tag"), loop.bundles_of("certs")) == ([b"new"], [b""])
         assert (loop.attempts, loop.outdated[0], set(loop.outdated[1:])) == ([True, True], 0, {0})
-        assert loop.spread.reached(b"new")
+        assert loop.spread.is_trusted(b"new")
 
     in_fake_time(test())
 
@@ -97,9 +96,9 @@ def test_what_drifts_is_brought_back_within_a_second() -> None:
         await asyncio.sleep(1.0)
 
         assert loop.bundles_of() == [b"new"]
-        assert not loop.spread.reached(b"new")
+        assert not loop.spread.is_trusted(b"new")
         await asyncio.sleep(5.0)
-        assert loop.spread.reached(b"new")
+        assert loop.spread.is_trusted(b"new")
         task.cancel()
         await asyncio.wait([task])
 
@@ -136,9 +135,9 @@ def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pyte
 
         moments = loop.patches()
         waits = [after - before for before, after in itertools.pairwise(moments)]
-        assert waits == [*WAITS, *[WAITS[-1]] * (len(waits) - len(WAITS))]
-        assert len(waits) > len(WAITS)
-        assert (set(loop.attempts), loop.outdated[-1], loop.spread.reached(b"new")) == ({False}, 1, False)
+        assert waits == [*RETRIES, *[RETRIES[-1]] * (len(waits) - len(RETRIES))]
+        assert len(waits) > len(RETRIES)
+        assert (set(loop.attempts), loop.outdated[-1], loop.spread.is_trusted(b"new")) == ({False}, 1, False)
 
     in_fake_time(test())
 
@@ -217,7 +216,7 @@ def test_a_list_that_has_moved_is_not_patched_in_the_wrong_place() -> None:
             **moved,
             "metadata": loop.api.objects[WEBHOOKS.plural, "", "injector"]["metadata"],
         }
-        loop.bundles.saw({"injector": loop.target.keep(item)})  # type: ignore[dict-item]
+        loop.bundles.webhooks_changed({"injector": loop.target.keep(item)})  # type: ignore[dict-item]
 
         await loop.bundles.step()
 
@@ -236,9 +235,7 @@ def test_webhooks_that_are_deleted_are_forgotten() -> None:
         loop.api.delete(WEBHOOKS, "injector")
         await asyncio.sleep(5.0)
 
-        assert loop.bundles._known == {}
-        assert loop.bundles._turns == {}
-        assert loop.attempts == [True]
+        assert (loop.attempts, loop.outdated[-1]) == ([True], 0)
         task.cancel()
         await asyncio.wait([task])
 
@@ -252,9 +249,9 @@ def test_before_the_webhooks_are_known_nothing_has_spread() -> None:
 
         await loop.run(60.0)
 
-        assert not loop.spread.reached(b"new")
-        assert ("cabundle", "forbidden") in loop.observed.faults
-        assert loop.observed.synced == {"cabundle": False}
+        assert not loop.spread.is_trusted(b"new")
+        assert ("cabundle", "forbidden") in loop.faults
+        assert loop.synced == {"cabundle": False}
         assert loop.patches() == []
 
     in_fake_time(test())
@@ -281,7 +278,7 @@ def test_against_somebody_else_each_object_is_patched_once_a_second_and_converge
         during = len(loop.patches())
         await asyncio.sleep(2.0)
 
-        assert 60.0 / PACE * objects * 0.5 <= during <= (60.0 / PACE + 1) * objects
+        assert 60.0 / PATCH_INTERVAL * objects * 0.5 <= during <= (60.0 / PATCH_INTERVAL + 1) * objects
         assert [loop.bundles_of(name) for name in names] == [[b"new"]] * objects
         assert max(loop.patches()) - stopped < 2.0
         # Nor does it turn in vain: what the watch tells is told at most five times a second.

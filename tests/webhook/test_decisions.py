@@ -7,7 +7,7 @@ import pytest
 
 from injector.kube.admission import Broken, Request
 from injector.metrics import Outcome
-from injector.settings import FIELDS as SETTINGS
+from injector.settings import SETTINGS
 from injector.webhook.decisions import FAULT, FIELDS, LOGGED, Decision, Decisions
 from tests.factories import UID, make_pod
 
@@ -130,7 +130,7 @@ def test_a_setting_says_which_get_a_line_and_a_fault_always_does(logged: str, wa
 def test_the_setting_has_the_words_of_the_table() -> None:
     (setting,) = [each for each in SETTINGS if each.name == "log_decisions"]
 
-    assert (setting.words, LOGGED[setting.default]) == (tuple(LOGGED), frozenset({Outcome.FAILURE, Outcome.SKIP}))
+    assert (setting.choices, LOGGED[setting.default]) == (tuple(LOGGED), frozenset({Outcome.FAILURE, Outcome.SKIP}))
 
 
 def test_of_many_that_are_turned_away_in_a_second_one_line_says_how_many(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from injector.istio.config import Policy
 from injector.kube.admission import MAX_WARNING, Response
 from injector.kube.selectors import Selector
 from injector.revisions.registry import Resolved
-from injector.settings import EXPLAIN
+from injector.settings import SETTINGS
 from injector.webhook.app import webhook_app
 from injector.webhook.decisions import EXPLAINED, MAX_VALUE, REMEDIES, Explained
 from injector.webhook.inject import Desk, InjectHandler
@@ -78,7 +78,8 @@ def test_a_refused_pod_has_its_reason_in_the_audit_log_and_no_warning_beside_its
 
 
 def test_every_value_of_the_flag_means_something_and_off_means_nothing() -> None:
-    assert tuple(EXPLAINED) == EXPLAIN
+    (setting,) = (each for each in SETTINGS if each.name == "explain")
+    assert tuple(EXPLAINED) == setting.choices
     assert EXPLAINED["off"] is None
     shown = {
         name: (len(response.warnings), bool(response.audit))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -13,17 +15,24 @@ from injector.metrics import Answered, Metrics, Outcome
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.webhook.app import operations_app
-from injector.webhook.health import Operations
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.shadow import Shadows
+from injector.webhook.status.health import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, LoopLag, Operations
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
     from injector.revisions.reload import Loader
-    from injector.revisions.unserved import UnservedNames
-    from injector.webhook.health import LoopLag
-    from injector.webhook.supervisor import Supervisor
-    from injector.webhook.tls import CertificateSource
+    from injector.revisions.unservednames import UnservedNames
+    from injector.webhook.lifecycle import Supervisor
+    from injector.webhook.tls.source import CertificateSource
     from tests.webhook.conftest import Client, ClientFactory
+
 
 NOW = 1_700_000_000.0
 PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/status", "/")
@@ -40,7 +49,7 @@ class Parts:
 
     @property
     def certificates(self) -> CertificateSource:
-        found = SimpleNamespace(fault=lambda: self.certificate_fault, shown=lambda: {"names": ["a.example"]})
+        found = SimpleNamespace(fault=lambda: self.certificate_fault, status=lambda: {"names": ["a.example"]})
         return cast("CertificateSource", found)
 
     @property
@@ -76,6 +85,7 @@ async def operations(
         metrics=metrics,
         lifecycle=lifecycle,
         version="1.2.3",
+        shadows=Shadows(metrics),
         supervisor=parts.supervisor,
         lag=parts.lag,
         certificates=parts.certificates,
@@ -234,3 +244,125 @@ async def test_the_page_allows_its_own_style_sheet_and_nothing_else(operations: 
 
 async def test_the_webhook_is_not_on_this_port(operations: Client) -> None:
     assert (await operations.post("/inject")).status == 404
+
+
+class Loop:
+    """A loop that comes as late as a test says, on a clock of its own; it ends when no more is said."""
+
+    def __init__(self, *late: float) -> None:
+        self.now = 100.0
+        self._late = list(late)
+        self.lag = LoopLag(clock=lambda: self.now, sleep=self._pause)
+        self.faults: list[str] = []
+
+    async def _pause(self, seconds: float) -> None:
+        self.faults.append(self.lag.fault())
+        if not self._late:
+            raise asyncio.CancelledError
+        self.now += seconds + self._late.pop(0)
+
+    async def run(self, metrics: Metrics) -> None:
+        with suppress(asyncio.CancelledError):
+            await self.lag.follow(metrics)
+
+
+@pytest.mark.parametrize(
+    ("late", "shown"),
+    [
+        ((0.25,), 0.25),
+        ((0.25, 3.0, 0.5), 3.0),
+        ((3.0, *[0.5] * (LAGS - 1)), 3.0),
+        ((3.0, *[0.5] * LAGS), 0.5),
+        ((-0.1,), 0.0),
+    ],
+)
+async def test_the_gauge_has_the_worst_of_the_last_minute(
+    metrics: Metrics, collector: CollectorRegistry, late: tuple[float, ...], shown: float
+) -> None:
+    await Loop(*late).run(metrics)
+
+    assert collector.get_sample_value("injector_event_loop_lag_seconds") == pytest.approx(shown)
+    assert LAGS * LAG_INTERVAL == 60
+
+
+async def test_a_loop_that_came_late_beyond_the_bound_is_stuck_until_it_is_in_time_again(metrics: Metrics) -> None:
+    loop = Loop(MAX_LAG - 0.5, MAX_LAG + 0.5, 0.0)
+
+    await loop.run(metrics)
+
+    assert loop.faults == ["", "", "the event loop is stuck: 10.5 s late", ""]
+
+
+async def test_a_loop_that_stands_now_is_stuck_before_it_is_measured(metrics: Metrics) -> None:
+    loop = Loop()
+    await loop.run(metrics)
+
+    loop.now += LAG_INTERVAL + MAX_LAG
+    before = loop.lag.fault()
+    loop.now += 0.5
+
+    assert (before, loop.lag.fault()) == ("", "the event loop is stuck: 10.5 s late")
+
+
+def test_before_it_is_measured_a_loop_is_not_stuck() -> None:
+    assert LoopLag(clock=lambda: 1e9).fault() == ""
+
+
+async def follow(file: HealthFile, steps: list[Callable[[], object]], faults: list[str] | None = None) -> list[float]:
+    """Write a file until the steps, one after each writing, are done; the pauses that it made."""
+    pauses: list[float] = []
+    said = iter(faults or [])
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        steps[len(pauses) - 1]()
+        if len(pauses) == len(steps):
+            raise asyncio.CancelledError
+
+    with suppress(asyncio.CancelledError):
+        await file.follow(lambda: next(said, ""), sleep=pause)
+    return pauses
+
+
+async def test_the_file_is_written_at_once_and_each_interval(tmp_path: Path) -> None:
+    file = HealthFile(tmp_path / "health", 2.0)
+    found: list[str] = []
+
+    def take() -> None:
+        found.append(file.path.read_text())
+        file.path.unlink()
+
+    pauses = await follow(file, [take, take, take])
+
+    assert (found, pauses) == (["ok"] * 3, [2.0] * 3)
+
+
+async def test_it_is_not_written_while_the_injector_does_not_live(tmp_path: Path) -> None:
+    file = HealthFile(tmp_path / "health", 2.0)
+    found: list[bool] = []
+
+    def look() -> None:
+        found.append(file.path.exists())
+        file.path.unlink(missing_ok=True)
+
+    await follow(file, [look] * 3, ["", "the event loop is stuck", ""])
+
+    assert found == [True, False, True]
+
+
+async def test_why_it_cannot_be_written_is_told_once_until_it_could_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = HealthFile(tmp_path / "folder" / "health", 2.0)
+
+    def nothing() -> None:
+        pass
+
+    def take_away() -> None:
+        file.path.unlink()
+        file.path.parent.rmdir()
+
+    await follow(file, [nothing, nothing, file.path.parent.mkdir, take_away, nothing])
+
+    expected = f"cannot write --healthCheckFile {file.path}: No such file or directory"
+    assert [each.getMessage() for each in caplog.records] == [expected] * 2

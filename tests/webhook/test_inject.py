@@ -133,8 +133,8 @@ async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
     ("path", "says"),
     [
         ("/inject/nope", "there is no revision or tag 'nope'; known are 1-24, default, prod"),
-        ("/inject/NOPE", "'NOPE' cannot be the name of a revision or tag"),
-        ("/inject/..%2f..%2fetc", "'../../etc' cannot be the name of a revision or tag"),
+        ("/inject/NOPE", "'NOPE' is not a valid name of a revision or tag"),
+        ("/inject/..%2f..%2fetc", "'../../etc' is not a valid name of a revision or tag"),
     ],
 )
 async def test_an_unknown_revision_is_denied_with_the_uid_and_the_known_names(

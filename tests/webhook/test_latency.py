@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from injector.webhook.status import quantile
+from injector.webhook.status.report import quantile
 
 BOUNDS = [(0.001, 10), (0.002, 60), (0.004, 100), (math.inf, 100)]
 """A hundred requests: ten within a millisecond, fifty more within two, forty more within four."""

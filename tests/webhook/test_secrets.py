@@ -19,11 +19,11 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
 from injector.webhook import inject
-from injector.webhook.certificate import CertificateFiles
 from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.inject import Desk
 from injector.webhook.server import Services
-from injector.webhook.tls import CertificateSource
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.files import FileSource
 from tests.factories import make_container, make_pod, make_review
 from tests.webhook.certificates import write_certificate
 from tests.webhook.test_server import LIMIT, LISTENERS, Running, running
@@ -109,7 +109,7 @@ def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
     """A server of real revisions that logs every decision, and looks at its certificate all the time."""
     loader = Loader(embedded_source(), registry)
     loader.load(time.time())
-    source = CertificateSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
+    source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     desk = Desk(decisions=Decisions(LOGGED["all"]))
     return Services(registry, loader, metrics, "1.2.3", RecentPods(), certificates=source, desk=desk)
 
@@ -168,7 +168,7 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
             await sent_raw(server, trusting, text)
         (tmp_path / "tls.key").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n-----END PRIVATE KEY-----\n")
         async with asyncio.timeout(LIMIT):
-            while not (shown := source.shown()).get("error"):  # noqa: ASYNC110 -- what is waited for has no event
+            while not (shown := source.status()).get("error"):  # noqa: ASYNC110 -- what is waited for has no event
                 await asyncio.sleep(0.01)
         seen = [*await pages(session, server), str(shown)]
         await server.end()

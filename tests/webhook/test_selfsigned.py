@@ -1,24 +1,45 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import itertools
 import logging
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.webhook.ca import CaRotation, Lifetimes, advance, new_ca, read_certificates
-from injector.webhook.selfsigned import LOOK, SelfSigned, service_names
-from injector.webhook.tls import FAILURE, SUCCESS, Handshakes
+from injector.cluster.reader import SECRETS
+from injector.cluster.secrets import SecretStore
+from injector.errors import ClusterError, ConfigError
+from injector.webhook.tls.ca import CaRotation, Lifetimes, advance, data_of, new_ca
+from injector.webhook.tls.certificate import read_certificates
+from injector.webhook.tls.selfsigned import (
+    RENEWAL_INTERVAL,
+    RETRIES,
+    SECRET_INTERVAL,
+    BundleRollout,
+    CaSecret,
+    ExternalRollout,
+    SelfSigned,
+    service_names,
+)
+from injector.webhook.tls.source import FAILURE, SUCCESS, Handshakes
+from tests.cluster.fakeapi import FakeApi, refusal
+from tests.cluster.fakes import in_fake_time, no_chance
+from tests.held import DAY, failures_held
 from tests.revisions.clock import steps_between
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
 
+
 START = 1e9
-DAY = 86400.0
 TIMES = Lifetimes()
 EXPIRY = "injector_certificate_expiry_timestamp_seconds"
 
@@ -30,13 +51,12 @@ class Clock:
         return self.now
 
 
-class Reached:
-    """Whether the bundle is everywhere, as a test says."""
+class Rollout(BundleRollout):
+    """A rollout that a test completes."""
 
-    def __init__(self) -> None:
-        self.everywhere = False
+    everywhere = False
 
-    def reached(self, bundle: bytes) -> bool:
+    def is_trusted(self, bundle: bytes) -> bool:
         assert bundle
         return self.everywhere
 
@@ -47,13 +67,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def reach() -> Reached:
-    return Reached()
+def rollout() -> Rollout:
+    return Rollout()
 
 
 @pytest.fixture
-def certificates(clock: Clock, reach: Reached) -> SelfSigned:
-    return SelfSigned(service_names("injector", "mesh"), reach, clock=clock)
+def certificates(clock: Clock, rollout: Rollout) -> SelfSigned:
+    return SelfSigned(service_names("injector", "mesh"), rollout, clock=clock)
 
 
 def issued_by(certificates: SelfSigned, held: CaRotation) -> bool:
@@ -68,111 +88,111 @@ def test_a_service_has_the_two_names_that_it_is_called_by() -> None:
 
 
 def test_before_there_is_an_authority_there_is_no_certificate(certificates: SelfSigned) -> None:
-    assert (certificates.look(), certificates.certificate, certificates.bundle, certificates.served) == (
+    assert (certificates.renew_if_due(), certificates.certificate, certificates.bundle, certificates.issuers) == (
         None,
         None,
         None,
         (),
     )
-    assert certificates.fault() == "there is no certificate yet: the Secret of the CA is not known"
-    assert certificates.shown() == {"valid": False, "error": certificates.fault()}
+    assert certificates.fault() == "there is no certificate yet: the Secret of the CA has not been read"
+    assert certificates.status() == {"valid": False, "error": certificates.fault()}
 
 
 def test_with_an_authority_there_is_one_for_a_week(certificates: SelfSigned) -> None:
     held = new_ca(START, TIMES)
-    certificates.hold(held)
+    certificates.use_rotation(held)
 
-    outcome = certificates.look()
+    outcome = certificates.renew_if_due()
 
     assert (outcome, certificates.fault(), certificates.bundle) == (SUCCESS, "", held.bundle)
     assert certificates.certificate is not None
     assert certificates.certificate.names == ("injector.mesh.svc", "injector.mesh.svc.cluster.local")
     assert certificates.certificate.not_after == START + 7 * DAY
-    assert certificates.shown()["authorityNotAfter"] == START + 365 * DAY
-    assert (certificates.shown()["valid"], certificates.shown()["error"]) == (True, None)
+    assert certificates.status()["authorityNotAfter"] == START + 365 * DAY
+    assert (certificates.status()["valid"], certificates.status()["error"]) == (True, None)
 
 
 def test_it_is_renewed_at_two_thirds_of_its_life_and_not_before(certificates: SelfSigned, clock: Clock) -> None:
-    certificates.hold(new_ca(START, TIMES))
-    certificates.look()
+    certificates.use_rotation(new_ca(START, TIMES))
+    certificates.renew_if_due()
     found = []
 
     for days in (1.0, 4.66, 4.67, 4.68):
         clock.now = START + days * DAY
-        found.append(certificates.look())
+        found.append(certificates.renew_if_due())
 
     assert found == [None, None, SUCCESS, None]
 
 
 @pytest.mark.parametrize("jump", [30 * DAY, 8 * DAY, -1 * DAY, -30 * DAY])
 def test_a_clock_that_jumps_is_followed_at_the_next_look(certificates: SelfSigned, clock: Clock, jump: float) -> None:
-    certificates.hold(new_ca(START - 100 * DAY, TIMES))
-    certificates.look()
+    certificates.use_rotation(new_ca(START - 100 * DAY, TIMES))
+    certificates.renew_if_due()
 
     clock.now += jump
     before = certificates.fault()
-    outcome = certificates.look()
+    outcome = certificates.renew_if_due()
 
     assert "cannot be used" in before
     assert (outcome, certificates.fault()) == (SUCCESS, "")
     clock.now = START
-    certificates.look()
+    certificates.renew_if_due()
     assert certificates.fault() == ""
 
 
 def test_a_new_authority_signs_once_the_bundle_is_everywhere(
-    certificates: SelfSigned, clock: Clock, reach: Reached
+    certificates: SelfSigned, clock: Clock, rollout: Rollout
 ) -> None:
     first = new_ca(START, TIMES)
-    certificates.hold(first)
-    certificates.look()
+    certificates.use_rotation(first)
+    certificates.renew_if_due()
     second = new_ca(START + 1, TIMES, [first.signing.certificate])
-    certificates.hold(second)
+    certificates.use_rotation(second)
 
-    waits = certificates.look()
-    served_meanwhile = certificates.served
-    reach.everywhere = True
+    waits = certificates.renew_if_due()
+    served_meanwhile = certificates.issuers
+    rollout.everywhere = True
 
     assert (waits, issued_by(certificates, first)) == (None, True)
     assert served_meanwhile == (first.signing.certificate, second.signing.certificate)
-    assert (certificates.look(), issued_by(certificates, second)) == (SUCCESS, True)
-    assert certificates.served == (second.signing.certificate, first.signing.certificate)
+    assert (certificates.renew_if_due(), issued_by(certificates, second)) == (SUCCESS, True)
+    assert certificates.issuers == (second.signing.certificate, first.signing.certificate)
     clock.now += 1
-    assert certificates.look() is None
+    assert certificates.renew_if_due() is None
 
 
 def test_what_is_due_meanwhile_is_still_signed_by_the_former_authority(certificates: SelfSigned, clock: Clock) -> None:
     first = new_ca(START, TIMES)
-    certificates.hold(first)
-    certificates.look()
-    certificates.hold(new_ca(START, TIMES, [first.signing.certificate]))
+    certificates.use_rotation(first)
+    certificates.renew_if_due()
+    certificates.use_rotation(new_ca(START, TIMES, [first.signing.certificate]))
 
     clock.now += 5 * DAY
 
-    assert (certificates.look(), issued_by(certificates, first)) == (SUCCESS, True)
+    assert (certificates.renew_if_due(), issued_by(certificates, first)) == (SUCCESS, True)
 
 
 def test_a_former_authority_that_has_expired_signs_nothing(certificates: SelfSigned, clock: Clock) -> None:
     first = new_ca(START, TIMES)
-    certificates.hold(first)
-    certificates.look()
+    certificates.use_rotation(first)
+    certificates.renew_if_due()
     clock.now = START + 365 * DAY
-    second = advance(first, TIMES, now=clock.now, spread=False)
+    second = advance(first, TIMES, now=clock.now, trusted=False)
 
-    certificates.hold(second)
+    certificates.use_rotation(second)
 
-    assert (certificates.look(), issued_by(certificates, second), certificates.fault()) == (SUCCESS, True, "")
+    assert (certificates.renew_if_due(), issued_by(certificates, second), certificates.fault()) == (SUCCESS, True, "")
 
 
 def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: SelfSigned, clock: Clock) -> None:
-    certificates.hold(new_ca(START, TIMES))
-    certificates.look()
+    certificates.use_rotation(new_ca(START, TIMES))
+    certificates.renew_if_due()
 
     clock.now = START + 400 * DAY
 
-    assert certificates.look() is None
+    assert certificates.renew_if_due() is None
     assert "it expired at" in certificates.fault()
-    assert certificates.shown()["valid"] is False
+    assert certificates.status()["valid"] is False
 
 
 async def test_it_is_looked_at_again_and_again_and_counted(
@@ -189,17 +209,17 @@ async def test_it_is_looked_at_again_and_again_and_counted(
         raise RuntimeError("PRIVATE")
 
     pause, pauses = steps_between(
-        lambda: certificates.hold(new_ca(START, TIMES)),
+        lambda: certificates.use_rotation(new_ca(START, TIMES)),
         move,
         lambda: None,
-        lambda: monkeypatch.setattr(certificates, "look", broken),
+        lambda: monkeypatch.setattr(certificates, "renew_if_due", broken),
     )
 
     with suppress(asyncio.CancelledError):
-        await certificates.follow(metrics, pause=pause)
+        await certificates.follow(metrics, sleep=pause)
 
     reloads = "injector_certificate_reloads_total"
-    assert set(pauses) == {LOOK}
+    assert set(pauses) == {RENEWAL_INTERVAL}
     assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
     assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
     assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
@@ -210,11 +230,11 @@ def test_nothing_that_is_logged_or_shown_holds_a_key(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     held = new_ca(START, TIMES)
-    certificates.hold(held)
-    certificates.look()
+    certificates.use_rotation(held)
+    certificates.renew_if_due()
     assert certificates._loaded is not None
 
-    said = caplog.text + str(certificates.shown()) + repr(held) + repr(certificates._loaded.certificate)
+    said = caplog.text + str(certificates.status()) + repr(held) + repr(certificates._loaded.certificate)
 
     assert "new certificate: for injector.mesh.svc" in said
     assert "PRIVATE" not in said
@@ -222,7 +242,7 @@ def test_nothing_that_is_logged_or_shown_holds_a_key(
         assert key.split(b"\n")[1].decode() not in said
 
 
-def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, reach: Reached) -> None:
+def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, rollout: Rollout) -> None:
     class Clients(Handshakes):
         answers: list[bool | None] = [False, True, None]  # noqa: RUF012 -- of this test
 
@@ -230,15 +250,20 @@ def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, reac
             return self.answers.pop(0)
 
     handshakes = Clients()
-    certificates = SelfSigned(("a",), reach, handshakes=handshakes, clock=clock)
-    certificates.hold(new_ca(START, TIMES))
-    certificates.look()
-    first: Any = handshakes._handed
+    certificates = SelfSigned(("a",), rollout, handshakes=handshakes, clock=clock)
+    certificates.use_rotation(new_ca(START, TIMES))
+    certificates.renew_if_due()
+    first: Any = handshakes._current
 
-    outcomes = [certificates.look(), handshakes._handed is first, certificates.look(), handshakes._handed is first]
+    outcomes = [
+        certificates.renew_if_due(),
+        handshakes._current is first,
+        certificates.renew_if_due(),
+        handshakes._current is first,
+    ]
 
     assert outcomes == [None, True, SUCCESS, False]
-    assert certificates.look() == FAILURE
+    assert certificates.renew_if_due() == FAILURE
 
 
 async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSigned, metrics: Metrics) -> None:
@@ -248,11 +273,11 @@ async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSi
     async def never(_: float) -> None:
         await asyncio.Event().wait()
 
-    following = asyncio.create_task(certificates.follow(metrics, pause=never))
+    following = asyncio.create_task(certificates.follow(metrics, sleep=never))
     await asyncio.sleep(0)
     held = new_ca(START, TIMES)
-    certificates.hold(held)
-    certificates.hold(held)
+    certificates.use_rotation(held)
+    certificates.use_rotation(held)
     async with asyncio.timeout(20.0):
         while certificates.certificate is None:  # noqa: ASYNC110 -- it has no event
             await asyncio.sleep(0.001)
@@ -260,3 +285,333 @@ async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSi
     assert changes == [held.bundle]
     following.cancel()
     await asyncio.wait([following])
+
+
+def test_api_servers_trust_a_bundle_some_time_after_every_webhook_has_it(clock: Clock) -> None:
+    rollout = BundleRollout(delay=5.0, clock=clock)
+    rollout.note(b"a")
+
+    before = rollout.is_trusted(b"a")
+    clock.now += 5.0
+    rollout.note(b"a")
+
+    assert (before, rollout.is_trusted(b"a"), rollout.is_trusted(b"b")) == (False, True, False)
+
+
+def test_the_wait_starts_again_if_a_webhook_loses_the_bundle(clock: Clock) -> None:
+    rollout = BundleRollout(delay=5.0, clock=clock)
+    rollout.note(b"a")
+    clock.now += 10.0
+    rollout.note(None)
+
+    lost = rollout.is_trusted(b"a")
+    rollout.note(b"a")
+
+    assert (lost, rollout.is_trusted(b"a")) == (False, False)
+    clock.now += 5.0
+    assert rollout.is_trusted(b"a")
+
+
+def test_an_unknown_bundle_is_not_trusted() -> None:
+    assert not BundleRollout(delay=0.0).is_trusted(b"a")
+
+
+def test_an_external_bundle_is_trusted_some_time_after_the_first_question(clock: Clock) -> None:
+    rollout = ExternalRollout(delay=600.0, clock=clock)
+
+    first = rollout.is_trusted(b"a")
+    clock.now += 600.0
+
+    assert (first, rollout.is_trusted(b"a"), rollout.is_trusted(b"b")) == (False, True, False)
+
+
+SHORT = Lifetimes(authority=900.0, leaf=60.0, overlap=30.0)
+KEY = (SECRETS.plural, "mesh", "injector-ca")
+
+
+class CompleteRollout(BundleRollout):
+    """A rollout that is complete."""
+
+    def is_trusted(self, bundle: bytes) -> bool:
+        return bool(bundle)
+
+
+@dataclass
+class Replica:
+    """One injector, as far as its CA goes; its wall clock is the fake loop's."""
+
+    api: FakeApi
+    offset: float = START
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        rollout = CompleteRollout()
+        self.certificates = SelfSigned(("injector.mesh.svc",), rollout, times=SHORT, clock=self.now)
+        store = SecretStore(self.api, "mesh", "injector-ca")
+        self.secret = CaSecret(store, self.certificates, rollout, SHORT, clock=self.now, chance=no_chance())
+
+    def now(self) -> float:
+        return self.offset + asyncio.get_running_loop().time()
+
+    async def run(self, seconds: float) -> None:
+        """Follow the Secret for so long."""
+        task = asyncio.create_task(self.secret.follow(self.settled))
+        try:
+            await asyncio.wait_for(asyncio.shield(task), seconds)
+        except TimeoutError:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def bundle_of(api: FakeApi) -> bytes:
+    return base64.b64decode(api.objects[KEY]["data"]["ca.crt"])
+
+
+def run(test: Coroutine[None, None, None]) -> None:
+    in_fake_time(test)
+
+
+def test_the_first_one_makes_the_authority_and_the_second_takes_it() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        first, second = Replica(api), Replica(api)
+
+        await first.secret.reconcile()
+        await second.secret.reconcile()
+
+        assert first.certificates.bundle == second.certificates.bundle == bundle_of(api)
+        assert api.count("create") == 1
+
+    run(test())
+
+
+def test_of_many_at_once_one_makes_it() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replicas = [Replica(api) for _ in range(8)]
+
+        await asyncio.gather(*(each.secret.reconcile() for each in replicas))
+
+        assert {each.certificates.bundle for each in replicas} == {bundle_of(api)}
+        assert api.count("create") > 1
+
+    run(test())
+
+
+def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        await replica.secret.reconcile()
+        replica.certificates.renew_if_due()
+        (former,) = read_certificates(bundle_of(api))
+        api.delete(SECRETS, "injector-ca", "mesh")
+
+        await replica.secret.reconcile()
+
+        trusted = read_certificates(bundle_of(api))
+        assert former in trusted
+        assert len(trusted) == 2
+
+    run(test())
+
+
+def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may_serve() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        former = []
+        for _ in range(2):
+            await replica.secret.reconcile()
+            replica.certificates.renew_if_due()
+            former.append(replica.certificates.issuers[0])
+            api.delete(SECRETS, "injector-ca", "mesh")
+
+        await replica.secret.reconcile()
+
+        assert {*former} < {*read_certificates(bundle_of(api))}
+        assert len({*former}) == 2
+
+    run(test())
+
+
+def test_a_secret_that_is_broken_is_written_anew() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        await replica.secret.reconcile()
+        api.objects[KEY]["data"]["tls.key"] = ""
+
+        await replica.secret.reconcile()
+
+        assert replica.certificates.bundle == bundle_of(api)
+        assert api.count("replace") == 1
+
+    run(test())
+
+
+def test_an_authority_is_replaced_in_two_phases_by_the_clock() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        seen: list[int] = []
+        for until in (599.0, 40.0, 40.0, 100.0):
+            await replica.run(until)
+            seen.append(len(read_certificates(bundle_of(api))))
+            seen.append(api.count("replace"))
+
+        assert seen == [1, 0, 2, 1, 2, 2, 1, 3]
+
+    run(test())
+
+
+def test_it_is_read_every_fifteen_seconds() -> None:
+    async def test() -> None:
+        api = FakeApi()
+
+        await Replica(api).run(SECRET_INTERVAL * 3.5)
+
+        assert [moment for moment, call in api.calls if call == "get"] == [0.0, 15.0, 30.0, 45.0]
+
+    run(test())
+
+
+def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        api.fault = refusal("unreachable")
+
+        await replica.run(100.0)
+
+        moments = [moment for moment, _ in api.calls]
+        assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]
+        assert not replica.settled.is_set()
+
+        api.fault = None
+        await replica.run(1.0)
+        assert replica.settled.is_set()
+
+    run(test())
+
+    assert [each.levelno for each in caplog.records if each.levelno >= logging.WARNING] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("reason", ["forbidden"])
+def test_at_the_start_what_waiting_does_not_mend_is_raised_and_later_it_is_not(reason: str) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.fault = refusal(reason, 403)
+        with pytest.raises(ClusterError, match="told forbidden"):
+            await Replica(api).run(60.0)
+
+        api.fault = None
+        replica = Replica(api)
+        await replica.run(1.0)
+        api.fault = refusal(reason, 403)
+        await replica.run(60.0)
+        assert replica.certificates.bundle == bundle_of(api)
+
+    run(test())
+
+
+def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        api = FakeApi(fault=RuntimeError("SECRET"))
+        replica = Replica(api)
+        task = asyncio.create_task(replica.run(60.0))
+        await asyncio.sleep(0.5)
+
+        api.fault = None
+        await task
+
+        assert replica.certificates.bundle == bundle_of(api)
+
+    run(test())
+
+    assert "RuntimeError at " in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def test_a_secret_that_is_somebody_elses_is_refused_and_stays() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        theirs = {"tls.crt": "eA==", "tls.key": "eA=="}
+        api.put(SECRETS, {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": theirs})
+
+        with pytest.raises(ConfigError, match="give another --ca-secret"):
+            await Replica(api).run(60.0)
+
+        assert api.objects[KEY]["data"] == theirs
+
+    run(test())
+
+
+@pytest.mark.parametrize("data", [{"ca.crt": "?"}, {"signing-since": "?"}])
+def test_a_damaged_secret_that_stays_for_a_day_takes_no_memory_and_is_repaired_or_reported(
+    data: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        replica = Replica(api)
+        task = asyncio.create_task(replica.run(2.0 * DAY))
+        await asyncio.sleep(60.0)
+        held, bundle = failures_held(), replica.certificates.bundle
+        api.put(SECRETS, {**api.objects[KEY], "data": data})
+
+        await asyncio.sleep(DAY)
+
+        assert failures_held() <= held + 20
+        assert replica.certificates.bundle is not None
+        repaired = "ca.crt" in api.objects[KEY]["data"] and bundle_of(api) == replica.certificates.bundle
+        reported = replica.certificates.bundle == bundle and "belongs to something else" in caplog.text
+        assert repaired or reported
+        task.cancel()
+        await asyncio.wait([task])
+
+    run(test())
+
+
+def test_whoever_is_always_second_ends_with_the_conflict() -> None:
+    class Storm(FakeApi):
+        async def get(self, *_: object, **__: object) -> dict[str, object]:
+            await self._called("get")
+            raise refusal("missing", 404)
+
+    async def test() -> None:
+        api = Storm()
+        api.put(
+            SECRETS,
+            {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(new_ca(START, SHORT))},
+        )
+
+        with pytest.raises(ClusterError, match="told conflict"):
+            await Replica(api).secret.reconcile()
+
+        assert api.count("create") == 8
+
+    run(test())
+
+
+def test_no_error_and_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def test() -> str:
+        api = FakeApi()
+        replica = Replica(api)
+        await replica.run(1.0)
+        api.fault = refusal("server", 500)
+        await replica.run(1.0)
+        api.fault = None
+        key = str(api.objects[KEY]["data"]["tls.key"])
+        api.objects[KEY]["data"]["tls.crt"] = key
+        await replica.run(1.0)
+        return base64.b64decode(key).decode().splitlines()[1]
+
+    canary = in_fake_time(test())
+
+    assert "Secret mesh/injector-ca: created" in caplog.text
+    assert "Secret mesh/injector-ca: changed" in caplog.text
+    assert canary not in caplog.text

@@ -18,14 +18,16 @@ from injector.errors import InjectorError
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
-from injector.webhook import shadow, supervisor, timeouts
-from injector.webhook.certificate import CertificateFiles
+from injector.webhook import lifecycle, shadow, timeouts
 from injector.webhook.decisions import EXPLAINED
-from injector.webhook.health import HealthFile
 from injector.webhook.inject import Desk
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
-from injector.webhook.tls import CertificateSource, ClientAuthority, Handshakes
+from injector.webhook.status.health import HealthFile
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.source import Handshakes
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
@@ -114,12 +116,14 @@ async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(servi
 
         assert await warnings("/inject/prod", "prod") == ["injected by revision 1-24 (tag prod)"]
         assert await warnings("/unserved/warn/pod", "1-18") == []
-        assert ["is served by nobody" in each for each in await warnings("/unserved/warn/pod", "1-19")] == [True]
+        assert ["is not a served revision or tag" in each for each in await warnings("/unserved/warn/pod", "1-19")] == [
+            True
+        ]
 
 
 async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path)
-    source = CertificateSource(CertificateFiles(certificate, key), interval=0.0)
+    source = FileSource(CertificateFiles(certificate, key), interval=0.0)
     trusting = ssl.create_default_context(cafile=str(certificate))
     trusting.check_hostname = False
 
@@ -136,7 +140,7 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
     (tmp_path / "clients.crt").write_bytes(root.chain_pem)
     clients = ClientAuthority(tmp_path / "clients.crt", ["kube-apiserver"])
     certificate, key = write_certificate(tmp_path)
-    source = CertificateSource(CertificateFiles(certificate, key), interval=0.0, handshakes=Handshakes(clients))
+    source = FileSource(CertificateFiles(certificate, key), interval=0.0, handshakes=Handshakes(clients))
     statuses: dict[str, int] = {}
 
     async with running(replace(LISTENERS, tls=source.context, clients=clients), services) as server:
@@ -157,7 +161,7 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
 
 
 async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services: Services, tmp_path: Path) -> None:
-    source = CertificateSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
+    source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     health_file = HealthFile(tmp_path / "health", 0.01)
     serving = replace(services, certificates=source, health_file=health_file)
     newer = issue().write(tmp_path, "newer")
@@ -370,7 +374,7 @@ async def test_a_background_task_that_fails_is_named_until_it_is_restarted(
         raise RuntimeError("s3cr3t")
 
     monkeypatch.setattr(Shadows, "run", fails)
-    monkeypatch.setattr(supervisor, "RESTARTS", (LIMIT,))
+    monkeypatch.setattr(lifecycle, "RESTARTS", (LIMIT,))
     async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
         async with session.get(server.ops("/readyz")) as ready:
             assert (ready.status, await ready.text()) == (503, "background task down: shadow")

@@ -14,7 +14,7 @@ from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.podchanges import KINDS, Change
 from injector.webhook import shadow
 from injector.webhook.shadow import (
-    KEPT_PLACES,
+    MAX_EXAMPLES,
     MAX_WAITING,
     MAX_WAITING_BYTES,
     REST,
@@ -98,7 +98,7 @@ def clock() -> Clock:
 @pytest.fixture
 def shadows(metrics: Metrics, clock: Clock) -> Shadows:
     """Shadows that never really sleep."""
-    return Shadows(metrics, clock=clock, pause=clock.pause)
+    return Shadows(metrics, clock=clock, sleep=clock.pause)
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_a_tally_shows_kinds_and_places_and_no_value_of_a_pod() -> None:
     tally.add([Change("decision", "", "injected", "skipped: policy")])
     tally.add([])
 
-    shown = tally.shown()
+    shown = tally.status()
     assert shown == {
         "requests": {"different": 2, "same": 1},
         "differences": {"decision": 1, "env": 1},
@@ -319,14 +319,14 @@ def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
     tally.add([Change("env", f"env[{number}]" + "x" * 500, 1, 2) for number in range(9)])
     tally.add([Change("env", "env[7]" + "x" * 500, 1, 2)])
 
-    last = tally.shown()["last"]
+    last = tally.status()["last"]
     assert [(each["kind"], each["path"][:6]) for each in last] == [
         ("env", "env[7]"),
         ("env", "env[8]"),
         ("env", "env[6]"),
         ("security", "spec.h"),
     ]
-    assert len(last[:-1]) == KEPT_PLACES
+    assert len(last[:-1]) == MAX_EXAMPLES
     assert max(len(each["path"]) for each in last) == 200
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
@@ -13,11 +16,13 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status import request_rows, revision_rows, status
+from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
+from injector.webhook.status.report import request_rows, revision_rows, status
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics
+
 
 GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
 KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
@@ -134,3 +139,199 @@ def test_the_metrics_get_the_same_revisions() -> None:
         "b": RevisionRow(False, 1.0, "1.24", "f00d"),
         "c": RevisionRow(False),
     }
+
+
+REVISION: dict[str, Any] = {
+    "name": "1-24",
+    "served": True,
+    "valid": True,
+    "error": None,
+    "notes": [],
+    "istioVersion": "1.24",
+    "versionReason": "stated",
+    "engine": "go",
+    "writtenRevision": "1-24",
+    "fingerprint": "f00d",
+    "origin": "revisions/1-24",
+    "loadedAt": 0.0,
+}
+SHADOW = {
+    "revision": "1-30",
+    "sample": 25,
+    "requests": {"same": 7, "different": 3},
+    "differences": {"image": 2},
+    "last": [{"kind": "image", "path": "spec.containers[istio-proxy].image"}],
+}
+REQUEST = {
+    "revision": "1-24",
+    "tag": "prod",
+    "requests": 1900,
+    "success": 1600,
+    "skip": 200,
+    "failure": 100,
+    "successRate": 1600 / 1700,
+    "failures": {"annotation": 40, "template": 60},
+    "skips": {"label": 200},
+    "p50Seconds": 0.0012,
+    "p99Seconds": 0.0345,
+}
+STATUS: dict[str, Any] = {
+    "version": "1.2.3",
+    "time": 60.0,
+    "phase": "serving",
+    "default": "prod",
+    "reload": {"at": 30.0, "failure": None, "errors": []},
+    "revisions": [REVISION, {**REVISION, "name": "1-30", "valid": False, "error": "config: is empty"}],
+    "tags": [
+        {"name": "prod", "revision": "1-24", "weights": {"1-24": 90, "1-30": 10}, "salt": "prod", "shadow": SHADOW}
+    ],
+    "requests": [REQUEST],
+    "shadowDropped": 0,
+    "certificate": None,
+}
+NOTHING: dict[str, Any] = {
+    "revisions": [],
+    "tags": [],
+    "requests": [],
+    "default": None,
+    "reload": {"at": 0.0, "failure": None, "errors": []},
+}
+
+
+def text_of(page: str) -> str:
+    """What a reader sees of a page, in one line."""
+    body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", body).split())
+
+
+def test_the_page_says_what_is_served_by_whom_and_how_often() -> None:
+    text = text_of(status_page(STATUS))
+
+    for said in (
+        "injector 1.2.3: serving",
+        "As of 1970-01-01 00:01:00Z",
+        "Last reload 1970-01-01 00:00:30Z , good",
+        "1-24 served 1.24 (stated) f00d 1970-01-01 00:00:00Z revisions/1-24",
+        "1-30 the last good one is served config: is empty",
+        "prod 1-24 90 % 100 % 1-30, 25 %: same 7, different 3 image 2",
+        "1-30 10 % 0 %",
+        "image spec.containers[istio-proxy].image",
+        "1-24 prod 1,900 1,600 200 label 200 100 template 60, annotation 40 94.12 % 1.2 ms 34.5 ms",
+    ):
+        assert said in text, text
+
+
+def test_a_revision_that_never_was_good_is_not_served() -> None:
+    broken = {"name": "x", "served": False, "valid": False, "error": "is empty", "notes": []}
+
+    assert "x not served is empty" in text_of(status_page({**STATUS, "revisions": [broken]}))
+
+
+def test_what_is_wrong_as_a_whole_stands_above_all() -> None:
+    reload = {"at": 30.0, "failure": "source", "errors": ["revisions: cannot be read", "tag `x`: leads nowhere"]}
+
+    text = text_of(status_page({**STATUS, "reload": reload, "certificate": {"error": "it has expired"}}))
+
+    assert "Last reload 1970-01-01 00:00:30Z , failed: source" in text
+    assert "Problems revisions: cannot be read tag `x`: leads nowhere certificate: it has expired Tags" in text
+
+
+def test_with_nothing_to_show_each_table_says_none() -> None:
+    text = text_of(status_page({**STATUS, **NOTHING}))
+
+    assert text.count(" none") == 5
+
+
+UNSERVED: dict[str, Any] = {
+    "counted": True,
+    "namespaces": 2,
+    "pods": 7,
+    "names": {"prdo": {"namespaces": 2, "pods": 7}},
+    "more": 0,
+    "podsAtLeast": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "Namespaces: 2 , pods without a sidecar: 7 . Name Namespaces Pods prdo 2 7"),
+        (
+            {"podsAtLeast": True, "more": 5},
+            "pods without a sidecar: at least 7 . Name Namespaces Pods prdo 2 7 and 5 more",
+        ),
+        ({"pods": None}, "Namespaces: 2 , pods without a sidecar: cannot be listed."),
+        ({"counted": False, "names": {}}, "Unknown revisions and tags Not counted yet. Requests"),
+    ],
+)
+def test_names_that_nobody_serves_are_shown(changes: dict[str, Any], says: str) -> None:
+    assert says in text_of(status_page({**STATUS, "unserved": {**UNSERVED, **changes}}))
+
+
+def test_where_nobody_looks_for_names_that_nobody_serves_the_page_is_silent() -> None:
+    assert status_page({**STATUS, "unserved": None}) == status_page(STATUS)
+    assert "Unknown revisions" not in status_page(STATUS)
+
+
+def test_a_label_is_escaped() -> None:
+    names = {"<script>alert(1)</script>": {"namespaces": 1, "pods": 0}}
+
+    assert "<script" not in status_page({**STATUS, "unserved": {**UNSERVED, "names": names}})
+
+
+HOSTILE = """<script>alert(1)</script>"'&{{ 7 * 7 }}"""
+
+
+def renamed(value: Any, name: str) -> Any:
+    """The same data with another name for the revision 1-30 or the tag prod, wherever it stands."""
+    if isinstance(value, dict):
+        return {renamed(key, name): renamed(each, name) for key, each in value.items()}
+    if isinstance(value, list):
+        return [renamed(each, name) for each in value]
+    return HOSTILE if value == name else value
+
+
+@pytest.mark.parametrize(
+    "name", ["1-30", "prod", "config: is empty", "template", "image", "spec.containers[istio-proxy].image", "f00d"]
+)
+def test_every_text_is_escaped(name: str) -> None:
+    page = status_page(renamed(STATUS, name))
+
+    assert "<script" not in page
+    assert "49" not in text_of(page)
+    assert re.findall(r'"[^"<>]*&#34;[^"<>]*"|&lt;script&gt;', page)
+    assert HOSTILE not in page
+
+
+def test_shares_are_those_of_the_weights_and_of_the_requests_by_the_tag() -> None:
+    requests = [
+        {"revision": "a", "tag": "prod", "requests": 1},
+        {"revision": "old", "tag": "prod", "requests": 3},
+        {"revision": "a", "tag": "other", "requests": 9},
+    ]
+    tag = {"name": "prod", "weights": {"a": 1, "b": 3}}
+
+    assert shares(tag, requests) == [Share("a", 25, 25), Share("b", 75, 0), Share("old", None, 75)]
+    assert shares(tag, requests[2:]) == [Share("a", 25, None), Share("b", 75, None)]
+
+
+def test_shares_are_shown_in_percent() -> None:
+    assert [percent(each) for each in (None, 0, 100 / 3, 100)] == ["none", "0 %", "33.33 %", "100 %"]
+
+
+def test_a_time_reads_the_same_everywhere() -> None:
+    assert when(1_700_000_000.9) == "2023-11-14 22:13:20Z"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, "none"), (1.0, "100 %"), (0.9999999, "99.99 %"), (0.5, "50.00 %"), (0.0, "0.00 %")],
+)
+def test_a_rate_is_never_rounded_up_to_all(share: float | None, text: str) -> None:
+    assert rate(share) == text
+
+
+def test_figures_read_well() -> None:
+    assert [number(each) for each in (0, 999, 12345)] == ["0", "999", "12,345"]
+    assert [milliseconds(each) for each in (None, 0.00123456, 30.0)] == ["none", "1.23 ms", "30 s"]
+    assert reasons({"a": 1, "b": 1200, "c": 1}) == "b 1,200, a 1, c 1"

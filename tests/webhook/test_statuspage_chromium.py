@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiohttp.test_utils import TestServer
 
     from injector.revisions.reload import Loader
-    from injector.webhook.health import Operations
+    from injector.webhook.status.health import Operations
 
     ServerFactory = Callable[[web.Application], Awaitable[TestServer]]
 

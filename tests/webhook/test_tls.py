@@ -11,14 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from injector.errors import ConfigError
-from injector.webhook import tls
-from injector.webhook.certificate import CertificateFiles
-from injector.webhook.tls import FAILURE, SUCCESS, CertificateSource
+from injector.webhook.tls import files
+from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, format_time, read_pair
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.source import FAILURE, SUCCESS
 from tests.held import DAY, failures_held
 from tests.revisions.clock import steps_between
-from tests.webhook.certificates import Issued, Order, authority, ec_key, encrypted, issue, rsa_key, write_certificate
+from tests.webhook.certificates import (
+    Issued,
+    Order,
+    authority,
+    ec_key,
+    encrypted,
+    issue,
+    pem_of,
+    rsa_key,
+    write_certificate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -26,6 +38,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
+
 
 ROTATIONS = 20
 HOUR = 3600.0
@@ -62,8 +75,8 @@ class Secret:
         (self.folder / "..tmp").symlink_to(data.name)
         (self.folder / "..tmp").rename(self.folder / "..data")
 
-    def source(self) -> CertificateSource:
-        return CertificateSource(self.files, clock=lambda: self.now)
+    def source(self) -> FileSource:
+        return FileSource(self.files, clock=lambda: self.now)
 
     def client(self) -> ssl.SSLContext:
         """Trusts the authority, and demands the name."""
@@ -76,7 +89,7 @@ def secret(tmp_path: Path) -> Secret:
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[Callable[[CertificateSource], Any]]:
+async def port() -> AsyncIterator[Callable[[FileSource], Any]]:
     """Starts a server of echoes that listens with a source, and returns its port."""
     servers: list[asyncio.Server] = []
 
@@ -86,7 +99,7 @@ async def port() -> AsyncIterator[Callable[[CertificateSource], Any]]:
                 writer.write(line)
         writer.close()
 
-    async def started(source: CertificateSource) -> int:
+    async def started(source: FileSource) -> int:
         server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=source.context)
         servers.append(server)
         return int(server.sockets[0].getsockname()[1])
@@ -146,20 +159,20 @@ def test_a_missing_file_is_named_with_its_flag(tmp_path: Path, missing: str, fla
     (tmp_path / missing).unlink()
 
     with pytest.raises(ConfigError, match=f"{missing}: cannot be read: No such file or directory; correct {flag}"):
-        CertificateSource(CertificateFiles(certificate, key))
+        FileSource(CertificateFiles(certificate, key))
 
 
 def test_an_encrypted_key_is_refused_without_asking_for_its_password(tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path)
 
     with pytest.raises(ConfigError, match="unencrypted key"):
-        CertificateSource(CertificateFiles(certificate, encrypted(key)))
+        FileSource(CertificateFiles(certificate, encrypted(key)))
 
 
 @pytest.mark.parametrize(
     ("order", "says"),
     [
-        (Order(until=-0.5), "it expired at .*; have it renewed, or set the clock right"),
+        (Order(until=-0.5), "it expired at .*; have it renewed, or correct the clock"),
         (Order(since=1), "it is not valid before .*; have it"),
     ],
 )
@@ -171,7 +184,7 @@ def test_a_certificate_that_is_out_of_its_dates_cannot_be_started_with(secret: S
 
 
 async def test_twenty_rotations_under_a_loop_of_new_connections_fail_no_handshake(
-    secret: Secret, port: Callable[[CertificateSource], Any]
+    secret: Secret, port: Callable[[FileSource], Any]
 ) -> None:
     issued = [secret.put()]
     source, client = secret.source(), secret.client()
@@ -206,7 +219,7 @@ async def test_twenty_rotations_under_a_loop_of_new_connections_fail_no_handshak
 @pytest.mark.parametrize(("before", "after"), [(ec_key, rsa_key), (rsa_key, ec_key)])
 async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
     secret: Secret,
-    port: Callable[[CertificateSource], Any],
+    port: Callable[[FileSource], Any],
     before: Callable[[], Any],
     after: Callable[[], Any],
     version: ssl.TLSVersion,
@@ -223,7 +236,7 @@ async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
 
 
 async def test_a_client_that_names_no_host_gets_the_newest_certificate_too(
-    secret: Secret, port: Callable[[CertificateSource], Any]
+    secret: Secret, port: Callable[[FileSource], Any]
 ) -> None:
     secret.put(Order(names=("localhost", "127.0.0.1")))
     source = secret.source()
@@ -256,13 +269,13 @@ def _self_signed(secret: Secret) -> None:
 
 
 BAD: dict[str, Callable[[Secret], Any]] = {
-    "is not the key of the certificate": _mismatched,
+    "the key belongs to another certificate": _mismatched,
     "it expired at": lambda secret: secret.put(Order(until=-0.5)),
     "it is not valid before": lambda secret: secret.put(Order(since=1)),
-    "it is no PEM certificate": lambda secret: _half(secret, "chain"),
-    "it is no PEM key": lambda secret: _half(secret, "key"),
+    "not a PEM certificate": lambda secret: _half(secret, "chain"),
+    "not a PEM key": lambda secret: _half(secret, "key"),
     "it has no DNS name": lambda secret: secret.put(Order(names=())),
-    "it is for a.example, and the one in use for localhost": lambda secret: secret.put(Order(names=("a.example",))),
+    "it is for a.example, and the current one for localhost": lambda secret: secret.put(Order(names=("a.example",))),
     "it did not sign the certificate": _self_signed,
     "cannot be read: No such file": lambda secret: (secret.folder / "..data" / "tls.key").unlink(),
 }
@@ -271,7 +284,7 @@ BAD: dict[str, Callable[[Secret], Any]] = {
 
 @pytest.mark.parametrize("fault", BAD)
 async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
-    secret: Secret, port: Callable[[CertificateSource], Any], fault: str, caplog: pytest.LogCaptureFixture
+    secret: Secret, port: Callable[[FileSource], Any], fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = secret.put()
     source, client = secret.source(), secret.client()
@@ -284,15 +297,15 @@ async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
     assert [each.levelno for each in caplog.records] == [logging.ERROR]
     assert fault in caplog.text
     assert "BEGIN" not in caplog.text
-    assert fault in source.shown()["error"]
-    assert (source.shown()["valid"], source.fault()) == (False, "")
+    assert fault in source.status()["error"]
+    assert (source.status()["valid"], source.fault()) == (False, "")
     assert await shown_by(number, client) == good.fingerprint
 
     repaired = secret.put()
 
     assert source.poll() == SUCCESS
     assert await shown_by(number, client) == repaired.fingerprint
-    assert (source.shown()["valid"], source.shown()["error"]) == (True, None)
+    assert (source.status()["valid"], source.status()["error"]) == (True, None)
 
 
 @pytest.mark.parametrize("fault", BAD)
@@ -304,7 +317,7 @@ def test_a_bad_pair_that_stays_for_a_day_takes_no_memory(
     BAD[fault](secret)
     source.poll()
     # The files do not change any more, so they need not be read 86,400 times.
-    monkeypatch.setattr(tls, "_read", functools.cache(tls._read))
+    monkeypatch.setattr(files, "_read", functools.cache(files._read))
     held = failures_held()
 
     for _ in range(DAY):
@@ -368,7 +381,7 @@ def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of
 
 
 async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
-    secret: Secret, port: Callable[[CertificateSource], Any], monkeypatch: pytest.MonkeyPatch
+    secret: Secret, port: Callable[[FileSource], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = secret.source()
@@ -419,14 +432,14 @@ async def test_what_openssl_refuses_is_a_bad_pair(secret: Secret, monkeypatch: p
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", refuse)
 
     assert source.poll() == FAILURE
-    assert "OpenSSL refuses it" in str(source.error)
+    assert "OpenSSL rejects it" in str(source.error)
 
 
 async def test_following_polls_each_interval_and_counts(
     secret: Secret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
-    source = CertificateSource(secret.files, interval=7.0, clock=lambda: secret.now)
+    source = FileSource(secret.files, interval=7.0, clock=lambda: secret.now)
     pause, pauses = steps_between(
         lambda: None,
         lambda: secret.put(Order(until=48)),
@@ -435,7 +448,7 @@ async def test_following_polls_each_interval_and_counts(
     )
 
     with suppress(asyncio.CancelledError):
-        await source.follow(metrics, pause=pause)
+        await source.follow(metrics, sleep=pause)
 
     reloads = "injector_certificate_reloads_total"
     assert set(pauses) == {7.0}
@@ -448,7 +461,7 @@ async def test_files_that_have_not_changed_are_not_read(
     secret: Secret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
-    source = CertificateSource(secret.files, interval=1.0, clock=lambda: secret.now)
+    source = FileSource(secret.files, interval=1.0, clock=lambda: secret.now)
     polls: list[int] = []
     changes: list[int] = []
     poll = source.poll
@@ -463,7 +476,7 @@ async def test_files_that_have_not_changed_are_not_read(
     pause, pauses = steps_between(*unchanged, lambda: secret.put(Order(until=48)), *unchanged, *unchanged)
 
     with suppress(asyncio.CancelledError):
-        await source.follow(metrics, pause=pause)
+        await source.follow(metrics, sleep=pause)
 
     # The first look reads, since nothing is known yet.
     assert polls == [1, 6]
@@ -476,14 +489,14 @@ async def test_an_interval_of_nought_never_looks_again(secret: Secret, metrics: 
     async def pause(seconds: float) -> None:
         raise AssertionError(seconds)
 
-    await CertificateSource(secret.files, interval=0.0).follow(metrics, pause=pause)
+    await FileSource(secret.files, interval=0.0).follow(metrics, sleep=pause)
 
 
 def test_the_status_has_the_certificate_and_never_the_key(secret: Secret) -> None:
     issued = secret.put()
     source = secret.source()
 
-    assert source.shown() == {
+    assert source.status() == {
         "valid": True,
         "error": None,
         "names": ["localhost"],
@@ -492,3 +505,108 @@ def test_the_status_has_the_certificate_and_never_the_key(secret: Secret) -> Non
         "fingerprint": issued.fingerprint,
         "loadedAt": secret.now,
     }
+
+
+FILES = CertificateFiles(Path("tls.crt"), Path("tls.key"), Path("ca.crt"))
+GOOD = issue()
+
+
+def pair_of(issued: Issued, root: Issued | None = None) -> Pair:
+    return Pair(issued.chain_pem, issued.key_pem, None if root is None else root.chain_pem)
+
+
+def test_a_pair_tells_its_names_its_dates_and_its_fingerprint() -> None:
+    order = Order(names=("a.example", "b.example", "10.0.0.1", "2001:db8::1"), since=-2, until=5)
+    issued = issue(order)
+
+    found = read_pair(pair_of(issued), FILES)
+
+    assert found.names == order.names
+    assert (found.not_before, found.not_after) == pytest.approx(
+        (order.now.timestamp() - 7200, order.now.timestamp() + 18000), abs=1
+    )
+    assert found.fingerprint == issued.fingerprint
+
+
+@pytest.mark.parametrize("key", [ec_key, rsa_key])
+def test_keys_of_every_usual_kind_are_read(key: object) -> None:
+    assert read_pair(pair_of(issue(Order(key=key))), FILES).names == ("localhost",)  # type: ignore[arg-type]
+
+
+def test_a_certificate_of_the_authority_and_one_of_an_intermediate_of_it_are_good() -> None:
+    root = authority()
+    between = authority("between")
+    leaf = issue(issuer=between)
+    below = issue(issuer=root)
+
+    assert read_pair(pair_of(below, root), FILES)
+    assert read_pair(Pair(leaf.chain_pem + between.chain_pem, leaf.key_pem, between.chain_pem), FILES)
+
+
+def _encrypted(issued: Issued) -> bytes:
+    return pem_of(issued.key, BestAvailableEncryption(b"password"))
+
+
+def broken() -> dict[str, tuple[Pair, str]]:
+    """Pairs that cannot be used, and what is said of each."""
+    other, root = issue(), authority()
+    chain, key = GOOD.chain_pem, GOOD.key_pem
+    return {
+        "no PEM": (Pair(b"garbage", key), "tls.crt: not a PEM certificate; give a certificate chain"),
+        "an empty certificate": (Pair(b"", key), "tls.crt: not a PEM certificate"),
+        "half a certificate": (Pair(chain[: len(chain) // 2], key), "tls.crt: not a PEM certificate"),
+        "half an intermediate": (Pair(chain + chain[: len(chain) // 2], key), "tls.crt: "),
+        "no PEM as key": (Pair(chain, b"garbage"), "tls.key: not a PEM key; give the unencrypted key of tls.crt"),
+        "half a key": (Pair(chain, key[: len(key) // 2]), "tls.key: not a PEM key"),
+        "an encrypted key": (Pair(chain, _encrypted(GOOD)), "tls.key: it is encrypted; give the unencrypted key"),
+        "another's key": (
+            Pair(chain, other.key_pem),
+            "tls.key: the key belongs to another certificate; give the key of",
+        ),
+        "no name": (pair_of(issue(Order(names=()))), "tls.crt: it has no DNS name, and API servers ignore"),
+        "another authority": (pair_of(GOOD, root), "ca.crt: it did not sign the certificate of tls.crt; give"),
+        "an authority that is no PEM": (Pair(chain, key, b"garbage"), "ca.crt: not a PEM certificate"),
+    }
+
+
+BROKEN = broken()
+
+
+@pytest.mark.parametrize(("pair", "says"), BROKEN.values(), ids=BROKEN)
+def test_a_pair_that_cannot_be_used_is_refused_with_the_file_and_what_to_do(pair: Pair, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_pair(pair, FILES)
+
+    assert str(caught.value).startswith(says)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        (99.0, "it is not valid before 1970-01-01T00:01:40Z"),
+        (100.0, ""),
+        (200.0, ""),
+        (200.5, "it expired at 1970-01-01T00:03:20Z"),
+    ],
+)
+def test_a_certificate_is_good_within_its_dates(now: float, says: str) -> None:
+    assert Certificate(("a",), 100.0, 200.0, "f").fault(now) == says
+
+
+def test_a_certificate_is_told_in_one_line() -> None:
+    assert str(Certificate(("a", "b"), 0.0, 200.0, "f00d")) == "for a, b, until 1970-01-01T00:03:20Z, SHA-256 f00d"
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_the_fingerprint_of_a_pair_changes_with_each_file(part: int) -> None:
+    files = [b"chain", b"key", b"authority"]
+    before = Pair(*files).fingerprint
+    files[part] += b" "
+
+    assert Pair(*files).fingerprint != before
+    assert Pair(b"ab", b"c").fingerprint != Pair(b"a", b"bc").fingerprint
+
+
+def test_times_are_shown_in_utc() -> None:
+    assert format_time(0.9) == "1970-01-01T00:00:00Z"

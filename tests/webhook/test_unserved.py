@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
-    from injector.revisions.unserved import UnservedNames
+    from injector.revisions.unservednames import UnservedNames
     from injector.webhook.inject import InjectHandler
     from injector.webhook.lifecycle import Lifecycle
     from tests.webhook.conftest import Client, ClientFactory
@@ -26,7 +26,7 @@ REV = "istio.io/rev"
 NAMESPACES = {"shop": "prdo", "mesh": "1-24", "partner": "1-18"}
 """What the namespaces of the cluster name; `prod`, `1-24` and `default` are served, and `1-18` by another injector."""
 SAID = (
-    f"no sidecar: {REV}='prdo' of %s is served by nobody (did you mean prod?); correct the label or set the tag;"
+    f"no sidecar: {REV}='prdo' of %s is not a served revision or tag (did you mean prod?); correct the label or set the tag;"
     " served: 1-18, 1-24, default, prod"
 )
 
@@ -214,7 +214,7 @@ async def test_a_refusal_is_logged_by_names_alone(net: Client, caplog: pytest.Lo
     await answer_of(net, "/unserved/deny/pod", review)
 
     assert [each.getMessage() for each in caplog.records if each.name == "injector.webhook.unserved"] == [
-        f"denied: uid='{UID}' nobody serves 'prdo\\nforged', the name of 'the pod'"
+        f"denied: uid='{UID}' unknown revision or tag 'prdo\\nforged' of 'the pod'"
     ]
 
 
@@ -224,4 +224,4 @@ def test_a_warning_keeps_what_to_do_however_long_the_names_are() -> None:
     said = message("a" * 100_000, f"namespace {'n' * 63}", served, longest=MAX_WARNING)
 
     assert len(said) <= MAX_WARNING
-    assert said.endswith("is served by nobody; correct the label or set the tag; served: 51 names")
+    assert said.endswith("is not a served revision or tag; correct the label or set the tag; served: 51 names")

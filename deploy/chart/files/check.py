@@ -1,4 +1,4 @@
-"""Checks a release from inside the cluster: it is ready, and injects for every revision and tag that a webhook names."""
+"""Check a release from inside the cluster: it is ready, and injects for every revision and tag that a webhook names."""
 
 import json
 import ssl
@@ -6,14 +6,14 @@ import sys
 import urllib.request
 
 operations, webhook, *names = sys.argv[1:]
-# Whether the API server trusts the certificate is its caBundle's affair, which this pod has no right to read.
+# The API server checks the certificate with the caBundle, which this pod has no permission to read.
 unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 unchecked.check_hostname = False
 unchecked.verify_mode = ssl.CERT_NONE
 
 
 def injects(name: str) -> bool:
-    """Whether a pod that is sent to this revision or tag gets a patch."""
+    """Tell whether a pod that is sent to this revision or tag gets a patch."""
     pod = {"metadata": {"name": "check"}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     request = {"uid": "check", "kind": kind, "namespace": "check", "operation": "CREATE", "dryRun": True, "object": pod}
@@ -28,7 +28,7 @@ def injects(name: str) -> bool:
 
 
 with urllib.request.urlopen(f"{operations}/readyz", timeout=10):
-    print("it is ready")
+    print("ready")
 missing = [name for name in names if not injects(name)]
 for name in names:
     print(f"{name}: {'not ' if name in missing else ''}injected")

@@ -20,7 +20,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
-{{/* Of a cluster-scoped object: two releases of one name in two namespaces have their own. */}}
+{{/* The name of a cluster-scoped object. It contains the namespace, because two namespaces can have releases of the same name. */}}
 {{- define "injector.clusterName" -}}
 {{ include "injector.fullname" . }}-{{ .Release.Namespace }}
 {{- end }}
@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end }}
 
-{{/* The Secret of the pair that handshakes get, where files hold it. */}}
+{{/* The Secret with the certificate, for tls.mode cert-manager and files. */}}
 {{- define "injector.tlsSecret" -}}
 {{- default (printf "%s-tls" (include "injector.fullname" .)) .Values.tls.secretName -}}
 {{- end }}
@@ -49,12 +49,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "injector.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 
-{{/* Not empty where the injector calls the API server. */}}
+{{/* Not empty if the injector calls the API server. */}}
 {{- define "injector.callsAPI" -}}
 {{- if or .Values.fromCluster.enabled .Values.watchUnserved (eq .Values.tls.mode "self-signed") }}true{{ end -}}
 {{- end }}
 
-{{/* Not empty where there is a folder of revisions to mount. */}}
+{{/* Not empty if there is a folder of revisions to mount. */}}
 {{- define "injector.hasFolder" -}}
 {{- if or .Values.revisions .Values.tags }}true{{ end -}}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* What the container reads, and where. */}}
+{{/* The volumes of the pod and their mounts. */}}
 
 {{- define "injector.mounts" -}}
 {{- $files := ne .Values.tls.mode "self-signed" -}}
@@ -40,7 +40,7 @@ volumes:
               - {key: {{ $name | quote }}, path: {{ $name }}/revision.yaml}
               {{- end }}
               {{- end }}
-        {{- /* Optional, each: one revision whose ConfigMap is gone must not keep the injector of the others from starting. */}}
+        {{- /* All are optional: if the ConfigMap of one revision is missing, the injector must still start for the others. */}}
         {{- range $name, $revision := .Values.revisions }}
         {{- $keys := list "config" "values" }}
         {{- if not $revision.meshConfigMap }}{{ $keys = concat $keys (list "mesh" "meshNetworks") }}{{ end }}

@@ -1,6 +1,6 @@
-{{/* What `injector webhook generate` and `injector tag generate` print: a test compares. */}}
+{{/* The same as the output of `injector webhook generate` and `injector tag generate`; a test compares them. */}}
 
-{{/* The revision that a tag of the values leads to: the heaviest, the first of equals. Takes the tag's value. */}}
+{{/* The revision of a tag: the one with the largest weight, the first of several. Takes the value of the tag. */}}
 {{- define "injector.heaviest" -}}
   {{- $weights := . -}}
   {{- if kindIs "string" . -}}
@@ -18,7 +18,7 @@
   {{- end -}}
 {{- end }}
 
-{{/* The webhooks to write, as JSON: those of the values, else one for each revision and tag of the values. */}}
+{{/* The webhooks to create, as JSON: those of the values, or one for each revision and tag of the values. */}}
 {{- define "injector.wantedWebhooks" -}}
   {{- $wanted := list -}}
   {{- if kindIs "slice" .Values.webhooks -}}
@@ -33,7 +33,7 @@
   {{- toJson $wanted -}}
 {{- end }}
 
-{{/* Each webhook with what is worked out: `path`, `object`, `leads` (its revision), `never`. As JSON. */}}
+{{/* The webhooks with the computed keys `path`, `object`, `leads` (the revision) and `never`, as JSON. */}}
 {{- define "injector.webhooks" -}}
   {{- $wanted := include "injector.wantedWebhooks" . | fromJsonArray -}}
   {{- $suffix := "" -}}
@@ -61,7 +61,7 @@
   {{- toJson $all -}}
 {{- end }}
 
-{{/* Istio's webhooks for one name: which namespaces, and which pods, they are for. Takes the webhook. */}}
+{{/* The selectors of Istio's webhooks for one name. Takes the webhook. */}}
 {{- define "injector.cases" -}}
 - prefix: rev.namespace.
   namespaces:

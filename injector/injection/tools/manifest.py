@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ManifestError
 from injector.injection import containers as c
 from injector.injection.data import Parameters, cluster_envs, native_sidecar
 from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
@@ -18,7 +17,7 @@ from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.steps.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
-from injector.kube.pods import WorkloadMeta, pod_template_path, template_at, workload_of
+from injector.kube.pods import WorkloadMeta, changed_at, items_of, pod_template_path, template_at, workload_of
 from injector.kube.schema import kind_type
 from injector.kube.typed import go_encode, normalise
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 # Istio takes a CronJob's labels and annotations from its job template, and writes them there, not to the pod template.
-_METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
+METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
 _NONE_AVAILABLE: Final = ("availableReplicas", 0)
 _ENABLED: Final = Policy(ENABLED)
 
@@ -36,12 +35,12 @@ _ENABLED: Final = Policy(ENABLED)
 def inject_object(
     revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None], guard: str = ENFORCE
 ) -> dict[str, Any] | None:
-    """Return a workload, or a List of them, with its pods injected; None where it is of a kind that has no pods.
+    """Return a workload, or a List of them, with its pods injected; None for a kind that has no pods.
 
     Args:
-        revision: what injects.
+        revision: the revision that injects.
         obj: one document of a manifest.
-        warn: gets a line, in Istio's words, for each workload that is left alone, and one for what a guard that only warns finds.
+        warn: called with a line, in Istio's words, for each workload that is left alone, and for each finding of a guard that warns.
         guard: one of ``result.GUARDS``.
 
     Raises:
@@ -51,7 +50,7 @@ def inject_object(
     if type_name is None:
         return None
     if obj.get("kind") == "List":
-        items = [_inject_item(revision, item, warn, guard) for item in obj.get("items") or []]
+        items = [inject_object(revision, item, warn=warn, guard=guard) or item for item in items_of(obj)]
         return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
     obj = normalise(obj, type_name, coerce=True)
     path = pod_template_path(obj)
@@ -75,17 +74,10 @@ def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> di
     return printed
 
 
-def _inject_item(revision: Revision, item: Any, warn: Callable[[str], None], guard: str) -> Any:
-    if not isinstance(item, dict):
-        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
-    injected = inject_object(revision, item, warn=warn, guard=guard)
-    return item if injected is None else injected
-
-
 def _inject_workload(
     revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None], guard: str
 ) -> dict[str, Any]:
-    meta_path = _METADATA_PATHS.get(obj["kind"], path)
+    meta_path = METADATA_PATHS.get(obj["kind"], path)
     meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
     pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
     pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
@@ -96,23 +88,11 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    injected = _injected(revision, pod, workload, meta_in_data, guard, warn)
-    obj = _replaced_at(obj, meta_path, {"metadata": injected["metadata"]})
-    return _replaced_at(obj, path, {"spec": injected["spec"]})
-
-
-def _injected(
-    revision: Revision,
-    pod: c.Pod,
-    workload: WorkloadMeta,
-    meta: dict[str, Any],
-    guard: str,
-    warn: Callable[[str], None],
-) -> c.Pod:
-    made = inject(replace(_parameters(revision, pod, workload, meta), guard=guard), webhook=False)
-    for finding in made.findings:
+    outcome = inject(replace(_parameters(revision, pod, workload, meta_in_data), guard=guard), webhook=False)
+    for finding in outcome.findings:
         warn(finding)
-    return made.pod
+    obj = changed_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.pod["metadata"]})
+    return changed_at(obj, path, lambda holder: {**holder, "spec": outcome.pod["spec"]})
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:
@@ -171,10 +151,3 @@ def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: di
         native_sidecar=native_sidecar(revision),
         proxy_envs=cluster_envs(revision, pod, {}),
     )
-
-
-def _replaced_at(obj: dict[str, Any], path: tuple[str, ...], template: dict[str, Any]) -> dict[str, Any]:
-    if not path:
-        return {**obj, **template}
-    key, *rest = path
-    return {**obj, key: _replaced_at(obj[key], tuple(rest), template)}

@@ -1,13 +1,11 @@
-"""What differs between two injections of one pod, sorted into kinds that an operator reviews one by one.
+"""The differences between two injections of one pod, sorted into kinds that an operator reviews one by one.
 
-A list of objects is compared by what names its entries, another list by its runs; where the same entries stand in another order,
-that is a difference of its own. Texts that hold a JSON object, as many annotations do, are compared as that object.
+A list of objects is compared by the names of its entries (a container's name, a mount's path), so that one added entry is one change; a
+different order is a change of its own. Other lists are compared by runs of equal items. Texts that hold a JSON object, as many
+annotations do, are compared as that object.
 
-A container that an injection adds is Istio's; one that the user gave settings to, such as ``istio-proxy``, is the user's in the
-variables that the user wrote.
-
-Lists are compared by what names their entries (a container's name, a mount's path), so that one added entry is one change. The
-values of env variables of the user's own containers may be secrets: no change holds them.
+Values of env variables that the user wrote may be secrets: no change holds them. In a container that an injection adds, or to which the
+user gave settings, such as ``istio-proxy``, these are the variables in the user's pod.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from injector.injection.result import Injected
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from injector.injection.result import Skipped
 
@@ -31,7 +29,7 @@ T = TypeVar("T")
 
 
 class _Absent:
-    """Nothing: a key or an entry that is not there, which null is."""
+    """A key or an entry that is not there, unlike null."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -39,20 +37,32 @@ class _Absent:
 
 ABSENT: Final = _Absent()
 HIDDEN: Final = "<hidden>"
-"""What stands for a value that is not shown."""
+"""Stands for a value that is not shown."""
+
+
+ORDER: Final = "order"
+_OTHER: Final = "other"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One difference; with ``order``, ``old`` and ``new`` are the names of the same entries, in the order of each side."""
+class Change:
+    """One difference.
 
+    Attributes:
+        kind: one of ``KINDS``.
+        path: the place in the pod.
+        old: the value before, or ``ABSENT``. For kind ``order``, the names of the entries in their order, from the first to the last
+            that is out of place.
+        new: the same after.
+    """
+
+    kind: str
     path: str
     old: Any
     new: Any
-    order: bool = False
 
 
-# What names the entries of a list, by the field that holds it: the keys that strategic merge goes by, where it has any.
+# The keys that name the entries of a list, by the field that holds it: the merge keys of strategic merge, if it has any.
 _NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "ports": ("containerPort", "protocol"),
     "volumeMounts": ("mountPath",),
@@ -65,8 +75,8 @@ _NAMED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 _NAME: Final = ("name",)
 
 
-def differences(path: str, old: Any, new: Any, *, opaque: Collection[str] = ()) -> Iterator[Difference]:
-    """Yield what differs between two values; the keys ``opaque`` differ as a whole, and show neither side."""
+def differences(kind: str, path: str, old: Any, new: Any, *, opaque: Collection[str] = ()) -> Iterator[Change]:
+    """Yield the differences between two values, of ``kind`` or ``order``; the keys ``opaque`` differ as a whole and show no value."""
     if old == new:
         return
     old_tree, new_tree = _unfolded(old, new)
@@ -75,13 +85,13 @@ def differences(path: str, old: Any, new: Any, *, opaque: Collection[str] = ()) 
             sides = old_tree.get(key, ABSENT), new_tree.get(key, ABSENT)
             if key in opaque and sides[0] != sides[1]:
                 shown = [side if side is ABSENT else HIDDEN for side in sides]
-                yield Difference(_below(path, key), shown[0], shown[1])
+                yield Change(kind, _below(path, key), *shown)
             else:
-                yield from differences(_below(path, key), *sides, opaque=opaque)
+                yield from differences(kind, _below(path, key), *sides, opaque=opaque)
     elif isinstance(old, list) and isinstance(new, list):
-        yield from _list_differences(path, old, new, opaque)
+        yield from _list_differences(kind, path, old, new, opaque)
     else:
-        yield Difference(path, old, new)
+        yield Change(kind, path, old, new)
 
 
 def entries(items: Iterable[T], name_of: Callable[[T], str]) -> dict[str, T]:
@@ -97,32 +107,33 @@ def entries(items: Iterable[T], name_of: Callable[[T], str]) -> dict[str, T]:
     return found
 
 
-def order_difference(path: str, old: Sequence[str], new: Sequence[str]) -> Difference | None:
-    """Return how the names that both sides have stand in another order, from the first to the last out of place."""
+def order_changes(path: str, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:
+    """Yield the change if the names that both sides have are in another order."""
     both = set(old) & set(new)
     before, after = [name for name in old if name in both], [name for name in new if name in both]
     while before and before[0] == after[0]:
         before, after = before[1:], after[1:]
     while before and before[-1] == after[-1]:
         before, after = before[:-1], after[:-1]
-    return Difference(path, before, after, order=True) if before else None
+    if before:
+        yield Change(ORDER, path, before, after)
 
 
-def _list_differences(path: str, old: list[Any], new: list[Any], opaque: Collection[str]) -> Iterator[Difference]:
+def _list_differences(
+    kind: str, path: str, old: list[Any], new: list[Any], opaque: Collection[str]
+) -> Iterator[Change]:
     keys = _NAMED_BY.get(path.rpartition(".")[2], _NAME)
     if all(isinstance(item, dict) and keys[0] in item for item in (*old, *new)):
         before, after = (entries(side, lambda item: _name(item, keys)) for side in (old, new))
         for name in dict.fromkeys([*before, *after]):
             sides = before.get(name, ABSENT), after.get(name, ABSENT)
-            yield from differences(f"{path}[{name}]", *sides, opaque=opaque)
-        moved = order_difference(path, list(before), list(after))
-        if moved is not None:
-            yield moved
+            yield from differences(kind, f"{path}[{name}]", *sides, opaque=opaque)
+        yield from order_changes(path, before, after)
         return
     before_texts, after_texts = ([json.dumps(item, sort_keys=True) for item in side] for side in (old, new))
     for tag, i, j, k, m in SequenceMatcher(None, before_texts, after_texts, autojunk=False).get_opcodes():
         if tag != "equal":
-            yield Difference(path, old[i:j] or ABSENT, new[k:m] or ABSENT)
+            yield Change(kind, path, old[i:j] or ABSENT, new[k:m] or ABSENT)
 
 
 def _name(item: Mapping[str, Any], keys: tuple[str, ...]) -> str:
@@ -130,14 +141,14 @@ def _name(item: Mapping[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def _unfolded(old: Any, new: Any) -> tuple[Any, Any]:
-    """Return both as objects where both are texts of JSON objects, else as they are."""
+    """Return both as objects if both are texts of JSON objects, else as they are."""
     if not (isinstance(old, str) and isinstance(new, str) and old.startswith("{") and new.startswith("{")):
         return old, new
     try:
         trees = load_json(old), load_json(new)
     except DataError:
         return old, new
-    # Two spellings of one object differ all the same.
+    # Two spellings of one object differ as texts.
     return (old, new) if trees[0] == trees[1] else trees
 
 
@@ -149,14 +160,14 @@ HIDDEN_ANNOTATIONS: Final = frozenset({"kubectl.kubernetes.io/last-applied-confi
 """Annotations that repeat containers, with their variables."""
 
 _ISTIO: Final = frozenset({c.PROXY, c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP})
-_HIDDEN_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
-# Shorter texts stand in any sentence by chance, and keep no secret.
+_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+# Shorter texts occur in any sentence by chance, and are not secrets.
 _SHORTEST: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The variables of one container that are hidden: those of ``names``, or all."""
+    """The hidden variables of one container: those of ``names``, or all."""
 
     names: frozenset[str]
     every: bool = False
@@ -166,7 +177,7 @@ class Variables:
         return self.every or name.partition("#")[0] in self.names
 
     def entry(self, entry: Any) -> Any:
-        """Return what is shown of an entry of ``env``: where its value is from, or that it has one."""
+        """Return the part of an entry of ``env`` that is shown: the source of its value, or that it has one."""
         if entry is ABSENT:
             return ABSENT
         return {"valueFrom": entry["valueFrom"]} if entry.get("valueFrom") else HIDDEN
@@ -174,7 +185,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """What to hide in the injections of one pod."""
+    """The values to hide in the injections of one pod."""
 
     by_container: Mapping[str, Variables]
     values: frozenset[str]
@@ -193,7 +204,7 @@ class Hiding:
     def pod(self, pod: c.Pod) -> c.Pod:
         """Return the pod with its hidden values replaced, for printing it whole."""
         spec = pod.get("spec") or {}
-        lists = {kind: [self.container(item) for item in spec[kind]] for kind in _HIDDEN_LISTS if spec.get(kind)}
+        lists = {kind: [self.container(item) for item in spec[kind]] for kind in _LISTS if spec.get(kind)}
         meta = dict(pod.get("metadata") or {})
         if meta.get("annotations"):
             meta["annotations"] = {
@@ -212,8 +223,8 @@ class Hiding:
 
 
 def hiding_of(given: Mapping[str, Any]) -> Hiding:
-    """Return what to hide in the injections of the pod ``given``."""
-    own = [item for kind in _HIDDEN_LISTS for item in c.containers_of(given, kind)]
+    """Return the values to hide in the injections of the pod ``given``."""
+    own = [item for kind in _LISTS for item in c.containers_of(given, kind)]
     by_container: dict[str, Variables] = {}
     for item in own:
         name = str(item.get("name", ""))
@@ -238,8 +249,8 @@ KINDS: Final = (
     "security",
     "resources",
     "metadata",
-    "order",
-    "other",
+    ORDER,
+    _OTHER,
 )
 """Every kind of change, in the order they are shown."""
 
@@ -281,18 +292,6 @@ _NAMED: Final = frozenset(
         "metadata.annotations[sidecar.istio.io/status].revision",
     }
 )
-_OTHER: Final = "other"
-_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One difference: of which kind, where, and what stands on each side; ``ABSENT`` where nothing does."""
-
-    kind: str
-    path: str
-    old: Any
-    new: Any
 
 
 def changes(
@@ -301,10 +300,10 @@ def changes(
     given: Mapping[str, Any],
     names: tuple[str, str] = ("", ""),
 ) -> tuple[Change, ...]:
-    """Return what differs between two answers to the pod ``given``, a DataError being a refusal.
+    """Return the differences between two answers to the pod ``given``; a DataError is a refusal.
 
-    ``names`` are what the two revisions write into pods: that each pod carries its own is no difference. Where they decide
-    differently that is the one change, since all else follows from it.
+    ``names`` are the names that the two revisions write into pods, which are not a difference. If the two decide differently, that is
+    the only change, since all else follows from it.
     """
     hiding = hiding_of(given)
     decisions = tuple(decision_of(answer) for answer in (old, new))
@@ -312,13 +311,12 @@ def changes(
         texts = [_decision_text(answer, hiding) for answer in (old, new)]
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
-        found = pod_changes(old.pod, new.pod, given)
-        return tuple(each for each in found if not _own_names(each, names))
+        return tuple(each for each in pod_changes(old.pod, new.pod, given) if not _is_own_name(each, names))
     return ()
 
 
-def _own_names(change: Change, names: tuple[str, str]) -> bool:
-    """Tell whether two values differ only in that each has the name of its own revision."""
+def _is_own_name(change: Change, names: tuple[str, str]) -> bool:
+    """Return whether two values differ only in the names of their revisions."""
     if change.path in _NAMED:
         return (change.old, change.new) == names
     if not isinstance(change.old, str) or not isinstance(change.new, str) or HIDDEN in (change.old, change.new):
@@ -327,7 +325,7 @@ def _own_names(change: Change, names: tuple[str, str]) -> bool:
 
 
 def _default_host(text: str, name: str) -> str:
-    """Return a text with the host of a revision's control plane named as that of the default one."""
+    """Return a text with the host of the default control plane in place of a revision's."""
     return text.replace(f"istiod-{name}.", "istiod.") if name else text
 
 
@@ -339,9 +337,11 @@ def decision_of(answer: Injected | Skipped | DataError) -> str:
 
 
 def pod_changes(old: c.Pod, new: c.Pod, given: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return what differs between two pods that were both made of ``given``, in the order of ``KINDS``."""
+    """Return the differences between two injections of ``given``, in the order of ``KINDS``."""
     found = [
-        *_metadata_changes(old.get("metadata") or {}, new.get("metadata") or {}),
+        *differences(
+            "metadata", "metadata", old.get("metadata") or {}, new.get("metadata") or {}, opaque=HIDDEN_ANNOTATIONS
+        ),
         *_container_changes(old, new, hiding_of(given)),
         *_spec_changes(old.get("spec") or {}, new.get("spec") or {}),
     ]
@@ -354,16 +354,11 @@ def _decision_text(answer: Injected | Skipped | DataError, hiding: Hiding) -> st
     return "injected" if isinstance(answer, Injected) else f"skipped: {answer.detail}"
 
 
-def _metadata_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for difference in differences("metadata", old, new, opaque=HIDDEN_ANNOTATIONS):
-        yield _change("metadata", difference)
-
-
 def _spec_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     for key in _union(old, new):
         if key not in _LISTS:
-            for difference in differences(f"spec.{key}", old.get(key, ABSENT), new.get(key, ABSENT)):
-                yield _change(_OF_SPEC.get(key, _OTHER), difference)
+            sides = old.get(key, ABSENT), new.get(key, ABSENT)
+            yield from differences(_OF_SPEC.get(key, _OTHER), f"spec.{key}", *sides)
 
 
 def _container_changes(old: c.Pod, new: c.Pod, hiding: Hiding) -> Iterator[Change]:
@@ -372,13 +367,11 @@ def _container_changes(old: c.Pod, new: c.Pod, hiding: Hiding) -> Iterator[Chang
         yield from _one_container(name, before.get(name), after.get(name), hiding)
     for kind in _LISTS:
         names = [[name for name, (place, _) in side.items() if place == kind] for side in (before, after)]
-        moved = order_difference(f"spec.{kind}", *names)
-        if moved is not None:
-            yield _change(_OTHER, moved)
+        yield from order_changes(f"spec.{kind}", *names)
 
 
 def _placed(pod: c.Pod) -> dict[str, tuple[str, c.Container]]:
-    """Return every container by name, with the list that it stands in."""
+    """Return every container by name, with the list that it is in."""
     listed = [(kind, item) for kind in _LISTS for item in c.containers_of(pod, kind)]
     return entries(listed, lambda pair: str(pair[1].get("name", "")))
 
@@ -401,8 +394,8 @@ def _one_container(
         if key == "env":
             yield from _env_changes(path, before.get(key) or [], after.get(key) or [], hiding.variables(name))
             continue
-        for difference in differences(f"{path}.{key}", before.get(key, ABSENT), after.get(key, ABSENT)):
-            yield _change(_OF_CONTAINER.get(key, _OTHER), difference)
+        kind = _OF_CONTAINER.get(key, _OTHER)
+        yield from differences(kind, f"{path}.{key}", before.get(key, ABSENT), after.get(key, ABSENT))
 
 
 def _env_changes(
@@ -417,24 +410,17 @@ def _env_changes(
         shown = [hidden.entry(side) if name in hidden else _plain(side) for side in sides]
         if HIDDEN in shown:
             yield Change("env", where, *shown)
-            continue
-        for difference in differences(where, *shown):
-            yield _change("env", difference)
-    moved = order_difference(f"{path}.env", list(before), list(after))
-    if moved is not None:
-        yield _change("env", moved)
+        else:
+            yield from differences("env", where, *shown)
+    yield from order_changes(f"{path}.env", before, after)
 
 
 def _plain(entry: Any) -> Any:
-    """Return the value of a variable that has one, else where it is from."""
+    """Return the value of a variable, else the source of its value."""
     if entry is ABSENT:
         return ABSENT
     rest = {key: value for key, value in entry.items() if key != "name"}
     return rest.get("value", "") if set(rest) <= {"value"} else rest
-
-
-def _change(kind: str, difference: Difference) -> Change:
-    return Change("order" if difference.order else kind, difference.path, difference.old, difference.new)
 
 
 def _union(old: Iterable[str], new: Iterable[str]) -> list[str]:

@@ -1,9 +1,11 @@
-"""Taking an injection back: what the injector of any minor wrote is removed, and what it moved aside is put back.
+"""Uninjection: removes what the injector of any minor added, and puts back what it moved aside.
 
-Follows ``extractObject`` in istioctl/cmd/kubeuninject.go (Istio 1.12.9, the last minors that had it). It goes further
-where the pod itself tells more than Istio's fixed names: the status annotation names what was added, whatever the
-template, and a probe keeps its own thresholds. It does not mark the pod against injection, as Istio's did: what is
-uninjected is what it was before.
+Follows ``extractObject`` in istioctl/cmd/kubeuninject.go (Istio 1.12.9, one of the last minors that had it). It goes further if the pod
+itself says more than Istio's fixed names: the status annotation names what was added, whatever the template, and a probe keeps its own
+thresholds. Unlike Istio's, it does not mark the pod against injection: the result is the pod before injection.
+
+Nothing marks the labels and annotations that injection added, so one with the value that injection would write counts as added. The
+values are those of the templates and of pkg/kube/inject in Istio 1.1 to 1.30.
 """
 
 from __future__ import annotations
@@ -19,22 +21,20 @@ from injector.injection.steps import prometheus
 from injector.injection.steps.overrides import AUTO_IMAGE, OVERRIDES, read_overrides, reinserted
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
+from injector.injection.tools.manifest import METADATA_PATHS
 from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.pods import pod_template_path, workload_of
+from injector.kube.pods import changed_at, items_of, pod_template_path, template_at, workload_of
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-
-# A CronJob's metadata was taken from, and written to, its job template (see ``manifest``).
-_METADATA_PATHS: Final = {"CronJob": ("spec", "jobTemplate")}
+    from collections.abc import Container, Mapping
 
 BEFORE_STATUS: Final = InjectionStatus(
     init_containers=(c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),
     containers=(c.PROXY,),
     volumes=("istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"),
 )
-"""What Istio's templates add, for pods whose status annotation is gone or says nothing."""
+"""What Istio's templates add, for pods without a status annotation or with an empty one."""
 
 ANNOTATIONS_ENV: Final = "ISTIO_METAJSON_ANNOTATIONS"
 LABELS_ENV: Final = "ISTIO_METAJSON_LABELS"
@@ -44,40 +44,41 @@ _PROBE_FIELDS: Final = {"readyz": "readinessProbe", "livez": "livenessProbe", "s
 _HOOK_FIELDS: Final = {"prestopz": "preStop", "poststartz": "postStart"}
 _HANDLERS: Final = ("httpGet", "tcpSocket", "grpc")
 
-# The group that istio-proxy runs with, which minors to 1.13 or so gave the pod so that the token is readable.
+# The group of istio-proxy, which minors up to about 1.13 gave the pod so that the token is readable.
 _PROXY_GROUP: Final = 1337
-# What the template of gateways asks of the kernel: ports below 1024 for everyone.
+# A sysctl of the template of gateways: any user may bind ports below 1024.
 _LOW_PORTS: Final = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 # Searched by pods of Istio 1.1 to 1.7 for services of other clusters.
 _GLOBAL_DOMAIN: Final = "global"
 
 
 def uninject_object(obj: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a workload, or a List of them, without what injection added; None where it is of a kind that has no pods.
+    """Return a workload, or a List of them, without what injection added; None for a kind that has no pods.
 
     Raises:
         ManifestError: a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
     if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
-        return _without_empty_metadata({**obj, "items": [_item(item) for item in obj.get("items") or []]})
+        return _without_empty_metadata({**obj, "items": [uninject_object(item) or item for item in items_of(obj)]})
     path = pod_template_path(obj)
     if path is None:
         return None
-    meta_path = _METADATA_PATHS.get(obj["kind"], path)
-    pod = {"metadata": _at(obj, meta_path).get("metadata") or {}, "spec": _at(obj, path).get("spec") or {}}
+    meta_path = METADATA_PATHS.get(obj["kind"], path)
+    meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
     name = (obj.get("metadata") or {}).get("name") or ""
+    pod = {"metadata": meta, "spec": spec}
     restored = uninject_pod(pod, workload=name if path else "")
     if restored is pod:
         return obj
-    obj = _changed_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
-    obj = _changed_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
-    return obj if meta_path == path else _changed_at(obj, meta_path, _without_empty_metadata)
+    obj = changed_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
+    obj = changed_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
+    return obj if meta_path == path else changed_at(obj, meta_path, _without_empty_metadata)
 
 
 def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
-    """Return a pod without what injection added; the very same where nothing was.
+    """Return a pod without what injection added; ``pod`` itself if nothing was.
 
-    ``workload`` is the name of what the pod belongs to, if it is not its own.
+    ``workload`` is the name of the pod's workload, if it is not the pod's own.
     """
     status = read_status(pod)
     proxy = c.find_in_pod(c.PROXY, pod)
@@ -90,13 +91,13 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     noted = c.annotations_of(pod).get(STATUS, "")
     labels = users_labels(pod, workload or workload_of(pod).name, env, revision_noted='"revision"' in noted)
     scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
-    told = _told_annotations(env)
-    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if told is None else told
+    original = _original_annotations(env)
+    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if original is None else original
     return _with_spec(_with_metadata(pod, annotations, labels))
 
 
-def _told_annotations(env: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the annotations that the pod came with as templates to 1.10 told the proxy; None where they told it nothing."""
+def _original_annotations(env: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the pod's original annotations, which templates up to 1.10 gave to the proxy; None if they did not."""
     if ANNOTATIONS_ENV not in env and LABELS_ENV not in env:
         return None
     return without_added(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV))
@@ -108,11 +109,11 @@ def _agent_port(proxy: c.Container) -> str:
 
 
 def _with_overridden(pod: c.Pod) -> c.Pod:
-    """Return the pod with the containers back in that templates changed; one without an image had ``auto``."""
+    """Return the pod with the containers that templates changed as they were; one without an image had ``auto``."""
     noted = {item.get("name") for items in read_overrides(pod).values() for item in items}
     pod = reinserted(pod)
     native = c.find(c.PROXY, c.containers_of(pod, "initContainers"))
-    if native is not None:  # users write it among the containers: templates alone make it a native sidecar
+    if native is not None:  # users write it among the containers: only templates make it a native sidecar
         init = c.without(c.PROXY, c.containers_of(pod, "initContainers"))
         pod = c.with_spec(pod, initContainers=init, containers=[*c.containers_of(pod), native])
     for kind in ("containers", "initContainers"):
@@ -125,16 +126,9 @@ def _with_overridden(pod: c.Pod) -> c.Pod:
 
 
 def _without_empty_metadata(holder: dict[str, Any]) -> dict[str, Any]:
-    """Return a template without metadata that says nothing: Go prints them of each that has none."""
-    said = any(value is not None for value in (holder.get("metadata") or {}).values())
-    return holder if said else _without(holder, ("metadata",))
-
-
-def _item(item: Any) -> Any:
-    if not isinstance(item, dict):
-        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
-    restored = uninject_object(item)
-    return item if restored is None else restored
+    """Return a template without empty metadata, which Go prints for each template that has none."""
+    is_empty = all(value is None for value in (holder.get("metadata") or {}).values())
+    return _without(holder, ("metadata",)) if is_empty else holder
 
 
 def _without_lists(pod: c.Pod, status: InjectionStatus) -> c.Pod:
@@ -148,7 +142,7 @@ def _without_lists(pod: c.Pod, status: InjectionStatus) -> c.Pod:
 
 
 def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
-    """Return the pod with the probes and hooks that the agent ran for it back in its containers."""
+    """Return the pod with the probes and hooks that the agent ran back in its containers."""
     for path, prober in probers.items():
         match = _PROBER.fullmatch(path)
         container = None if match is None else c.find_in_pod(match[1], pod)
@@ -161,7 +155,7 @@ def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
 
 
 def _with_port_name(action: dict[str, Any], container: c.Container) -> dict[str, Any]:
-    """Return a probe's action with its port by name, where the container names it: injection resolves names."""
+    """Return a probe's action with its port by name, if the container names it: injection resolves names."""
     named = [
         port.get("name") for port in container.get("ports") or () if port.get("containerPort") == action.get("port")
     ]
@@ -204,7 +198,7 @@ def _json_object(text: str, variable: str) -> dict[str, Any]:
         found = load_json(text)
     except DataError as error:
         raise ManifestError(
-            f"the proxy's variable {variable} is no JSON",
+            f"the proxy's variable {variable} is not JSON",
             where=c.PROXY,
             hint="it was changed by hand: correct it, or remove it",
         ) from error
@@ -216,29 +210,10 @@ def _without(mapping: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any
 
 
 def _with(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Return ``mapping`` with ``key`` set at its place, or without it where ``value`` is empty."""
+    """Return ``mapping`` with ``key`` set, or without it if ``value`` is empty."""
     if not value:
         return _without(mapping, (key,))
     return {**mapping, key: value}
-
-
-def _at(obj: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    node = obj
-    for key in path:
-        inner = node.get(key)
-        if not isinstance(inner, dict):
-            raise ManifestError(f"{'.'.join(path)} is missing", hint="give the workload its pod template")
-        node = inner
-    return node
-
-
-def _changed_at(
-    obj: dict[str, Any], path: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, Any]:
-    if not path:
-        return change(obj)
-    key, *rest = path
-    return {**obj, key: _changed_at(obj[key], tuple(rest), change)}
 
 
 # --- labels and annotations
@@ -254,9 +229,15 @@ _NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 _NETWORK_OBJECT: Final = re.compile(r',?\s*\{"name":\s*"(?:[^"{}]*/)?istio-cni"[^{}]*\}(?=\s*\]\s*$)')
 # A canonical name of a workload is cut to the length of a label's value (Istio 1.30.3, pkg/kube/labels).
 _LABEL_LENGTH: Final = 63
-# What Istio's CNI is told: the values of a pod that says nothing itself.
 _INTERCEPTION: Final = "sidecar.istio.io/interceptionMode"
 _EXCLUDED_PORTS: Final = "traffic.sidecar.istio.io/excludeInboundPorts"
+_INCLUDED_PORTS: Final = "traffic.sidecar.istio.io/includeInboundPorts"
+# What Istio's CNI reads of a pod without such annotations of its own.
+_REDIRECTION: Final = {
+    _INTERCEPTION: "REDIRECT",
+    _INCLUDED_PORTS: "*",
+    "traffic.sidecar.istio.io/includeOutboundIPRanges": "*",
+}
 _STATUS_PORTS: Final = ("15020", "15021")
 
 
@@ -265,8 +246,8 @@ def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str 
 
     Args:
         pod: the pod, with its own containers alone.
-        scrape: what Prometheus was told before.
-        agent_port: the agent's port by the proxy's arguments, where they say it.
+        scrape: what Prometheus read before.
+        agent_port: the agent's port in the proxy's arguments, if it is there.
     """
     annotations = without_added(c.annotations_of(pod))
     first = next((item.get("name") for item in c.containers_of(pod)), None)
@@ -292,23 +273,23 @@ def _ports(pod: c.Pod) -> str:
 
 
 def _without_redirection(annotations: dict[str, str], ports: str, excluded: Container[str]) -> dict[str, str]:
-    """Return the annotations without what Istio's CNI reads, where it says what it would say of any pod."""
+    """Return the annotations without those for Istio's CNI, if they have the values of any pod."""
     if _INTERCEPTION not in annotations:
         return annotations  # they come together: without the mode, all others are the user's
-    rules: dict[str, Callable[[str], str]] = {
-        _INTERCEPTION: lambda mode: "" if mode == "REDIRECT" else mode,
-        _EXCLUDED_PORTS: lambda text: ",".join(port for port in text.split(",") if port not in excluded),
-        "traffic.sidecar.istio.io/includeInboundPorts": lambda text: "" if text in ("*", ports) else text,
-        "traffic.sidecar.istio.io/includeOutboundIPRanges": lambda text: "" if text == "*" else text,
-        "traffic.sidecar.istio.io/excludeOutboundIPRanges": lambda text: text,
-        "traffic.sidecar.istio.io/includeOutboundPorts": lambda text: text,
-    }
-    kept = {key: rules[key](value) if key in rules else value for key, value in annotations.items()}
-    return {key: value for key, value in kept.items() if value or not annotations[key]}
+    result = {}
+    for key, value in annotations.items():
+        user_value = value
+        if key == _EXCLUDED_PORTS:
+            user_value = ",".join(port for port in value.split(",") if port not in excluded)
+        elif value == _REDIRECTION.get(key) or (key == _INCLUDED_PORTS and value == ports):
+            user_value = ""
+        if user_value or not value:
+            result[key] = user_value
+    return result
 
 
 def _without_network(annotations: dict[str, str]) -> dict[str, str]:
-    """Return the annotations without the CNI network that the multus provider asks for."""
+    """Return the annotations without the CNI network of the multus provider."""
     text = annotations.get(_NETWORKS)
     if text is None or "istio-cni" not in text:
         return annotations
@@ -328,10 +309,10 @@ def users_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revision_
 
     Args:
         pod: the pod.
-        workload: the name of what it belongs to.
+        workload: the name of its workload.
         env: the proxy's variables.
-        revision_noted: the status annotation names the revision, as from 1.11 on; minors before wrote a label instead,
-            and the template of gateways still does.
+        revision_noted: the status annotation names the revision, as since 1.11. Earlier minors, and the template of gateways, write
+            a label.
     """
     labels = c.labels_of(pod)
     name = workload[:_LABEL_LENGTH].rstrip("-")

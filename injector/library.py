@@ -1,0 +1,154 @@
+"""The public functions of the library: load revisions, inject a pod, compare two revisions, explain a decision.
+
+Use them as ``injector.inject`` and so on. They are thin: the rules are in ``injector.injection`` and ``injector.revisions``. All
+of them depend only on their arguments, change none of them, and can be called from several threads.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from injector.errors import DataError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.tools.explain import Step, Trace, trace_pod
+from injector.injection.tools.podchanges import ABSENT, Change, changes
+from injector.istio.revision import Revision
+from injector.revisions.build import build
+from injector.revisions.directory import DirectorySource, embedded_source, read_folder
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+__all__ = [
+    "ABSENT",
+    "Change",
+    "Injection",
+    "Revision",
+    "Step",
+    "Trace",
+    "diff",
+    "explain",
+    "inject",
+    "load_revision",
+    "load_revisions",
+]
+
+Guard = Literal["enforce", "warn", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The result of ``inject``.
+
+    Attributes:
+        pod: the pod with its sidecar; a copy of the given pod if it was skipped.
+        patch: the JSON patch (RFC 6902) from the given pod to ``pod``; empty if the pod was skipped.
+        templates: the names of the templates that were rendered.
+        warnings: messages for the user who creates the pod.
+        reason: why the pod was skipped, as in the metric ``sidecar_injection_skip_total``; empty if it was injected.
+        detail: the same as a sentence.
+    """
+
+    pod: dict[str, Any]
+    patch: list[dict[str, Any]]
+    templates: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+    detail: str = ""
+
+    @property
+    def injected(self) -> bool:
+        """Whether the pod was injected."""
+        return not self.reason
+
+
+def load_revision(path: str | os.PathLike[str]) -> Revision:
+    """Read and compile a revision from its folder, which contains the keys of Istio's ConfigMaps as files.
+
+    Raises:
+        DataError: a file is missing or invalid, or a template does not parse.
+    """
+    return build(read_folder(Path(path)))
+
+
+def load_revisions(path: str | os.PathLike[str] | None = None) -> dict[str, Revision]:
+    """Return all revisions of a directory by name; without ``path`` the shipped ones, ``stable`` and ``canary``.
+
+    Raises:
+        DataError: the directory cannot be read, or one of its revisions is invalid.
+    """
+    source = embedded_source() if path is None else DirectorySource(Path(path))
+    state = source.read()
+    for error in state.failures.values():
+        raise error
+    return {raw.name: build(raw) for raw in state.revisions}
+
+
+def inject(
+    revision: Revision,
+    pod: dict[str, Any],
+    *,
+    namespace: str = "default",
+    proxy_env: Mapping[str, str] | None = None,
+    guard: Guard = "enforce",
+) -> Injection:
+    """Inject a pod as the webhook of ``revision`` does.
+
+    Args:
+        revision: the revision to inject with.
+        pod: a Pod as JSON data.
+        namespace: where the pod is created, if its metadata does not say so.
+        proxy_env: variables to add to the proxy, such as ``ISTIO_META_CLUSTER_ID``; Istio passes them in the webhook's URL.
+        guard: ``enforce`` refuses a pod with a value that breaks out of the template, ``warn`` adds a warning, ``off`` does not check.
+
+    Raises:
+        DataError: the webhook would refuse the pod. The message says where, why and how to fix it.
+    """
+    result = inject_pod(revision, pod, _facts(revision, pod, namespace, guard, proxy_env))
+    if isinstance(result, Skipped):
+        return Injection(copy.deepcopy(pod), [], (), result.warnings, result.reason, result.detail)
+    injected = result.pod
+    if "namespace" not in (pod.get("metadata") or {}):
+        del injected["metadata"]["namespace"]  # filled in for the templates, and not in the patch either
+    return Injection(injected, result.patch, result.templates, result.warnings)
+
+
+def diff(
+    old: Revision, new: Revision, pod: dict[str, Any], *, namespace: str = "default", guard: Guard = "enforce"
+) -> tuple[Change, ...]:
+    """Return the differences between the injections of a pod by two revisions, as ``injector diff`` shows them.
+
+    If one revision injects the pod and the other skips or refuses it, that is the only change (``kind`` is ``decision``). The
+    revision's own name is not a difference. Values of the variables of your own containers are hidden.
+    """
+    answers = [_answer(revision, pod, _facts(revision, pod, namespace, guard)) for revision in (old, new)]
+    return changes(answers[0], answers[1], pod, (old.written, new.written))
+
+
+def explain(revision: Revision, pod: dict[str, Any], *, namespace: str = "default", guard: Guard = "enforce") -> Trace:
+    """Return each step of the decision on a pod: the policy, the annotations, the templates, the guard and the result.
+
+    Raises:
+        ManifestError: the pod cannot be read. All other refusals are part of the trace.
+    """
+    return trace_pod(revision, pod, _facts(revision, pod, namespace, guard))
+
+
+def _facts(
+    revision: Revision, pod: dict[str, Any], namespace: str, guard: Guard, proxy_env: Mapping[str, str] | None = None
+) -> RequestFacts:
+    metadata = pod.get("metadata")
+    own = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return RequestFacts(namespace, proxy_env or {}, revision.namespaces.get(own or namespace), guard)
+
+
+def _answer(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped | DataError:
+    try:
+        return inject_pod(revision, pod, facts)
+    except DataError as error:
+        return error

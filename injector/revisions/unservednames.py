@@ -1,0 +1,253 @@
+"""Watch a cluster for names that nothing serves: labels ``istio.io/rev`` that lead to no revision and no tag.
+
+The API server calls no webhook for such a pod, so it silently starts without a sidecar. As in the selectors of Istio's webhooks
+(``istio.webhooks``), the label of a namespace counts unless it also has ``istio-injection``, and the label of a pod counts if its
+namespace has neither.
+
+Memory does not grow with the cluster. Of namespaces only those with one of the two labels are remembered, and of pods only those whose
+name is not served, at most ``MAX_PODS``. The API server selects them, and sends only their metadata; if every name is served, the watch
+of pods is silent. Listing the pods at intervals would make the API server read all of them from etcd each time, and would be slower.
+Metadata does not show which pods use the host's network and would get no sidecar anyway; they are counted too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.cluster.listwatch import ListWatch
+from injector.cluster.reader import NAMESPACES, PODS, Scope
+from injector.injection.steps.status import STATUS
+from injector.istio.servednames import MAX_LABEL_VALUE
+from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from injector.cluster.listwatch import Client, Observer
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
+
+COUNT_INTERVAL: Final = 1.0
+"""Minimum seconds between two counts."""
+MAX_PODS: Final = 10_000
+"""How many pods are remembered, at about 250 bytes each."""
+MAX_NAMES: Final = 100
+"""How many names are shown; users can invent any number of label values."""
+# A name has up to 63 characters, so the selector stays well below the megabyte that Go's server accepts as a request's head.
+_MAX_SELECTOR_NAMES: Final = 200
+
+
+def named_revision(item: Mapping[str, Any]) -> str | None:
+    """Return the revision or tag that a namespace names; None if ``istio-injection`` takes precedence."""
+    labels = _labels(item)
+    return None if INJECTION_LABEL in labels else labels.get(REVISION_LABEL)
+
+
+def has_injection_label(item: Mapping[str, Any]) -> bool | None:
+    """Return True if a namespace has the label ``istio-injection``, which takes precedence over a pod's ``istio.io/rev``, else None."""
+    return True if INJECTION_LABEL in _labels(item) else None
+
+
+def unserved_name(item: Mapping[str, Any], served: Collection[str]) -> str | None:
+    """Return the name in a pod's label; None if it is served or the pod has a sidecar."""
+    name = _labels(item).get(REVISION_LABEL)
+    has_sidecar = STATUS in (item["metadata"].get("annotations") or {})
+    return None if name in served or has_sidecar else name
+
+
+def _labels(item: Mapping[str, Any]) -> Mapping[str, str]:
+    return item["metadata"].get("labels") or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The remembered objects: the names in namespaces and pods; ``pods`` is None if they cannot be listed."""
+
+    namespaces: Mapping[str, str]
+    with_injection: Collection[str]
+    pods: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedCount:
+    """The numbers of namespaces and pods with unserved names, in total and by name; ``pods`` is None if unknown."""
+
+    namespaces: int
+    pods: int | None
+    names: Mapping[str, tuple[int, int]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data, the most frequent names first. Names are cut, because users write them."""
+        ordered = sorted(self.names.items(), key=lambda each: (-sum(each[1]), each[0]))
+        return {
+            "namespaces": self.namespaces,
+            "pods": self.pods,
+            "names": {
+                name[:MAX_LABEL_VALUE]: {"namespaces": namespaces, "pods": pods}
+                for name, (namespaces, pods) in ordered[:MAX_NAMES]
+            },
+            "more": max(0, len(ordered) - MAX_NAMES),
+        }
+
+
+def count_unserved(seen: Seen, served: Collection[str]) -> UnservedCount:
+    """Count the namespaces and pods whose name is not ``served``."""
+    namespaces = Counter(name for name in seen.namespaces.values() if name not in served)
+    pods = Counter(
+        name
+        for key, name in (seen.pods or {}).items()
+        if name not in served
+        and (home := key.partition("/")[0]) not in seen.namespaces
+        and home not in seen.with_injection
+    )
+    names = {name: (namespaces[name], pods[name]) for name in {*namespaces, *pods}}
+    return UnservedCount(namespaces.total(), None if seen.pods is None else pods.total(), names)
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedObserver:
+    """Reports a watch under its own name, because several watches are of namespaces."""
+
+    observer: Observer
+    name: str
+
+    def watch_fault(self, resource: str, reason: str) -> None:  # noqa: ARG002 -- the observer's signature
+        self.observer.watch_fault(self.name, reason)
+
+    def watch_synced(self, resource: str, *, synced: bool) -> None:  # noqa: ARG002 -- the observer's signature
+        self.observer.watch_synced(self.name, synced=synced)
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespaces:
+    """The watches of namespaces with either label."""
+
+    revisions: ListWatch
+    injections: ListWatch
+
+    @property
+    def synced(self) -> bool:
+        """Whether both have been listed."""
+        return self.revisions.synced.is_set() and self.injections.synced.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """The watch of the pods whose name is not in ``served``, and its task."""
+
+    served: frozenset[str]
+    watch: ListWatch
+    task: asyncio.Task[None]
+
+
+@dataclass
+class UnservedNames:
+    """Watches a cluster for names that nothing serves.
+
+    Args:
+        client: the API server; closed at the end.
+        registry: the revisions and tags of this injector.
+        elsewhere: names that another injector serves.
+    """
+
+    client: Client
+    registry: Registry
+    elsewhere: frozenset[str] = frozenset()
+    _namespaces: _Namespaces | None = None
+    _pods: _Pods | None = None
+    _next: _Pods | None = None
+    _changed: bool = False
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _count: UnservedCount | None = None
+    _counted_for: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        self.registry.subscribe(self._woken.set)
+
+    @property
+    def served(self) -> frozenset[str]:
+        """The names that are served, here or elsewhere."""
+        return self.registry.snapshot.names | self.elsewhere
+
+    def named_by(self, namespace: str) -> str | None:
+        """Return the revision or tag that a namespace names; None if it names none, or is not known yet."""
+        if self._namespaces is None:
+            return None
+        found: str | None = self._namespaces.revisions.state.objects.get(namespace)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the last count as JSON data; ``podsAtLeast`` is true if there may be more pods."""
+        found = UnservedCount(0, None, {}) if self._count is None else self._count
+        full = self._pods is not None and self._pods.watch.state.full
+        return {"counted": self._count is not None, **found.to_dict(), "podsAtLeast": full}
+
+    async def follow(self, metrics: Metrics) -> None:
+        """Watch, and show the counts in ``metrics``, until cancelled. Counting starts once revisions are served."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    self._woken.clear()
+                    if self.registry.snapshot.revisions:
+                        self._update(tasks, metrics)
+                    await self._woken.wait()
+                    await asyncio.sleep(COUNT_INTERVAL)
+        finally:
+            await self.client.close()
+
+    def _update(self, tasks: asyncio.TaskGroup, metrics: Metrics) -> None:
+        if self._namespaces is None:
+            self._namespaces = _Namespaces(
+                self._watch_namespaces(tasks, REVISION_LABEL, named_revision, metrics),
+                self._watch_namespaces(tasks, INJECTION_LABEL, has_injection_label, metrics),
+            )
+        served = self.served
+        self._watch_pods(tasks, served, metrics)
+        if self._namespaces.synced and (self._changed or served != self._counted_for):
+            self._changed, self._counted_for = False, served
+            pods = None if self._pods is None else self._pods.watch.state.objects
+            seen = Seen(self._namespaces.revisions.state.objects, self._namespaces.injections.state.objects, pods)
+            self._count = count_unserved(seen, served)
+            metrics.unserved_names(self._count.namespaces, self._count.pods)
+
+    def _watch_namespaces(
+        self, tasks: asyncio.TaskGroup, label: str, keep: Callable[[Mapping[str, Any]], Any], metrics: Metrics
+    ) -> ListWatch:
+        scope = Scope(NAMESPACES, labels=label, metadata_only=True)
+        watch = self._list_watch(scope, keep, _NamedObserver(metrics, f"{NAMESPACES.plural}/{label}"))
+        tasks.create_task(watch.run())
+        return watch
+
+    def _watch_pods(self, tasks: asyncio.TaskGroup, served: frozenset[str], metrics: Metrics) -> None:
+        """Watch the pods whose name is not in ``served``. The previous watch counts until the new one is synced."""
+        latest = self._next or self._pods
+        if latest is None or latest.served != served:
+            if self._next is not None:
+                self._next.task.cancel()
+            scope = Scope(PODS, labels=pod_selector(served), metadata_only=True, room=MAX_PODS)
+            watch = self._list_watch(
+                scope, lambda item: unserved_name(item, served), _NamedObserver(metrics, PODS.plural)
+            )
+            self._next = _Pods(served, watch, tasks.create_task(watch.run()))
+        if self._next is not None and self._next.watch.synced.is_set():
+            if self._pods is not None:
+                self._pods.task.cancel()
+            self._pods, self._next, self._changed = self._next, None, True
+
+    def _list_watch(
+        self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any], observer: _NamedObserver
+    ) -> ListWatch:
+        return ListWatch(self.client, scope, keep=keep, changed=self._mark_changed, observer=observer)
+
+    def _mark_changed(self, objects: Mapping[str, Any]) -> None:  # noqa: ARG002 -- the watch keeps them
+        self._changed = True
+        self._woken.set()
+
+
+def pod_selector(served: Collection[str]) -> str:
+    """Return the label selector of pods that ask for a sidecar by a name that is not in ``served``."""
+    names = ",".join(sorted(served)[:_MAX_SELECTOR_NAMES])
+    return f"{REVISION_LABEL},{REVISION_LABEL} notin ({names}),{INJECT_LABEL} notin (false)"

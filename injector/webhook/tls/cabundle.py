@@ -1,0 +1,198 @@
+"""Keeps ``caBundle`` of the webhooks that call this injector equal to the CA of its certificate.
+
+Follows sidecar-injector (Istio 1.4, sidecar-injector/cmd/sidecar-injector/main.go patchCertLoop) and istiod (1.30,
+pkg/webhooks/webhookpatch.go), except for the rate: each object is patched at most once a second, even if another client changes it more
+often, and less often after errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from injector.cluster.listwatch import Client, ListWatch, Observer
+from injector.cluster.reader import WEBHOOKS, Scope
+from injector.cluster.webhooks import MANAGER, bundle_patch
+from injector.errors import ClusterError, InjectorError, whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from injector.cluster.reader import Resource
+    from injector.cluster.webhooks import OwnWebhooks, Target
+    from injector.webhook.tls.selfsigned import BundleRollout
+
+_log = logging.getLogger(__name__)
+
+PATCH_INTERVAL: Final = 1.0
+"""Seconds between two patches of one object."""
+RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""Seconds until the next try after errors."""
+JITTER: Final = 0.25
+_NOT_FOUND: Final = 404
+WATCH: Final = "cabundle"
+"""The ``resource`` of this watch in the metrics."""
+
+
+class BundleClient(Client, Protocol):
+    """The client of the API server."""
+
+    async def patch(
+        self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
+    ) -> dict[str, Any]:
+        """Change one object by a JSON patch."""
+
+
+class BundleObserver(Observer, Protocol):
+    """Counts patches and outdated webhooks; in production the metrics."""
+
+    def cabundle_attempt(self, *, patched: bool) -> None:
+        """Count one attempt to patch, and its success."""
+
+    def cabundle_outdated(self, count: int) -> None:
+        """Note how many webhooks have a missing or outdated bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RenamedObserver:
+    """Reports the watch under its own name, since the tags of a cluster are a watch of the same resource."""
+
+    observer: Observer
+
+    def watch_fault(self, resource: str, reason: str) -> None:  # noqa: ARG002 -- an observer's signature
+        self.observer.watch_fault(WATCH, reason)
+
+    def watch_synced(self, resource: str, *, synced: bool) -> None:  # noqa: ARG002 -- an observer's signature
+        self.observer.watch_synced(WATCH, synced=synced)
+
+
+@dataclass(slots=True)
+class _Retry:
+    """When an object may be patched again, and how many attempts have failed in a row."""
+
+    earliest: float = 0.0
+    failures: int = 0
+
+
+class CaBundles:
+    """Keeps the webhooks' ``caBundle`` up to date.
+
+    Args:
+        client: the API server.
+        target: which webhooks to patch.
+        bundle: returns the current bundle; None while it is not known.
+        rollout: is notified when all webhooks have it.
+        observer: counts attempts and outdated webhooks.
+        clock: returns monotonic seconds.
+        chance: returns a random number from 0 to 1.
+    """
+
+    def __init__(  # noqa: PLR0913 -- clock and chance are for tests only
+        self,
+        client: BundleClient,
+        target: Target,
+        bundle: Callable[[], bytes | None],
+        *,
+        rollout: BundleRollout,
+        observer: BundleObserver,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._bundle = bundle
+        self._rollout = rollout
+        self._observer = observer
+        self._clock = clock
+        self._chance = chance
+        self._webhooks: dict[str, OwnWebhooks] | None = None
+        self._retries: dict[str, _Retry] = {}
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Check the bundle, which may have changed."""
+        self._woken.set()
+
+    def webhooks_changed(self, webhooks: Mapping[str, OwnWebhooks]) -> None:
+        """Use the current webhooks."""
+        self._webhooks = dict(webhooks)
+        self._retries = {name: retry for name, retry in self._retries.items() if name in webhooks}
+        self._woken.set()
+
+    async def follow(self) -> None:
+        """Watch the webhooks and patch outdated ones until cancelled."""
+        scope = Scope(WEBHOOKS, name=self._target.configuration)
+        observer = _RenamedObserver(self._observer)
+        watch = ListWatch(self._client, scope, keep=self._target.keep, changed=self.webhooks_changed, observer=observer)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch.run())
+            tasks.create_task(self.work())
+
+    async def work(self) -> None:
+        """Patch outdated webhooks until cancelled."""
+        while True:
+            self._woken.clear()
+            pause = await self.step()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+
+    async def step(self) -> float | None:
+        """Patch the webhooks that are due. Return the seconds until the next try, or None if all are up to date."""
+        bundle, pause = self._bundle(), math.inf
+        outdated = self._outdated(bundle)
+        if outdated:
+            self._rollout.note(None)
+        for name in outdated:
+            wait = self._retries.setdefault(name, _Retry()).earliest - self._clock()
+            if wait <= 0:
+                await self._patch(name, bundle)
+                wait = self._retries[name].earliest - self._clock() if name in self._retries else 0.0
+            pause = min(pause, max(wait, 0.0))
+        left = self._outdated(bundle)
+        self._observer.cabundle_outdated(len(left))
+        self._rollout.note(None if self._webhooks is None or left else bundle)
+        return None if math.isinf(pause) else pause
+
+    def _outdated(self, bundle: bytes | None) -> list[str]:
+        if bundle is None or self._webhooks is None:
+            return []
+        return [name for name, own in self._webhooks.items() if own.outdated(bundle)]
+
+    async def _patch(self, name: str, bundle: bytes | None) -> None:
+        own = (self._webhooks or {}).get(name)
+        if bundle is None or own is None:
+            # It was deleted while another object was patched.
+            self._retries.pop(name, None)
+            return
+        retry = self._retries[name]
+        try:
+            patched = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=MANAGER)
+        except Exception as error:  # noqa: BLE001 -- the loop goes on; the error is counted
+            if isinstance(error, ClusterError) and error.status == _NOT_FOUND:
+                # It was deleted. The watch will report that.
+                retry.earliest = self._clock() + PATCH_INTERVAL
+                return
+            self._observer.cabundle_attempt(patched=False)
+            wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + JITTER * self._chance())
+            if not retry.failures:
+                cause = error if isinstance(error, InjectorError) else whereabouts(error)
+                _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)
+            retry.failures += 1
+        else:
+            self._observer.cabundle_attempt(patched=True)
+            _log.info("caBundle of MutatingWebhookConfiguration %s: updated", name)
+            wait, retry.failures = PATCH_INTERVAL, 0
+            self._note_patched(name, patched)
+        retry.earliest = self._clock() + wait
+
+    def _note_patched(self, name: str, patched: Mapping[str, Any]) -> None:
+        """Use the patched object, which the watch reports a little later."""
+        if self._webhooks is not None and name in self._webhooks and (own := self._target.keep(patched)) is not None:
+            self._webhooks[name] = own

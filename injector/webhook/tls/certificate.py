@@ -1,0 +1,171 @@
+"""Certificates: how they are read, and the checks of a pair of certificate and key before handshakes use it.
+
+An API server verifies the first certificate of the chain. It requires a name in ``subjectAltName`` and ignores the common name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+
+from injector.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """The paths of a certificate chain, its key and, if known, its CA; all PEM."""
+
+    chain: Path
+    key: Path
+    authority: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The content of these files."""
+
+    chain: bytes
+    key: bytes
+    authority: bytes | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all three."""
+        parts = (self.chain, self.key, self.authority or b"")
+        return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The facts of a server certificate.
+
+    ``names`` are its DNS names and addresses, ``fingerprint`` is its SHA-256, and the dates are seconds since the epoch.
+    """
+
+    names: tuple[str, ...]
+    not_before: float
+    not_after: float
+    fingerprint: str
+
+    def __str__(self) -> str:
+        return f"for {', '.join(self.names)}, until {format_time(self.not_after)}, SHA-256 {self.fingerprint}"
+
+    def fault(self, now: float) -> str:
+        """Return why it cannot be used now; empty if it can."""
+        if now > self.not_after:
+            return f"it expired at {format_time(self.not_after)}"
+        return f"it is not valid before {format_time(self.not_before)}" if now < self.not_before else ""
+
+
+def format_time(seconds: float) -> str:
+    """Format a time as ``2026-01-31T12:00:00Z``."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_pair(pair: Pair, files: CertificateFiles) -> Certificate:
+    """Check a pair, except for its dates, and return the facts of its certificate.
+
+    Args:
+        pair: the content of the files.
+        files: the paths, for errors.
+
+    Raises:
+        ConfigError: the certificate or key is not PEM, the key is that of another certificate, the certificate has no name, or
+            the CA did not sign it.
+    """
+    chain = _certificates(pair.chain, files.chain)
+    _check_key(pair.key, chain[0], files)
+    names = _names(chain[0])
+    if not names:
+        raise ConfigError(
+            "it has no DNS name, and API servers ignore the common name",
+            where=str(files.chain),
+            hint="have it issued with a subjectAltName such as DNS:injector.injector-system.svc",
+        )
+    if pair.authority is not None and files.authority is not None:
+        _check_authority(chain, _certificates(pair.authority, files.authority), files)
+    return Certificate(names, not_before(chain[0]), not_after(chain[0]), chain[0].fingerprint(hashes.SHA256()).hex())
+
+
+def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
+    """Return the certificates of a PEM bundle; empty if it cannot be read."""
+    try:
+        return tuple(x509.load_pem_x509_certificates(text))
+    except ValueError:
+        return ()
+
+
+def pem_of(certificate: x509.Certificate) -> bytes:
+    """Return a certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def not_before(certificate: x509.Certificate) -> float:
+    """Return the start of the validity period in seconds since the epoch."""
+    return certificate.not_valid_before_utc.timestamp()
+
+
+def not_after(certificate: x509.Certificate) -> float:
+    """Return the end of the validity period in seconds since the epoch."""
+    return certificate.not_valid_after_utc.timestamp()
+
+
+def _certificates(text: bytes, path: Path) -> tuple[x509.Certificate, ...]:
+    found = read_certificates(text)
+    if not found:
+        raise ConfigError("not a PEM certificate", where=str(path), hint="give a certificate chain")
+    if len(found) != text.count(_BEGIN):
+        raise ConfigError("the PEM file is truncated", where=str(path), hint="write the file again")
+    return found
+
+
+def _check_key(text: bytes, certificate: x509.Certificate, files: CertificateFiles) -> None:
+    try:
+        key: Any = serialization.load_pem_private_key(text, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        what = "it is encrypted" if isinstance(error, TypeError) else "not a PEM key"
+        raise ConfigError(what, where=str(files.key), hint=f"give the unencrypted key of {files.chain}") from error
+    if key.public_key() != certificate.public_key():
+        raise ConfigError(
+            "the key belongs to another certificate", where=str(files.key), hint=f"give the key of {files.chain}"
+        )
+
+
+def _names(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return (*names.get_values_for_type(x509.DNSName), *map(str, addresses))
+
+
+def _check_authority(
+    chain: Sequence[x509.Certificate], authority: Sequence[x509.Certificate], files: CertificateFiles
+) -> None:
+    if not any(one == root or _issued(one, root) for one in chain for root in authority):
+        raise ConfigError(
+            f"it did not sign the certificate of {files.chain}",
+            where=str(files.authority),
+            hint="give the CA that signed it",
+        )
+
+
+def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from injector.metrics import Metrics
+from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.tags import parse_tags
+from injector.revisions.unservednames import (
+    MAX_NAMES,
+    MAX_PODS,
+    Seen,
+    UnservedCount,
+    UnservedNames,
+    count_unserved,
+    has_injection_label,
+    named_revision,
+    pod_selector,
+    unserved_name,
+)
+from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
+from tests.reliability.kubeapi import selected
+from tests.revisions.fakes import fake_revision
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine
+
+    from injector.cluster.client import Page
+    from injector.cluster.reader import Scope
+
+REV, AUTO, INJECT, STATUS = (
+    "istio.io/rev",
+    "istio-injection",
+    "sidecar.istio.io/inject",
+    "sidecar.istio.io/status",
+)
+SERVED = frozenset({"1-24", "prod"})
+
+
+def labelled(name: str, labels: dict[str, str] | None, namespace: str = "", **metadata: Any) -> dict[str, Any]:
+    """An object as the API server gives its metadata."""
+    found = item(name, 11, namespace)
+    found["metadata"] |= {"labels": labels, **metadata}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("labels", "revision", "injection"),
+    [
+        ({REV: "prdo"}, "prdo", None),
+        ({REV: ""}, "", None),
+        ({REV: "prdo", AUTO: "disabled"}, None, True),
+        ({AUTO: "enabled"}, None, True),
+        ({"app": "x"}, None, None),
+        (None, None, None),
+    ],
+)
+def test_of_a_namespace_the_name_is_remembered_unless_istio_injection_stands_before_it(
+    labels: dict[str, str] | None, revision: str | None, injection: bool | None
+) -> None:
+    found = labelled("shop", labels)
+
+    assert (named_revision(found), has_injection_label(found)) == (revision, injection)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "kept"),
+    [
+        ({REV: "prdo"}, None, "prdo"),
+        ({REV: "prdo"}, {"a": "b"}, "prdo"),
+        ({REV: "prdo"}, {STATUS: "{}"}, None),
+        ({REV: "prod"}, None, None),
+        ({}, None, None),
+        (None, None, None),
+    ],
+)
+def test_of_a_pod_the_name_is_remembered_where_nobody_serves_it_and_it_has_no_sidecar(
+    labels: dict[str, str] | None, annotations: dict[str, str] | None, kept: str | None
+) -> None:
+    assert unserved_name(labelled("a", labels, "shop", annotations=annotations), SERVED) == kept
+
+
+def test_the_api_server_is_asked_for_no_pod_whose_name_is_served_or_that_wants_no_sidecar() -> None:
+    assert pod_selector({"prod", "1-24"}) == (f"{REV},{REV} notin (1-24,prod),{INJECT} notin (false)")
+
+
+def test_a_selector_stays_short_however_many_names_are_served() -> None:
+    assert len(pod_selector({f"{number:063}" for number in range(100_000)})) < 15_000
+
+
+def test_namespaces_and_pods_are_counted_by_the_name_that_they_give() -> None:
+    namespaces = {"a": "prdo", "b": "prdo", "c": "prod", "d": "1-23"}
+    pods = {"x/1": "prdo", "x/2": "old", "y/1": "1-24"}
+
+    assert count_unserved(Seen(namespaces, (), pods), SERVED) == UnservedCount(
+        3, 2, {"prdo": (2, 1), "1-23": (1, 0), "old": (0, 1)}
+    )
+
+
+@pytest.mark.parametrize(("namespaces", "with_injection"), [({"x": "prod"}, ()), ({}, ("x",))])
+def test_the_name_of_a_pod_does_not_count_where_its_namespace_decides(
+    namespaces: dict[str, str], with_injection: tuple[str, ...]
+) -> None:
+    assert count_unserved(Seen(namespaces, with_injection, {"x/1": "prdo", "y/1": "prdo"}), SERVED).pods == 1
+
+
+def test_pods_that_cannot_be_listed_are_not_counted_as_none() -> None:
+    assert count_unserved(Seen({"a": "prdo"}, ()), SERVED) == UnservedCount(1, None, {"prdo": (1, 0)})
+
+
+def test_what_is_shown_is_bounded_and_begins_with_the_most_frequent() -> None:
+    names = {f"name-{number:03}": (1, 0) for number in range(MAX_NAMES + 5)}
+
+    shown = UnservedCount(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).to_dict()
+
+    assert list(shown["names"])[:3] == ["often", "x" * 63, "name-000"]
+    assert shown["names"]["often"] == {"namespaces": 50, "pods": 20}
+    assert (len(shown["names"]), shown["more"]) == (MAX_NAMES, 7)
+
+
+class Api(FakeClient):
+    """An API server with objects, which picks them by labels and tells watches of changes."""
+
+    def __init__(self, *, refused: tuple[str, ...] = ()) -> None:
+        super().__init__([])
+        self.refused = refused
+        self.objects: dict[str, dict[str, dict[str, Any]]] = {"namespaces": {}, "pods": {}}
+        self.watching: list[tuple[Scope, asyncio.Queue[bytes]]] = []
+
+    def put(self, plural: str, found: dict[str, Any]) -> None:
+        known = self.objects[plural]
+        self._tell("MODIFIED" if found["metadata"]["name"] in known else "ADDED", plural, found)
+        known[found["metadata"]["name"]] = found
+
+    def delete(self, plural: str, name: str) -> None:
+        self._tell("DELETED", plural, self.objects[plural].pop(name))
+
+    async def page(self, scope: Scope, *, token: str = "") -> Page:
+        self._note(f"list {scope.resource.plural} {scope.labels}{token}")
+        if scope.resource.plural in self.refused:
+            raise failure("forbidden")
+        assert scope.metadata_only
+        found = self.objects[scope.resource.plural].values()
+        return page(*(each for each in found if selected(scope.labels, each)))
+
+    async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+        del resource_version, seconds
+        told: asyncio.Queue[bytes] = asyncio.Queue()
+        entry = (scope, told)
+        self.watching.append(entry)
+        try:
+            while True:
+                yield await told.get()
+        finally:
+            self.watching.remove(entry)
+
+    def watched(self, plural: str) -> list[str]:
+        return [scope.labels for scope, _ in self.watching if scope.resource.plural == plural]
+
+    def _tell(self, kind: str, plural: str, found: dict[str, Any]) -> None:
+        for scope, told in self.watching:
+            if scope.resource.plural == plural and selected(scope.labels, found):
+                told.put_nowait(line(kind, found))
+
+
+class Net:
+    """A watch for names that nobody serves, in front of an API server, and what it counts."""
+
+    def __init__(self, api: Api, *names: str, elsewhere: tuple[str, ...] = ()) -> None:
+        self.api = api
+        self.collector = CollectorRegistry()
+        self.registry = Registry()
+        self.names = UnservedNames(api, self.registry, frozenset(elsewhere))
+        self.serve(*names)
+
+    def serve(self, *names: str, tags: str = "") -> None:
+        self.registry.swap(snapshot_of([fake_revision(name) for name in names], parse_tags(tags)))
+
+    @property
+    def counted(self) -> tuple[float | None, float | None]:
+        """The namespaces and the pods, as the metrics have them."""
+        name = "injector_unserved_names"
+        namespaces, pods = (self.collector.get_sample_value(name, {"kind": kind}) for kind in ("namespace", "pod"))
+        return namespaces, pods
+
+    def faults(self, resource: str, reason: str) -> float | None:
+        labels = {"resource": resource, "reason": reason}
+        return self.collector.get_sample_value("injector_watch_faults_total", labels)
+
+
+def while_it_runs(net: Net, test: Coroutine[Any, Any, None]) -> None:
+    """Run a test beside the watch, by a clock that costs no time."""
+
+    async def run() -> None:
+        task = asyncio.create_task(net.names.follow(Metrics(net.collector)))
+        try:
+            await test
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    in_fake_time(run())
+
+
+@pytest.fixture
+def api() -> Api:
+    """Two namespaces and three pods, of which one each leads nowhere."""
+    made = Api()
+    for name, labels in (("shop", {REV: "prdo"}), ("mesh", {REV: "a"}), ("old", {AUTO: "enabled"})):
+        made.put("namespaces", labelled(name, labels))
+    for name, namespace, revision in (("lost", "plain", "prdo"), ("led", "old", "prdo"), ("found", "plain", "a")):
+        made.put("pods", labelled(name, {REV: revision}, namespace))
+    return made
+
+
+def test_what_leads_nowhere_is_counted_and_shown(api: Api) -> None:
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        assert net.names.to_dict()["counted"] is False
+        await asyncio.sleep(3)
+        assert net.counted == (1, 1)
+        assert net.names.to_dict() == {
+            "counted": True,
+            "namespaces": 1,
+            "pods": 1,
+            "names": {"prdo": {"namespaces": 1, "pods": 1}},
+            "more": 0,
+            "podsAtLeast": False,
+        }
+
+    while_it_runs(net, test())
+    assert api.closed == 1
+
+
+def test_a_name_that_is_served_from_now_on_is_counted_no_longer_and_again_when_it_goes(api: Api) -> None:
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        await asyncio.sleep(3)
+        net.serve("a", "b", tags="prdo: a")
+        await asyncio.sleep(3)
+        assert (net.counted, net.names.to_dict()["names"]) == ((0, 0), {})
+        net.serve("a", "b")
+        await asyncio.sleep(3)
+        assert net.counted == (1, 1)
+
+    while_it_runs(net, test())
+
+
+def test_names_that_another_injector_serves_are_not_missed(api: Api) -> None:
+    net = Net(api, "a", "b", elsewhere=("prdo",))
+
+    async def test() -> None:
+        await asyncio.sleep(3)
+        assert net.counted == (0, 0)
+        assert net.names.served == {"a", "b", "prdo"}
+
+    while_it_runs(net, test())
+
+
+def test_changes_in_the_cluster_are_seen(api: Api) -> None:
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        await asyncio.sleep(3)
+        api.put("namespaces", labelled("new", {REV: "1-23"}))
+        api.put("pods", labelled("another", {REV: "1-23"}, "plain"))
+        await asyncio.sleep(3)
+        assert (net.counted, net.names.named_by("new")) == ((2, 2), "1-23")
+        api.put("namespaces", labelled("new", {REV: "a"}))
+        api.delete("pods", "another")
+        await asyncio.sleep(3)
+        assert (net.counted, net.names.named_by("new")) == ((1, 1), "a")
+
+    while_it_runs(net, test())
+
+
+def test_the_api_server_is_asked_again_only_where_what_is_served_changes(api: Api) -> None:
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        await asyncio.sleep(3600)
+        assert len(api.asked) == 3
+        net.serve("a", "b", "c")
+        await asyncio.sleep(3600)
+        assert [what for _, what in api.asked[3:]] == [f"list pods {pod_selector(('a', 'b', 'c'))}"]
+        assert api.watched("pods") == [pod_selector(("a", "b", "c"))]
+        assert sorted(api.watched("namespaces")) == [AUTO, REV]
+
+    while_it_runs(net, test())
+
+
+def test_before_anything_is_served_nothing_is_missed_and_nobody_is_asked(api: Api) -> None:
+    net = Net(api)
+
+    async def test() -> None:
+        await asyncio.sleep(60)
+        assert (api.asked, net.counted, net.names.named_by("shop")) == ([], (None, None), None)
+        net.serve("a", "b")
+        await asyncio.sleep(3)
+        assert net.counted == (1, 1)
+
+    while_it_runs(net, test())
+
+
+def test_without_the_permission_for_pods_the_namespaces_are_counted_alone(api: Api) -> None:
+    api.refused = ("pods",)
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        await asyncio.sleep(30)
+        assert (net.counted, net.names.to_dict()["pods"]) == ((1, None), None)
+        assert (net.faults("pods", "forbidden") or 0) > 1
+        net.serve("a", "b", "c")
+        await asyncio.sleep(3)
+        api.refused = ()
+        await asyncio.sleep(10)
+        assert (net.counted, api.watched("pods")) == ((1, 1), [pod_selector(("a", "b", "c"))])
+
+    while_it_runs(net, test())
+
+
+def test_how_each_watch_fares_is_told_under_a_name_of_its_own(api: Api) -> None:
+    api.refused = ("namespaces",)
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        await asyncio.sleep(30)
+        assert (net.counted, net.names.to_dict()["counted"]) == ((None, None), False)
+        for label in (REV, AUTO):
+            assert (net.faults(f"namespaces/{label}", "forbidden") or 0) > 1
+        assert net.collector.get_sample_value("injector_watch_synced", {"resource": "pods"}) == 1
+
+    while_it_runs(net, test())
+
+
+def test_of_very_many_pods_only_so_many_are_remembered_and_that_is_said() -> None:
+    api = Api()
+    for number in range(MAX_PODS + 10):
+        api.put("pods", labelled(str(number), {REV: "prdo"}, "plain"))
+    net = Net(api, "a", "b")
+
+    async def test() -> None:
+        await asyncio.sleep(3)
+        assert (net.counted, net.names.to_dict()["podsAtLeast"]) == ((0, MAX_PODS), True)
+
+    while_it_runs(net, test())

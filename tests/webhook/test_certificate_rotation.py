@@ -1,0 +1,515 @@
+"""Replicas that share an authority: they agree on one, and no API server meets a certificate that it does not trust."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime as dt
+import itertools
+import random
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections import deque
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from cryptography.x509 import DNSName
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+from prometheus_client import CollectorRegistry
+
+from injector.cluster.reader import SECRETS, WEBHOOKS
+from injector.cluster.secrets import SecretStore
+from injector.cluster.webhooks import Target
+from injector.errors import ClusterError
+from injector.metrics import Metrics
+from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
+from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.certificate import CertificateFiles, read_certificates
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
+from tests.cluster.fakes import in_fake_time
+from tests.webhook.certificates import Issued, Order, authority, issue
+from tests.webhook.chaos import EVENTS, EVERY, SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from injector.webhook.tls.source import CertificateSource
+
+
+START = 1.8e9
+NAME = "injector.injector-system.svc"
+LAG = 2.0
+"""Seconds until an API server sees what was written to a webhook."""
+
+
+@dataclass
+class Replica:
+    """One injector as far as TLS goes, by the clock of the event loop; ``ahead`` is how far its wall clock is wrong."""
+
+    api: FakeApi
+    times: Lifetimes
+    ahead: float = 0.0
+    seed: int = 0
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        clock, chance = asyncio.get_running_loop().time, random.Random(self.seed).random  # noqa: S311 -- jitter
+        rollout = BundleRollout(clock=clock)
+        self.metrics = Metrics(CollectorRegistry())
+        self.certificates = SelfSigned(
+            service_names("injector", "injector-system"), rollout, times=self.times, clock=self.now
+        )
+        store = SecretStore(self.api, "injector-system", "injector-ca")
+        self.secret = CaSecret(store, self.certificates, rollout, self.times, clock=self.now, chance=chance)
+        self.bundles = CaBundles(
+            self.api,
+            Target("injector", "injector-system"),
+            lambda: self.certificates.bundle,
+            rollout=rollout,
+            observer=self.metrics,
+            clock=clock,
+            chance=chance,
+        )
+        self.certificates.changed = self.bundles.wake
+
+    def now(self) -> float:
+        return START + asyncio.get_running_loop().time() + self.ahead
+
+    @property
+    def authority(self) -> bytes | None:
+        """The issuer of what is served now."""
+        loaded = self.certificates._loaded
+        return None if loaded is None else read_certificates(loaded.pair.chain)[0].issuer.public_bytes()
+
+    def trusted_by(self, bundle: bytes, now: float) -> bool:
+        """Whether whoever trusts ``bundle`` takes what is served."""
+        loaded = self.certificates._loaded
+        assert loaded is not None
+        (leaf,) = read_certificates(loaded.pair.chain)
+        policy = PolicyBuilder().store(Store([*read_certificates(bundle)]))
+        verifier = policy.time(dt.datetime.fromtimestamp(now, dt.UTC)).build_server_verifier(DNSName(NAME))
+        try:
+            verifier.verify(leaf, [])
+        except VerificationError:
+            return False
+        return True
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Replica]:
+        async def patch(settled: asyncio.Event) -> None:
+            settled.set()
+            await self.bundles.follow()
+
+        tasks = [
+            asyncio.create_task(self.secret.follow(self.settled)),
+            asyncio.create_task(patch(asyncio.Event())),
+            asyncio.create_task(self.certificates.follow(self.metrics)),
+        ]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+async def _awaited(work: Awaitable[object]) -> None:
+    await work
+
+
+@dataclass
+class ApiServer:
+    """Trusts what the webhook said some time ago."""
+
+    api: FakeApi
+    seen: deque[bytes] = field(default_factory=deque)
+
+    def look(self, every: float) -> bytes:
+        """Look each ``every`` seconds; what is trusted now."""
+        webhook: dict[str, Any] = self.api.objects[WEBHOOKS.plural, "", "injector"]["webhooks"][0]
+        self.seen.append(base64.b64decode(webhook["clientConfig"].get("caBundle", "")))
+        return self.seen.popleft() if len(self.seen) > LAG / every else self.seen[0]
+
+
+def authorities(api: FakeApi) -> tuple[Any, ...]:
+    """Whom the Secret says to trust."""
+    return read_certificates(
+        base64.b64decode(api.objects["secrets", "injector-system", "injector-ca"]["data"]["ca.crt"])
+    )
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.05, 1.0])
+def test_64_replicas_that_start_at_once_without_a_secret_serve_one_authority_within_ten_seconds(slow: float) -> None:
+    async def test() -> None:
+        chance = random.Random(7)  # noqa: S311 -- delays
+        api = FakeApi(delay=lambda: slow * chance.random())
+        api.put(WEBHOOKS, webhook_configuration())
+        replicas = [Replica(api, Lifetimes(), seed=number) for number in range(64)]
+        tasks = [asyncio.create_task(_kept(each)) for each in replicas]
+        await asyncio.sleep(10.0)
+
+        assert api.count("create") > 1
+        assert len(authorities(api)) == 1
+        assert {each.authority for each in replicas} == {authorities(api)[0].subject.public_bytes()}
+        assert ApiServer(api).look(LAG) == replicas[0].certificates.bundle
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    in_fake_time(test())
+
+
+async def _kept(replica: Replica) -> None:
+    async with replica.running():
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("refused", ["get", "create"])
+def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refused: str) -> None:
+    async def test() -> None:
+        api = FakeApi(fault_of={refused: refusal("forbidden", 403)})
+        replicas = [Replica(api, Lifetimes(), seed=number) for number in range(8)]
+
+        ended = await asyncio.gather(*(each.secret.follow(each.settled) for each in replicas), return_exceptions=True)
+
+        assert {str(each) for each in ended} == {"api: told forbidden; wait"}
+        assert all(isinstance(each, ClusterError) for each in ended)
+
+    in_fake_time(test())
+
+
+def test_with_a_read_only_account_what_is_there_is_served() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        await Replica(api, Lifetimes()).secret.reconcile()
+        api.fault_of = dict.fromkeys(("create", "replace", "patch"), refusal("forbidden", 403))
+        replica = Replica(api, Lifetimes())
+        api.put(WEBHOOKS, webhook_configuration())
+
+        async with replica.running():
+            await asyncio.sleep(30.0)
+            assert replica.settled.is_set()
+            assert replica.certificates.fault() == ""
+
+    in_fake_time(test())
+
+
+TIMES = Lifetimes(authority=900.0, leaf=90.0, overlap=60.0)
+TICK = 1.0
+
+
+@pytest.mark.parametrize("events", [{}, {100: "delete", 700: "delete", 1500: "empty"}], ids=["quiet", "deletions"])
+def test_through_two_generations_no_api_server_meets_what_it_does_not_trust(events: dict[int, str]) -> None:
+    actions: dict[str, Callable[[FakeApi], object]] = {
+        "delete": lambda api: api.delete(SECRETS, "injector-ca", "injector-system"),
+        "empty": lambda api: api.objects["secrets", "injector-system", "injector-ca"]["data"].update({"tls.key": ""}),
+    }
+
+    async def test() -> None:
+        api = FakeApi()
+        api.put(WEBHOOKS, webhook_configuration())
+        server, seen, failed = ApiServer(api), set(), 0
+        async with (
+            Replica(api, TIMES, seed=1).running() as one,
+            Replica(api, TIMES, seed=2, ahead=1.5).running() as other,
+        ):
+            await asyncio.sleep(10.0)
+            for second in range(1800):
+                if second in events:
+                    actions[events[second]](api)
+                trusted = server.look(TICK)
+                failed += sum(not each.trusted_by(trusted, one.now()) for each in (one, other))
+                seen |= {one.authority, other.authority}
+                await asyncio.sleep(TICK)
+
+        assert failed == 0
+        assert len(seen) >= 3
+        assert len(authorities(api)) <= 3
+
+    in_fake_time(test())
+
+
+@pytest.mark.parametrize("jump", [30 * 86400.0, -86400.0])
+def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: float) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(WEBHOOKS, webhook_configuration())
+        server = ApiServer(api)
+        async with (
+            Replica(api, Lifetimes(), seed=1).running() as one,
+            Replica(api, Lifetimes(), seed=2).running() as other,
+        ):
+            await asyncio.sleep(30.0)
+            # The API server's clock jumps with it, as where both run on one machine.
+            one.ahead = jump
+            await asyncio.sleep(60.0)
+            assert one.certificates.fault() == ""
+            assert one.trusted_by(server.look(LAG), one.now())
+            assert other.trusted_by(server.look(LAG), other.now())
+
+            one.ahead = 0.0
+            await asyncio.sleep(60.0)
+            for each in (one, other):
+                assert each.certificates.fault() == ""
+                assert each.trusted_by(server.look(LAG), each.now())
+
+    in_fake_time(test())
+
+
+ROOT = Path(__file__).resolve().parents[2]
+RATE = 500.0
+"""Requests a second that are asked for; half of them on new connections."""
+CLIENTS = 4
+RELOADS = "injector_certificate_reloads_total"
+
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@dataclass
+class Load:
+    """Clients that ask in a loop, and what came of it."""
+
+    port: int
+    trusting: Callable[[], ssl.SSLContext]
+    answered: int = 0
+    failed: list[str] = field(default_factory=list)
+    serials: set[int] = field(default_factory=set)
+
+    async def ask(self, *, anew: bool) -> None:
+        """Ask until cancelled; each time on a new connection, or on one that is kept."""
+        kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        while True:
+            began = time.monotonic()
+            try:
+                reader, writer = kept or await self._connected()
+                writer.write(REQUEST)
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.answered += head.startswith(b"HTTP/1.1 200 ") and await reader.readexactly(2) == b"ok"
+                kept = (reader, writer)
+                if anew:
+                    kept = None
+                    writer.close()
+                    await writer.wait_closed()
+            except (OSError, EOFError) as error:
+                self.failed.append(repr(error))
+            await asyncio.sleep(max(0.0, began + CLIENTS / RATE - time.monotonic()))
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.trusting(), server_hostname="localhost"
+        )
+        self.serials.add(int(writer.get_extra_info("peercert")["serialNumber"], 16))
+        return reader, writer
+
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Wait until it is seen; a slow machine may take its time."""
+        async with asyncio.timeout(30.0):
+            while not seen():  # noqa: ASYNC110 -- what is waited for has no event
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def loaded(
+    certificates: CertificateSource, metrics: Metrics, trusting: Callable[[], ssl.SSLContext]
+) -> AsyncIterator[Load]:
+    """A port that serves with ``certificates``, and four clients of it."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.context).start()
+    load = Load(int(runner.addresses[0][1]), trusting)
+    tasks = [asyncio.create_task(certificates.follow(metrics))]
+    tasks += [asyncio.create_task(load.ask(anew=bool(number % 2))) for number in range(CLIENTS)]
+    try:
+        yield load
+        assert [task for task in tasks if task.done()] == []
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await runner.cleanup()
+
+
+@dataclass
+class Mounted:
+    """A mounted Secret; what it holds changes by one rename."""
+
+    folder: Path
+    root: Issued = field(default_factory=authority)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def put(self, chain: bytes | None, key: bytes | None) -> None:
+        data = self.folder / f"..{next(self.numbers)}"
+        data.mkdir()
+        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
+            if content is not None:
+                (data / name).write_bytes(content)
+            if not (self.folder / name).is_symlink():
+                (self.folder / name).symlink_to(Path("..data") / name)
+        (self.folder / "..tmp").symlink_to(data.name)
+        (self.folder / "..tmp").rename(self.folder / "..data")
+
+    def rotate(self, order: Order | None = None) -> Issued:
+        issued = issue(order, self.root)
+        self.put(issued.chain_pem, issued.key_pem)
+        return issued
+
+    def source(self) -> FileSource:
+        files = CertificateFiles(*(self.folder / name for name in ("tls.crt", "tls.key", "ca.crt")))
+        return FileSource(files, interval=min(1.0, EVERY / 4))
+
+    def client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.root.chain_pem.decode())
+
+
+async def test_under_rotations_no_handshake_fails_and_every_certificate_is_served(
+    tmp_path: Path, metrics: Metrics
+) -> None:
+    secret = Mounted(tmp_path)
+    issued = [secret.rotate()]
+    source, client = secret.source(), secret.client()
+
+    async with loaded(source, metrics, lambda: client) as load:
+        for _ in range(EVENTS - 1):
+            await asyncio.sleep(EVERY)
+            issued.append(secret.rotate())
+            await load.until(lambda: issued[-1].certificate.serial_number in load.serials)
+
+    assert load.failed == []
+    assert load.serials == {each.certificate.serial_number for each in issued}
+    assert load.answered > EVENTS
+
+
+def mismatched(secret: Mounted) -> None:
+    secret.put(issue(issuer=secret.root).chain_pem, issue(issuer=secret.root).key_pem)
+
+
+def truncated(secret: Mounted) -> None:
+    one = issue(issuer=secret.root)
+    secret.put(one.chain_pem[: len(one.chain_pem) // 2], one.key_pem)
+
+
+def half_written(secret: Mounted) -> None:
+    one = issue(issuer=secret.root)
+    secret.put(one.chain_pem, one.key_pem[: len(one.key_pem) // 2])
+
+
+BAD: dict[str, Callable[[Mounted], object]] = {
+    "a key of another": mismatched,
+    "a chain that is cut": truncated,
+    "expired": lambda secret: secret.rotate(Order(until=-0.5)),
+    "another name": lambda secret: secret.rotate(Order(names=("other.example",))),
+    "empty": lambda secret: secret.put(b"", b""),
+    "a file that is missing": lambda secret: secret.put(issue(issuer=secret.root).chain_pem, None),
+    "half written": half_written,
+}
+
+
+async def test_bad_rotations_fail_no_handshake_and_each_is_counted(
+    tmp_path: Path, metrics: Metrics, collector: CollectorRegistry
+) -> None:
+    secret = Mounted(tmp_path)
+    good = [secret.rotate()]
+    source, client = secret.source(), secret.client()
+
+    def counted(outcome: str) -> float:
+        return collector.get_sample_value(RELOADS, {"outcome": outcome}) or 0.0
+
+    async with loaded(source, metrics, lambda: client) as load:
+        for number, bad in enumerate(BAD.values(), 1):
+            bad(secret)
+            await load.until(lambda: counted("failure") == number)  # noqa: B023 -- called at once
+            await asyncio.sleep(SECONDS / len(BAD) / 2)
+            assert source.certificate.fingerprint == good[-1].fingerprint
+            expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
+            assert expiry == good[-1].certificate.not_valid_after_utc.timestamp()
+            good.append(secret.rotate())
+            await load.until(lambda: counted("success") == number)  # noqa: B023 -- called at once
+
+    assert load.failed == []
+    assert counted("failure") == len(BAD)
+    assert load.serials <= {each.certificate.serial_number for each in good}
+    assert load.answered > len(BAD)
+
+
+GENERATIONS = 3
+
+
+async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_follow_the_bundle(
+    metrics: Metrics,
+) -> None:
+    times = Lifetimes()
+    reach = ExternalRollout(delay=EVERY)
+    certificates = SelfSigned(("localhost",), reach, times=times)
+    held = new_ca(time.time(), times)
+    certificates.use_rotation(held)
+    certificates.renew_if_due()
+    trusted = [ssl.create_default_context(cadata=held.bundle.decode())]
+
+    async with loaded(certificates, metrics, lambda: trusted[0]) as load:
+        for _ in range(GENERATIONS):
+            # Phase one: the bundle has both, and whoever trusts the old one alone is still served.
+            following = new_authority(time.time(), times.authority)
+            certificates.use_rotation(both := replace(held, next=following))
+            certificates.renew_if_due()
+            await asyncio.sleep(EVERY)
+            trusted[0] = ssl.create_default_context(cadata=both.bundle.decode())
+            # Phase two: the new one signs, and whoever trusts both is served all along.
+            held = CaRotation(following, time.time(), retired=(held.signing.certificate,))
+            certificates.use_rotation(held)
+            await load.until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
+            await asyncio.sleep(EVERY)
+
+    assert load.failed == []
+    assert len(load.serials) >= GENERATIONS
+
+
+RENEWING = """
+import asyncio, time
+from prometheus_client import CollectorRegistry
+from injector.metrics import Metrics
+from injector.webhook.tls.selfsigned import SelfSigned
+from injector.webhook.tls.selfsigned import ExternalRollout
+from injector.webhook.tls.ca import Lifetimes, new_ca
+times = Lifetimes(leaf=4.0)
+certificates = SelfSigned(("localhost",), ExternalRollout(), times=times)
+certificates.use_rotation(new_ca(time.time(), times))
+
+async def told(seconds):
+    print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
+    await asyncio.sleep(seconds)
+
+asyncio.run(certificates.follow(Metrics(CollectorRegistry()), sleep=told))
+"""
+
+
+def test_a_process_that_is_stopped_over_the_moment_of_renewal_renews_once_it_goes_on() -> None:
+    with subprocess.Popen([sys.executable, "-c", RENEWING], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            first = float(process.stdout.readline().split()[0])
+            process.send_signal(signal.SIGSTOP)
+            while time.time() < first + 1.0:  # its certificate has expired, not only come to its renewal
+                time.sleep(0.05)
+            resumed = time.time()
+            process.send_signal(signal.SIGCONT)
+            while (told := process.stdout.readline().split(maxsplit=1)) and float(told[0]) <= resumed:
+                assert time.time() - resumed < 60.0
+            assert told[1].strip() == "''"
+        finally:
+            process.kill()
