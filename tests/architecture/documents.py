@@ -27,7 +27,7 @@ GUIDES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PAGES: Final = (
     *GUIDES,
     ROOT / "CHANGELOG.md",
-    *(path for folder in ("bench", "deploy") for path in sorted((ROOT / folder).rglob("*.md"))),
+    *(path for folder in ("bench", "deploy", "tests") for path in sorted((ROOT / folder).rglob("*.md"))),
 )
 """The pages whose links are followed."""
 CLUSTER: Final = "cluster"
