@@ -96,6 +96,7 @@ class Metrics:
             "AdmissionReviews answered from the answer cache, by revision.",
             "revision",
         )
+        self._cache_hits_of = cache(self._cache_hits.labels)
         self._waiting = self._gauge("injector_requests_waiting", "Reviews waiting for injection.")
         self._aside = self._gauge(
             "injector_requests_aside", "Reviews of slow revisions in, or waiting for, the worker thread."
@@ -233,7 +234,7 @@ class Metrics:
 
     def cache_hit(self, revision: str) -> None:
         """Count one review of ``revision`` answered from the cache."""
-        self._cache_hits.labels(revision).inc()
+        self._cache_hits_of(revision).inc()
 
     def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was compared on, and each kind of difference."""

@@ -1,103 +1,137 @@
-"""The root command: what commands there are, found in a table and imported when they are used."""
+"""The root command, which imports a command when it is used and prints every error as one line.
+
+The exit codes are those of BSD's sysexits.h where istioctl uses them too (istioctl/cmd/sysexits.go, 1.30.3).
+"""
 
 from __future__ import annotations
 
 import importlib
+import traceback
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
-from injector.cli.failures import EX_USAGE, EXIT_CODES, Failure, failure_of
+from injector.cli.output import echo, one_line
+from injector.errors import InjectorError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VERBOSE: Final = "injector.verbose"
 
+EX_FAILED: Final = 1
+EX_USAGE: Final = 64
+EX_DATAERR: Final = 65
+EX_SOFTWARE: Final = 70
+EXIT_CODES: Final = (
+    (0, "success"),
+    (EX_FAILED, "failure, or a check or comparison that found a problem or a difference"),
+    (EX_USAGE, "wrong flag or argument"),
+    (EX_DATAERR, "invalid input: a manifest, template, values, mesh config or annotation"),
+    (EX_SOFTWARE, "internal error: please report it with the output of -v"),
+)
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A command as the table has it: where it lives, and the line that ``--help`` prints without importing it."""
-
-    module: str
-    attribute: str
-    summary: str
-
-
-COMMANDS: Final[dict[str, Entry]] = {
-    "completion": Entry("injector.cli.completion", "completion", "Print the completion script of a shell."),
-    "diff": Entry(
-        "injector.cli.diff",
-        "diff",
-        "Show what differs in the pods of the FILES, or of the cluster, between two revisions or tags.",
-    ),
-    "explain": Entry(
-        "injector.cli.explain",
-        "explain",
-        "Say step by step why the pods of the FILES, or of the cluster, are injected, or why not.",
-    ),
-    "kube-inject": Entry(
-        "injector.cli.kube_inject",
-        "kube_inject",
-        "Inject the sidecar into every workload of the FILES, and print them.",
-    ),
-    "probe": Entry(
-        "injector.cli.probe", "probe", "Check that a server in this container lives, by the file that it writes."
-    ),
-    "revision": Entry(
-        "injector.cli.revision",
-        "revision",
-        "List, verify and remove revisions, and see which workloads run an older one.",
-    ),
-    "serve": Entry("injector.cli.serve", "serve", "Serve the admission webhook on AdmissionReviews of pods."),
-    "tag": Entry("injector.cli.tag", "tag", "Set, list and remove tags, or print the webhooks of one."),
-    "uninject": Entry(
-        "injector.cli.uninject",
-        "uninject",
-        "Remove from every workload of the FILES what injection wrote, and print them.",
-    ),
-    "version": Entry(
-        "injector.cli.version", "version", "Print the version of the injector and the Istio versions it knows."
-    ),
-    "webhook": Entry(
-        "injector.cli.webhook", "webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."
-    ),
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "completion": ("commands", "Print the shell completion script."),
+    "diff": ("diff", "Compare the pods that two revisions or tags produce, for FILES or for the cluster."),
+    "explain": ("explain", "Explain step by step why pods of the FILES or of the cluster are injected or not."),
+    "kube-inject": ("kube_inject", "Inject the sidecar into every workload of the FILES and print the result."),
+    "probe": ("probe", "Check that a server in this container is healthy, by its health check file."),
+    "revision": ("revision", "List, verify and remove revisions, and show which workloads run an older one."),
+    "serve": ("serve", "Serve the admission webhook for pods."),
+    "tag": ("tag", "Set, list and remove tags, or print the webhooks of a tag."),
+    "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),
+    "version": ("version", "Print the version of the injector and the Istio versions that it supports."),
+    "webhook": ("webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."),
 }
+"""The module of each command and the first sentence of its help, which ``--help`` prints without importing the module."""
+
+
+class Failure(click.ClickException):
+    """An error that is ready to be printed: ``error: `` and one line, after the traceback if ``-v`` asked for it."""
+
+    def __init__(self, message: str, code: int, *, trace: str = "", prefix: str = "error: ") -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click declares one exit code for each class
+        self.trace = trace
+        self.prefix = prefix
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it on stderr."""
+        echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
+
+
+def failure_of(error: Exception, *, command: str, verbose: bool) -> Failure:
+    """Return the failure to print for an error that ended ``command``."""
+    message, code = _message_and_code(error, command)
+    trace = "".join(traceback.format_exception(error)) if verbose else ""
+    return Failure(one_line(message), code, trace=trace)
+
+
+def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
+    match error:
+        case InjectorError():
+            return str(error), error.exit_code
+        case click.UsageError():
+            path = error.ctx.command_path if error.ctx else command
+            return f"{error.format_message().rstrip('.')}; see `{path} --help`", EX_USAGE
+        case click.ClickException():
+            return error.format_message(), error.exit_code
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            return f"{where}{error.strerror or error}", EX_FAILED
+        case _:
+            return (
+                f"internal error: {type(error).__name__}: {error}; please report it with the output of -v",
+                EX_SOFTWARE,
+            )
+
+
+@contextmanager
+def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
+    """Turn every error that ends a command into a ``Failure``."""
+    try:
+        yield
+    except (click.exceptions.Exit, click.Abort, Failure, BrokenPipeError):
+        raise
+    except click.exceptions.NoArgsIsHelpError as error:
+        raise Failure(error.format_message(), EX_USAGE, prefix="") from error
+    except Exception as error:
+        raise failure_of(error, command=command, verbose=VERBOSE in meta) from error
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it runs, and shows every error as one line."""
+    """A group that imports a command when it runs, and prints every error as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """Return the commands in the order of ``--help``."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
-        """Import and return a command; None for a name that is none."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
+        """Import and return a command, or return None if there is no command of this name."""
+        if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+        module = importlib.import_module(f"injector.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
-        """Write the commands from the table: asking each for its help would import them all."""
+        """Write the commands from the table, which imports none of them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+            formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
-        """Write what the exit codes mean."""
+        """Write the table of exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the name of a command from the table, and the flags before it."""
+        """Complete the name of a command from the table, or an option of the root command."""
         commands = [
-            CompletionItem(name, help=entry.summary)
-            for name, entry in sorted(COMMANDS.items())
+            CompletionItem(name, help=summary)
+            for name, (_, summary) in sorted(COMMANDS.items())
             if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
@@ -105,13 +139,13 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse the flags before the command."""
-        with _shown(info_name or "injector", {}):
+        """Parse the options before the command's name."""
+        with _failures(info_name or "injector", {}):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Parse the command's own flags and run it."""
-        with _shown(ctx.command_path, ctx.meta):
+        """Parse the command's own options and run it."""
+        with _failures(ctx.command_path, ctx.meta):
             return super().invoke(ctx)
 
 
@@ -128,7 +162,7 @@ verbose = click.option(
     callback=_remember_verbose,
     help="Print tracebacks with errors.",
 )
-"""``-v``: every command has it, so that it may stand before and after the command's name."""
+"""``-v``: every command has it, so that users can write it before or after the command's name."""
 
 
 @click.group(
@@ -139,20 +173,29 @@ verbose = click.option(
 )
 @verbose
 def root() -> None:
-    """Istio's sidecar injector for many control-plane revisions at once: as a webhook, and offline.
+    """Istio sidecar injector for many control-plane revisions: a webhook and offline commands.
 
-    Offline, and without flags that name a revision, commands work on the embedded default, `stable`.
+    Offline commands use the embedded revision `stable` unless flags select another one.
     """
 
 
-@contextmanager
-def _shown(command: str, meta: dict[str, Any]) -> Iterator[None]:
-    """Turn what ends a command into a ``Failure``; what click means to be an orderly end passes."""
-    try:
-        yield
-    except (click.exceptions.Exit, click.Abort, Failure, BrokenPipeError):
-        raise
-    except click.exceptions.NoArgsIsHelpError as error:
-        raise Failure(error.format_message(), EX_USAGE, prefix="") from error
-    except Exception as error:
-        raise failure_of(error, command=command, verbose=VERBOSE in meta) from error
+SHELLS: Final = ("bash", "zsh", "fish", "powershell")
+
+
+@click.command("completion")
+@verbose
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the shell completion script.
+
+    \b
+    bash        source <(injector completion bash)
+    zsh         source <(injector completion zsh)
+    fish        injector completion fish | source
+    powershell  injector completion powershell | Out-String | Invoke-Expression
+    """  # noqa: D301 -- click takes the character \b, not the backslash
+    script = get_completion_class(shell)
+    if script is None:  # pragma: no cover -- click before 8.5 does not support powershell
+        raise InjectorError(f"the installed click has no completion for {shell}", hint="install click 8.5 or later")
+    # The variable that click's own scripts set when they ask the program for completions. The script is code, so it is not escaped.
+    click.echo(script(root, {}, "injector", "_INJECTOR_COMPLETE").source())  # noqa: TID251 -- see above

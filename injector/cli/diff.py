@@ -9,51 +9,233 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags
-from injector.cli.clusterview import Sources, read_surroundings, read_targets, reading
-from injector.cli.commands import verbose
+from injector.cli.cluster import cluster_options, read_from, read_targets, read_view
+from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
-from injector.cli.failures import EX_FAILED, one_line
-from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
-from injector.cli.inputs import read_workloads
-from injector.cli.output import data_text, printable, shown, table
+from injector.cli.manifests import read_workloads
+from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option, find_revision, offline_source
+from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
-from injector.cli.selection import find_revision, offline_source
-from injector.cli.terminal import echo
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts
+from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml
-from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.build import build, overridden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
+    from injector.cli.cluster import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
-    from injector.injection.result import Skipped
     from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
 
+    Answer = Injected | Skipped | DataError
+
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
-NOTHING: Final = "(none)"
+FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
+EXAMPLES: Final = 3
+_CAPABILITIES: Final = "securityContext.capabilities.add"
+_PRIVILEGED: Final = "securityContext.privileged"
+_REFUSED: Final = "refused: "
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadChanges:
-    """What differs for one workload."""
+class Side:
+    """One of the two revisions: the name on the command line, and the revision that it refers to."""
+
+    name: str
+    revision: Revision
+
+    def __str__(self) -> str:
+        revision = self.revision
+        target = f"revision {revision.name}, " if revision.name != self.name else ""
+        return f"{self.name} ({target}Istio {revision.istio_version})"
+
+    def data(self) -> dict[str, str]:
+        """Return it as JSON data."""
+        return {"name": self.name, "revision": self.revision.name, "istioVersion": self.revision.istio_version}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One workload, the result of both revisions for its pod, and the differences."""
 
     workload: Created
+    old: Answer
+    new: Answer
     changes: tuple[Change, ...]
 
 
-def tally(compared: Iterable[WorkloadChanges]) -> dict[str, tuple[int, int]]:
-    """Return for each kind that occurs, in the order of ``KINDS``, how many workloads have it and how many changes."""
-    kinds = [[change.kind for change in each.changes] for each in compared]
+@click.command("diff")
+@click.argument("old_name", metavar="REV_A")
+@click.argument("new_name", metavar="REV_B")
+@FILENAME
+@RECURSIVE
+@click.option("--live", is_flag=True, help="Compare the workloads of the cluster that a webhook injects.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="Namespace for workloads that have none. With --live, only this namespace.",
+)
+@cluster_options
+@GUARD
+@click.option("--only", multiple=True, type=click.Choice(KINDS), help="Show only changes of this kind. Repeatable.")
+@click.option("--ignore", multiple=True, type=click.Choice(KINDS), help="Hide changes of this kind. Repeatable.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format. Default: text, with --live summary.")
+@exit_code_option("there are differences")
+@verbose
+def diff(  # noqa: PLR0913 -- one parameter for each flag
+    *,
+    old_name: str,
+    new_name: str,
+    filenames: tuple[str, ...],
+    recursive: bool,
+    live: bool,
+    namespace: str | None,
+    sources: Sources,
+    kubeconfig: Kubeconfig,
+    guard: str,
+    only: tuple[str, ...],
+    ignore: tuple[str, ...],
+    output: str | None,
+    exit_code: bool,
+) -> None:
+    """Compare the pods that two revisions or tags produce, for FILES or for the cluster.
+
+    Each pod is injected as by the webhook. The exit code is 0 if nothing differs, 1 if something does.
+    """
+    names = old_name, new_name
+    notes: tuple[str, ...] = ()
+    if live:
+        if filenames:
+            raise UsageError("-f and --live exclude each other", hint="give one of the two")
+        sides, workloads, notes = read_from(
+            (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names)
+        )
+    else:
+        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace).created
+        sides = _read_sides(sources, names)
+    kinds = frozenset(only or KINDS) - frozenset(ignore)
+    comparisons = [
+        _compare(each, sides, kinds, guard) for each in with_progress(workloads, f"{old_name} and {new_name}")
+    ]
+    for line in (*(f"note: {note}" for note in notes), *_warnings(comparisons, sides)):
+        echo(line, err=True)
+    echo(_text(comparisons, sides, output or ("summary" if live else "text")), nl=False)
+    if exit_code and any(each.changes for each in comparisons):
+        click.get_current_context().exit(EX_FAILED)
+
+
+def _read_sides(sources: Sources, names: tuple[str, str]) -> tuple[Side, Side]:
+    source = offline_source(sources.revisions_dir)
+    state, where = source.read(), str(source.path)
+    old, new = (
+        Side(name, build(overridden(find_revision(state, name, where=where), sources.overrides))) for name in names
+    )
+    return old, new
+
+
+async def _read_live(
+    reader: Reader, sources: Sources, namespace: str | None, names: tuple[str, str]
+) -> tuple[tuple[Side, Side], tuple[Created, ...], tuple[str, ...]]:
+    """Return both sides, the workloads that a webhook injects, and notes for the user."""
+    view = await read_view(reader, sources, namespace)
+    revisions = view.revisions
+    old, new = (
+        Side(name, view.built.revision(find_revision(revisions.state, name, where=revisions.where))) for name in names
+    )
+    workloads = [each for each in await read_targets(reader, namespace) if each.namespace in view.namespaces]
+    injected = tuple(
+        each
+        for each in workloads
+        if called_last(view.webhooks, labels_of(each, view.namespaces[each.namespace])) is not None
+    )
+    if not injected:
+        raise ManifestError(
+            f"none of {len(workloads)} workloads is injected",
+            where="the cluster's webhooks" if namespace is None else f"namespace {namespace}",
+            hint="run `injector explain` for one of them",
+        )
+    return (old, new), injected, view.built.notes
+
+
+def _compare(workload: Created, sides: tuple[Side, Side], kinds: frozenset[str], guard: str) -> Comparison:
+    old, new = (side.revision for side in sides)
+    answers = _inject(old, workload, guard), _inject(new, workload, guard)
+    found = changes(*answers, workload.pod, (old.written, new.written))
+    return Comparison(workload, *answers, tuple(change for change in found if change.kind in kinds))
+
+
+def _inject(revision: Revision, workload: Created, guard: str) -> Answer:
+    """Return the answer of the revision's webhook. A refusal is an answer too."""
+    facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace), guard)
+    try:
+        return inject_pod(revision, workload.pod, facts)
+    except DataError as error:
+        return error
+
+
+def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> list[str]:
+    """Return the pods that both sides refuse, and the findings of a guard that only warns."""
+    refused = [
+        (each, f"refused by both: {_without_values(each, str(each.new))}")
+        for each in comparisons
+        if isinstance(each.old, DataError) and isinstance(each.new, DataError)
+    ]
+    findings = [
+        (each, f"{side.name}: {_without_values(each, finding)}")
+        for each in comparisons
+        for side, answer in zip(sides, (each.old, each.new), strict=True)
+        if isinstance(answer, Injected)
+        for finding in answer.findings
+    ]
+    return [f"warning: {each.workload}: {text}" for each, text in (*refused, *findings)]
+
+
+def _without_values(comparison: Comparison, text: str) -> str:
+    return hiding_of(comparison.workload.pod).without_values(one_line(text))
+
+
+def _text(comparisons: list[Comparison], sides: tuple[Side, Side], output: str) -> str:
+    old, new = sides
+    match output:
+        case "text":
+            return as_text(comparisons, str(old), str(new))
+        case "summary":
+            return as_summary(comparisons, str(old), str(new))
+        case "unified":
+            return "".join(_unified(each, old.name, new.name) for each in comparisons if each.changes)
+        case _:
+            return data_text({"old": old.data(), "new": new.data(), **as_data(comparisons)}, output)
+
+
+def _unified(each: Comparison, old: str, new: str) -> str:
+    """Return the unified diff of the two pods. A refused pod has no lines, and a pod that is not injected is unchanged."""
+    before, after = (_pod_lines(each.workload, answer) for answer in (each.old, each.new))
+    labels = [f"{name}/{each.workload}" for name in (old, new)]
+    lines = list(difflib.unified_diff(before, after, labels[0], labels[1]))
+    if not lines:
+        return f"--- {labels[0]}\n+++ {labels[1]}\n# only hidden values differ\n"
+    return "".join(lines)
+
+
+def _pod_lines(workload: Created, answer: Answer) -> list[str]:
+    if isinstance(answer, DataError):
+        return []
+    pod = answer.pod if isinstance(answer, Injected) else workload.pod
+    text = dump_yaml(hiding_of(workload.pod).pod(pod), fold=False)
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+
+
+def tally(comparisons: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
+    """Return the number of workloads and of changes for each kind of change that occurs, in the order of ``KINDS``."""
+    kinds = [[change.kind for change in each.changes] for each in comparisons]
     return {
         kind: (sum(kind in each for each in kinds), sum(each.count(kind) for each in kinds))
         for kind in KINDS
@@ -61,34 +243,57 @@ def tally(compared: Iterable[WorkloadChanges]) -> dict[str, tuple[int, int]]:
     }
 
 
-def as_text(compared: Sequence[WorkloadChanges], old: str, new: str) -> str:
-    """Return the workloads that differ, each with its changes by kind, and a table of the kinds after them."""
-    differing = [each for each in compared if each.changes]
-    total = f"{len(compared)} workload{'' if len(compared) == 1 else 's'}"
+def as_text(comparisons: Sequence[Comparison], old: str, new: str) -> str:
+    """Return the workloads that differ with their changes by kind, and a table of the kinds."""
+    differing = [each for each in comparisons if each.changes]
+    if not differing:
+        return _total(comparisons, old, new)
+    counts = [(kind, str(workloads), str(changes)) for kind, (workloads, changes) in tally(differing).items()]
+    details = "".join(f"{_workload_text(each)}\n" for each in differing)
+    return f"{details}{table(COLUMNS, counts)}\n{_total(comparisons, old, new)}"
+
+
+def as_summary(comparisons: Sequence[Comparison], old: str, new: str) -> str:
+    """Return a line with a few examples for each group of workloads, and the number of all workloads."""
+    lines = [f"{escape_line(str(group))}: {_examples(group.workloads)}\n" for group in groups(comparisons)]
+    return "".join((*lines, "\n" if lines else "", _total(comparisons, old, new)))
+
+
+def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
+    differing = sum(bool(each.changes) for each in comparisons)
+    total = f"{len(comparisons)} workload{'' if len(comparisons) == 1 else 's'}"
     if not differing:
         return f"no difference in {total} between {old} and {new}\n"
-    counts = [(kind, str(workloads), str(changes)) for kind, (workloads, changes) in tally(differing).items()]
-    summary = f"{len(differing)} of {total} differ{'s' if len(differing) == 1 else ''} between {old} and {new}\n"
-    return "".join(f"{_workload(each)}\n" for each in differing) + table(COLUMNS, counts) + f"\n{summary}"
+    return f"{differing} of {total} differ{'s' if differing == 1 else ''} between {old} and {new}\n"
 
 
-def as_data(compared: Iterable[WorkloadChanges]) -> dict[str, Any]:
-    """Return the workloads with their changes, and the summary, as JSON data; ``old`` or ``new`` is left out where there is nothing."""
-    compared = list(compared)
+def as_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Return the workloads with their changes, a summary and the groups as JSON data.
+
+    A change has no ``old`` or ``new`` if the value is absent on that side.
+    """
     return {
         "workloads": [
-            {
-                "kind": each.workload.kind,
-                "namespace": each.workload.namespace,
-                "name": each.workload.name,
-                "changes": [_change_data(change) for change in each.changes],
-            }
-            for each in compared
+            {**_workload_data(each.workload), "changes": [_change_data(change) for change in each.changes]}
+            for each in comparisons
         ],
         "summary": {
-            kind: {"workloads": workloads, "changes": changes} for kind, (workloads, changes) in tally(compared).items()
+            kind: {"workloads": workloads, "changes": changes}
+            for kind, (workloads, changes) in tally(comparisons).items()
         },
+        "groups": [
+            {
+                "changes": list(group.changes),
+                "count": len(group.workloads),
+                "workloads": [_workload_data(each) for each in group.workloads],
+            }
+            for group in groups(comparisons)
+        ],
     }
+
+
+def _workload_data(workload: Created) -> dict[str, str]:
+    return {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name}
 
 
 def _change_data(change: Change) -> dict[str, Any]:
@@ -97,7 +302,7 @@ def _change_data(change: Change) -> dict[str, Any]:
     return {"kind": change.kind, **path, **{side: value for side, value in sides.items() if value is not ABSENT}}
 
 
-def _workload(each: WorkloadChanges) -> str:
+def _workload_text(each: Comparison) -> str:
     lines = [str(each.workload)]
     kind = ""
     for change in each.changes:
@@ -105,81 +310,52 @@ def _workload(each: WorkloadChanges) -> str:
             kind = change.kind
             lines.append(f"  {kind}")
         path = f"{escape_line(change.path)}: " if change.path else ""
-        lines.append(f"    {path}{_shown(change, change.old)} -> {_shown(change, change.new)}")
+        lines.append(f"    {path}{_value_text(change, change.old)} -> {_value_text(change, change.new)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _shown(change: Change, value: Any) -> str:
+def _value_text(change: Change, value: Any) -> str:
     if value is ABSENT:
-        return NOTHING
+        return "(none)"
     if change.kind == "order":
         return ", ".join(printable(name) for name in value)
     if change.kind == "containers" and isinstance(value, dict):
-        return f"a container of image {printable(str(value.get('image', '')))}"
+        return f"container with image {printable(str(value.get('image', '')))}"
     return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
-
-
-EXAMPLES: Final = 3
-_CAPABILITIES: Final = "securityContext.capabilities.add"
-_PRIVILEGED: Final = "securityContext.privileged"
-_REFUSED: Final = "refused: "
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Workloads that change alike: in the same kinds, and in the same of what a reviewer wants to know by itself."""
+    """Workloads with the same kinds of changes. Gained and lost privileges and containers are kinds of their own here."""
 
     changes: tuple[str, ...]
     workloads: tuple[Created, ...]
 
     def __str__(self) -> str:
-        """Say how many they are and what changes."""
+        """Return the number of workloads and the changes."""
         only = " only" if len(self.changes) == 1 and " " not in self.changes[0] else ""
         return f"{len(self.workloads)} {', '.join(self.changes)}{only}"
 
 
-def groups(compared: Iterable[WorkloadChanges]) -> list[Group]:
+def groups(comparisons: Iterable[Comparison]) -> list[Group]:
     """Return the workloads that change in groups, the largest first."""
-    found: dict[tuple[str, ...], list[Created]] = {}
-    for each in compared:
+    by_changes: dict[tuple[str, ...], list[Created]] = {}
+    for each in comparisons:
         if each.changes:
-            words = tuple(dict.fromkeys(word for change in each.changes for word in _words(change)))
-            found.setdefault(words, []).append(each.workload)
-    made = [Group(words, tuple(workloads)) for words, workloads in found.items()]
-    return sorted(made, key=lambda group: (-len(group.workloads), group.changes))
+            names = tuple(dict.fromkeys(name for change in each.changes for name in _group_names(change)))
+            by_changes.setdefault(names, []).append(each.workload)
+    found = [Group(names, tuple(workloads)) for names, workloads in by_changes.items()]
+    return sorted(found, key=lambda group: (-len(group.workloads), group.changes))
 
 
-def as_summary(compared: Sequence[WorkloadChanges], old: str, new: str) -> str:
-    """Return a line for each group of workloads, with a few of them, and a line that counts them all."""
-    lines = [f"{escape_line(str(group))}: {_examples(group.workloads)}\n" for group in groups(compared)]
-    differing = sum(bool(each.changes) for each in compared)
-    total = f"{len(compared)} workload{'' if len(compared) == 1 else 's'}"
-    if not differing:
-        return f"no difference in {total} between {old} and {new}\n"
-    return "".join(lines) + f"\n{differing} of {total} differ{'s' if differing == 1 else ''} between {old} and {new}\n"
-
-
-def groups_data(compared: Iterable[WorkloadChanges]) -> list[dict[str, Any]]:
-    """Return the groups as JSON data."""
-    return [
-        {
-            "changes": list(group.changes),
-            "count": len(group.workloads),
-            "workloads": [
-                {"kind": each.kind, "namespace": each.namespace, "name": each.name} for each in group.workloads
-            ],
-        }
-        for group in groups(compared)
-    ]
-
-
-def _words(change: Change) -> list[str]:
-    """Return what a change is called: its kind, but for what more or fewer privileges, containers or injections come of."""
+def _group_names(change: Change) -> list[str]:
+    """Return the names of a change in a group: its kind, or the privileges, container or decision that change."""
     if change.kind == "decision":
         refused = str(change.new).startswith(_REFUSED)
         return [printable(str(change.new) if refused else f"{change.old} -> {change.new}")]
     if change.path.endswith(_CAPABILITIES):
-        return _capabilities(change)
+        old, new = (frozenset(side) if isinstance(side, list) else frozenset() for side in (change.old, change.new))
+        return [f"{each} gained" for each in sorted(new - old)] + [f"{each} lost" for each in sorted(old - new)]
     if change.path.endswith(_PRIVILEGED):
         return ["privileged gained" if change.new is True else "privileged lost"]
     if change.kind == "containers" and ABSENT in (change.old, change.new):
@@ -188,222 +364,7 @@ def _words(change: Change) -> list[str]:
     return [change.kind]
 
 
-def _capabilities(change: Change) -> list[str]:
-    old, new = (frozenset(side) if isinstance(side, list) else frozenset() for side in (change.old, change.new))
-    return [f"{each} gained" for each in sorted(new - old)] + [f"{each} lost" for each in sorted(old - new)]
-
-
 def _examples(workloads: Sequence[Created]) -> str:
     more = len(workloads) - EXAMPLES
-    named = ", ".join(map(str, workloads[:EXAMPLES]))
-    return f"{named} and {more} more" if more > 0 else named
-
-
-FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
-_KIND = click.Choice(KINDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two that are compared: the name that was given, and the revision that it means."""
-
-    name: str
-    revision: Revision
-
-    def __str__(self) -> str:
-        revision = self.revision
-        meant = f"revision {revision.name}, " if revision.name != self.name else ""
-        return f"{self.name} ({meant}Istio {revision.istio_version})"
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One workload with both answers to its pod and what differs between them."""
-
-    workload: Created
-    old: Injected | Skipped | DataError
-    new: Injected | Skipped | DataError
-    changes: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """What is compared: two revisions on workloads, and what the user should know of how these were found."""
-
-    old: Side
-    new: Side
-    workloads: tuple[Created, ...]
-    notes: tuple[str, ...] = ()
-
-
-@click.command("diff")
-@click.argument("old_name", metavar="REV_A")
-@click.argument("new_name", metavar="REV_B")
-@FILENAME
-@RECURSIVE
-@click.option(
-    "--live", is_flag=True, help="Compare for the workloads of the cluster that a webhook calls an injector for."
-)
-@click.option(
-    *both_spellings("revisionsDir"),
-    "revisions_dir",
-    type=FILE,
-    help="A directory of revisions; with --live those of the cluster without it.",
-)
-@click.option(
-    "-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none; with --live the only one."
-)
-@ISTIO_NAMESPACE_FLAG
-@cluster_flags
-@NODE_VERSION
-@GUARD
-@click.option("--only", multiple=True, type=_KIND, help="Show changes of this kind alone. Repeatable.")
-@click.option("--ignore", multiple=True, type=_KIND, help="Leave changes of this kind out. Repeatable.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="text without it; with --live summary.")
-@click.option(
-    "--exit-code",
-    type=bool,
-    default=True,
-    metavar="BOOL",
-    help="With false, differences end with 0 too.",
-    show_default=True,
-)
-@verbose
-def diff(  # noqa: PLR0913 -- one parameter for each flag
-    *,
-    old_name: str,
-    new_name: str,
-    named: tuple[str, ...],
-    recursive: bool,
-    live: bool,
-    revisions_dir: Path | None,
-    namespace: str | None,
-    istio_namespace: str,
-    kubeconfig: Kubeconfig,
-    node_version: tuple[str, ...],
-    guard: str,
-    only: tuple[str, ...],
-    ignore: tuple[str, ...],
-    output: str | None,
-    exit_code: bool,
-) -> None:
-    """Show what differs in the pods of the FILES, or of the cluster, between two revisions or tags.
-
-    Each pod is taken as the webhook would get it. Ends with 0 where nothing differs, and with 1 where something does.
-    """
-    sources = Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
-    names = old_name, new_name
-    if live and named:
-        raise UsageError("it is for files, and --live asks the cluster", where="-f", hint="give one of the two")
-    if live:
-        found = reading((), kubeconfig, lambda reader: _of_cluster(reader, sources, namespace, names))
-    else:
-        workloads = read_workloads(named, recursive=recursive, namespace=namespace)
-        found = _of_files(workloads.created, sources, names)
-    wanted = frozenset(only or KINDS) - frozenset(ignore)
-    work = shown(found.workloads, f"{old_name} and {new_name}")
-    compared = [_compared(each, (found.old.revision, found.new.revision), wanted, guard) for each in work]
-    notes = (f"note: {note}" for note in found.notes)
-    for line in (*notes, *_refused_by_both(compared), *_found(compared, found.old, found.new)):
-        echo(line, err=True)
-    echo(_rendered(compared, found.old, found.new, output or ("summary" if live else FORMATS[0])), nl=False)
-    if exit_code and any(each.changes for each in compared):
-        click.get_current_context().exit(EX_FAILED)
-
-
-def _of_files(workloads: tuple[Created, ...], sources: Sources, names: tuple[str, str]) -> Compare:
-    source = offline_source(sources.revisions_dir)
-    state = source.read()
-    old, new = (
-        Side(name, build(overridden(find_revision(state, name, where=str(source.path)), sources.overrides)))
-        for name in names
-    )
-    return Compare(old, new, workloads)
-
-
-async def _of_cluster(reader: Reader, sources: Sources, namespace: str | None, names: tuple[str, str]) -> Compare:
-    around = await read_surroundings(reader, sources, namespace)
-    state, where = around.revisions.state, around.revisions.where
-    old, new = (Side(name, around.built.revision(find_revision(state, name, where=where))) for name in names)
-    found = [each for each in await read_targets(reader, namespace) if each.namespace in around.namespaces]
-    injected = tuple(each for each in found if called_last(around.webhooks, labels_of(each, around)) is not None)
-    if not injected:
-        raise ManifestError(
-            f"none of {len(found)} workloads is injected",
-            where="the cluster's webhooks" if namespace is None else f"namespace {namespace}",
-            hint="ask `injector explain` for one of them",
-        )
-    return Compare(old, new, injected, around.built.notes)
-
-
-def _compared(workload: Created, sides: tuple[Revision, Revision], wanted: frozenset[str], guard: str) -> Compared:
-    old, new = sides
-    answers = _answer(old, workload, guard), _answer(new, workload, guard)
-    found = changes(*answers, workload.pod, (old.written, new.written))
-    return Compared(workload, *answers, tuple(change for change in found if change.kind in wanted))
-
-
-def _answer(revision: Revision, workload: Created, guard: str) -> Injected | Skipped | DataError:
-    """Return what the webhook of ``revision`` would answer; a refusal is an answer too."""
-    facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace), guard)
-    try:
-        return inject_pod(revision, workload.pod, facts)
-    except DataError as error:
-        return error
-
-
-def _refused_by_both(compared: Iterable[Compared]) -> list[str]:
-    return [
-        f"warning: {each.workload}: refused by both: {hiding_of(each.workload.pod).without_values(one_line(str(each.new)))}"
-        for each in compared
-        if isinstance(each.old, DataError) and isinstance(each.new, DataError)
-    ]
-
-
-def _found(compared: Iterable[Compared], old: Side, new: Side) -> list[str]:
-    """Return what a guard that only warns found, by workload and side."""
-    return [
-        f"warning: {each.workload}: {side.name}: {hiding_of(each.workload.pod).without_values(one_line(finding))}"
-        for each in compared
-        for side, answer in ((old, each.old), (new, each.new))
-        if isinstance(answer, Injected)
-        for finding in answer.findings
-    ]
-
-
-def _rendered(compared: list[Compared], old: Side, new: Side, output: str) -> str:
-    found = [WorkloadChanges(each.workload, each.changes) for each in compared]
-    match output:
-        case "text":
-            return as_text(found, str(old), str(new))
-        case "summary":
-            return as_summary(found, str(old), str(new))
-        case "unified":
-            return "".join(_unified(each, old.name, new.name) for each in compared if each.changes)
-        case _:
-            return data_text(
-                {"old": _side_data(old), "new": _side_data(new), **as_data(found), "groups": groups_data(found)}, output
-            )
-
-
-def _side_data(side: Side) -> dict[str, Any]:
-    revision = side.revision
-    return {"name": side.name, "revision": revision.name, "istioVersion": revision.istio_version}
-
-
-def _unified(each: Compared, old: str, new: str) -> str:
-    """Return the unified diff of the two pods; one that is refused has no lines, one that is left alone stays as it is."""
-    before, after = (_lines(each.workload, answer) for answer in (each.old, each.new))
-    labels = [f"{name}/{each.workload}" for name in (old, new)]
-    lines = list(difflib.unified_diff(before, after, labels[0], labels[1]))
-    if not lines:
-        return f"--- {labels[0]}\n+++ {labels[1]}\n# hidden values differ, and nothing else\n"
-    return "".join(lines)
-
-
-def _lines(workload: Created, answer: Injected | Skipped | DataError) -> list[str]:
-    if isinstance(answer, DataError):
-        return []
-    pod = answer.pod if isinstance(answer, Injected) else workload.pod
-    text = dump_yaml(hiding_of(workload.pod).pod(pod), fold=False)
-    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+    names = ", ".join(map(str, workloads[:EXAMPLES]))
+    return f"{names} and {more} more" if more > 0 else names

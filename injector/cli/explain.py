@@ -1,4 +1,4 @@
-"""``injector explain``: why pods are injected, or why not, step by step: those of manifests, or of a cluster."""
+"""``injector explain``: why pods are injected or not, step by step, for manifests or for a cluster."""
 
 from __future__ import annotations
 
@@ -7,131 +7,122 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.clusterflags import ISTIO_NAMESPACE_FLAG, cluster_flags
-from injector.cli.clusterview import (
+from injector.cli.cluster import (
     NAME_LABEL,
-    Sources,
     Target,
+    cluster_options,
     parse_target,
-    read_surroundings,
+    read_from,
     read_target,
     read_targets,
-    reading,
+    read_view,
 )
-from injector.cli.commands import verbose
-from injector.cli.failures import EX_DATAERR
-from injector.cli.flags import FILE, FILENAME, GUARD, NODE_VERSION, RECURSIVE, both_spellings
-from injector.cli.inputs import read_workloads
-from injector.cli.output import data_text
+from injector.cli.commands import EX_DATAERR, verbose
+from injector.cli.manifests import read_workloads
+from injector.cli.options import FILENAME, GUARD, RECURSIVE, REVISION_FLAG, offline_source, output_format
+from injector.cli.output import data_text, echo
 from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, called_last, delivery_steps, live_route, route
-from injector.cli.selection import REVISION_FLAG, offline_source
-from injector.cli.terminal import echo
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.injection.tools.podchanges import hiding_of
 from injector.kube.escaping import escape_line
-from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.build import build, overridden
 from injector.revisions.tags import workload_key
 from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
-    from injector.cli.clusterview import Surroundings
+    from injector.cli.cluster import ClusterView, Sources
     from injector.cli.route import Routed
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
-    from injector.revisions.source import RawRevision, SourceState
+    from injector.revisions.source import RawRevision
 
-TEXT: Final = "text"
+PATH_FLAG: Final = "--path"
+LABELS_FLAG: Final = "--namespace-labels"
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """One workload with its trace, and the revision and tag that it came to."""
+class Explanation:
+    """The trace of one workload, and the revision and tag that it leads to."""
 
     workload: Created
     trace: Trace
     revision: str | None
     tag: str | None
 
+    def detail(self, step: Step) -> str:
+        """Return the detail of a step without the values of the workload's environment variables."""
+        return hiding_of(self.workload.pod).without_values(step.detail)
 
-def explained_by(
+    def text(self) -> str:
+        """Return the trace as text."""
+        by = f" by {self.revision}" if self.revision else ""
+        names, verdicts = (
+            max(map(len, column)) for column in zip(*((s.step, s.verdict) for s in self.trace.steps), strict=True)
+        )
+        steps = "".join(
+            f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(self.detail(step))}  [{escape_line(step.source)}]\n"
+            for step in self.trace.steps
+        )
+        return f"{self.workload}: {self.trace.outcome}{by} ({self.trace.reason})\n{steps}"
+
+    def data(self) -> dict[str, Any]:
+        """Return the trace as JSON data."""
+        return {
+            "kind": self.workload.kind,
+            "namespace": self.workload.namespace,
+            "name": self.workload.name,
+            "outcome": self.trace.outcome,
+            "reason": self.trace.reason,
+            "revision": self.revision,
+            "tag": self.tag,
+            "steps": [
+                {"step": step.step, "verdict": step.verdict, "detail": self.detail(step), "source": step.source}
+                for step in self.trace.steps
+            ],
+        }
+
+
+def explain_workload(
     workload: Created, routed: Routed | Trace, build: Callable[[RawRevision], Revision], guard: str = ENFORCE
-) -> Explained:
-    """Return the trace of one workload from where its webhook led.
+) -> Explanation:
+    """Return the trace of one workload, from its webhook to the result.
 
-    ``build`` makes the revision that it led to, and ``guard`` is one of ``result.GUARDS``.
+    Args:
+        workload: what to explain.
+        routed: the revision of the workload, or the complete trace if it has none.
+        build: builds that revision.
+        guard: one of ``result.GUARDS``.
 
     Raises:
         DataError: the revision cannot be built.
     """
     if isinstance(routed, Trace):
-        return Explained(workload, routed, None, None)
+        return Explanation(workload, routed, None, None)
     revision = build(routed.raw)
     facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
-    trace = trace_pod(revision, workload.pod, facts).after(*routed.steps, _revision_step(revision))
-    return Explained(workload, trace, revision.name, routed.tag)
-
-
-def _revision_step(revision: Revision) -> Step:
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
-    return Step(REVISION, PASSED, detail, revision.origin)
+    step = Step(REVISION, PASSED, detail, revision.origin)
+    trace = trace_pod(revision, workload.pod, facts).after(*routed.steps, step)
+    return Explanation(workload, trace, revision.name, routed.tag)
 
 
-def rendered(explained: list[Explained], output: str) -> str:
-    """Return the traces as text, or as ``json`` or ``yaml``; no detail has a value of the users' variables."""
-    if output == TEXT:
-        return "\n".join(_text(each) for each in explained)
-    return data_text({"workloads": [_data(each) for each in explained]}, output)
+def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> Labels:
+    """Return the labels and annotations that decide which revision the pod of a workload gets."""
+    meta = workload.pod["metadata"]
+    key = workload_key(workload.pod, workload.namespace)
+    return Labels(namespace_labels, meta.get("labels") or {}, meta.get("annotations") or {}, key)
 
 
-def _text(each: Explained) -> str:
-    by = f" by {each.revision}" if each.revision else ""
-    lines = [f"{each.workload}: {each.trace.outcome}{by} ({each.trace.reason})"]
-    names = max(len(step.step) for step in each.trace.steps)
-    verdicts = max(len(step.verdict) for step in each.trace.steps)
-    lines += [
-        f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(_detail(each, step))}  [{escape_line(step.source)}]"
-        for step in each.trace.steps
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _data(each: Explained) -> dict[str, Any]:
-    return {
-        "kind": each.workload.kind,
-        "namespace": each.workload.namespace,
-        "name": each.workload.name,
-        "outcome": each.trace.outcome,
-        "reason": each.trace.reason,
-        "revision": each.revision,
-        "tag": each.tag,
-        "steps": [
-            {"step": step.step, "verdict": step.verdict, "detail": _detail(each, step), "source": step.source}
-            for step in each.trace.steps
-        ],
-    }
-
-
-def _detail(each: Explained, step: Step) -> str:
-    return hiding_of(each.workload.pod).without_values(step.detail)
-
-
-@dataclass(frozen=True, slots=True)
-class LiveExplanation:
-    """The traces of workloads, and what the user should know of how they were told."""
-
-    explained: list[Explained]
-    notes: tuple[str, ...]
-
-
-async def explain_live(reader: Reader, sources: Sources, wanted: Target | str | None) -> LiveExplanation:
-    """Return the traces of one workload, or of all of a namespace.
+async def explain_live(
+    reader: Reader, sources: Sources, wanted: Target | str | None, guard: str = ENFORCE
+) -> tuple[list[Explanation], tuple[str, ...]]:
+    """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
 
     Raises:
         InjectorError: the workload, its namespace, a webhook or the revisions cannot be read.
@@ -142,169 +133,133 @@ async def explain_live(reader: Reader, sources: Sources, wanted: Target | str | 
     else:
         namespace = wanted
         workloads = await read_targets(reader, namespace)
-    around = await read_surroundings(reader, sources, namespace)
-    explained = [await _explained(reader, each, around, sources.guard) for each in workloads]
-    notes = around.built.notes if workloads else (*around.built.notes, f"there is no workload in namespace {namespace}")
-    return LiveExplanation(explained, notes)
+    view = await read_view(reader, sources, namespace)
+    explanations = [await _explain_live(reader, each, view, guard) for each in workloads]
+    notes = view.built.notes if workloads else (*view.built.notes, f"there is no workload in namespace {namespace}")
+    return explanations, notes
 
 
-async def _explained(reader: Reader, workload: Created, around: Surroundings, guard: str) -> Explained:
-    labels = labels_of(workload, around)
-    routed = live_route(around, labels)
-    webhook = called_last(around.webhooks, labels)
+async def _explain_live(reader: Reader, workload: Created, view: ClusterView, guard: str) -> Explanation:
+    labels = labels_of(workload, view.namespaces[workload.namespace])
+    routed = live_route(view, labels)
+    webhook = called_last(view.webhooks, labels)
     delivery = () if webhook is None else await delivery_steps(reader, webhook)
     first, *rest = routed.steps
-    return explained_by(workload, replace(routed, steps=(first, *delivery, *rest)), around.built.revision, guard)
-
-
-def labels_of(workload: Created, around: Surroundings) -> Labels:
-    """Return what tells where the pod of a workload goes."""
-    meta = workload.pod["metadata"]
-    return Labels(
-        around.namespaces[workload.namespace],
-        meta.get("labels") or {},
-        meta.get("annotations") or {},
-        workload_key(workload.pod, workload.namespace),
-    )
-
-
-FORMATS: Final = (TEXT, "json", "yaml")
-PATH_FLAG: Final = "--path"
-LABELS_FLAG: Final = "--namespace-labels"
-
-
-@dataclass(frozen=True, slots=True)
-class _Flags:
-    """What the flags say of the files, and of what is asked about them."""
-
-    named: tuple[str, ...]
-    recursive: bool
-    revision: str | None
-    path: str | None
-    namespace: str | None
-    namespace_labels: tuple[str, ...]
+    return explain_workload(workload, replace(routed, steps=(first, *delivery, *rest)), view.built.revision, guard)
 
 
 @click.command("explain")
 @click.argument("target", metavar="[[TYPE/]NAME[.NAMESPACE]]", required=False)
 @FILENAME
 @RECURSIVE
-@click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
-@click.option("-r", REVISION_FLAG, metavar="NAME", help="The revision or tag, whatever the labels say.")
-@click.option(PATH_FLAG, metavar="PATH", help="The path that a webhook calls, such as /inject/prod.")
-@click.option("-n", "--namespace", metavar="NAME", help="The namespace of what names none; alone, all of it.")
+@click.option("-r", REVISION_FLAG, metavar="NAME", help="Use this revision or tag instead of the labels. For FILES.")
+@click.option(PATH_FLAG, metavar="PATH", help="Use this path of a webhook, such as /inject/prod. For FILES.")
+@click.option(
+    "-n", "--namespace", metavar="NAME", help="Default namespace. Without NAME or FILES, explain every workload in it."
+)
 @click.option(
     LABELS_FLAG,
     "namespace_labels",
     multiple=True,
     metavar="NAME=VALUE,...",
-    help="The labels of the workloads' namespace; without it those of a Namespace among the FILES.",
+    help="Labels of the workloads' namespace. Default: those of the Namespace objects in FILES.",
 )
-@ISTIO_NAMESPACE_FLAG
-@cluster_flags
-@NODE_VERSION
+@cluster_options
 @GUARD
-@click.option("-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@output_format("text", "json", "yaml")
 @verbose
 def explain(  # noqa: PLR0913 -- one parameter for each flag
     *,
     target: str | None,
-    named: tuple[str, ...],
+    filenames: tuple[str, ...],
     recursive: bool,
-    revisions_dir: Path | None,
     revision: str | None,
     path: str | None,
     namespace: str | None,
     namespace_labels: tuple[str, ...],
-    istio_namespace: str,
+    sources: Sources,
     kubeconfig: Kubeconfig,
-    node_version: tuple[str, ...],
     guard: str,
     output: str,
 ) -> None:
-    """Say step by step why the pods of the FILES, or of the cluster, are injected, or why not.
+    """Explain step by step why pods of the FILES or of the cluster are injected or not.
 
-    For FILES the labels of pod and namespace tell which of Istio's webhooks is called, for which tag or revision; --path or
-    --revision say it instead. A workload of the cluster, or all of a namespace, is taken with the labels and webhooks that are
-    there. Ends with 65 where a pod would be refused.
+    For FILES, the labels of pod and namespace select one of Istio's own webhooks, and so a revision or tag. --path or --revision
+    override that. For a workload of the cluster, or for all in a namespace, the command uses the labels and webhooks of the cluster.
+    The exit code is 65 if a pod would be refused.
     """
-    flags = _Flags(named, recursive, revision, path, namespace, namespace_labels)
-    sources = Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version), guard)
-    live = bool(target or (namespace and not named))
-    explained = _of_cluster(target, flags, sources, kubeconfig) if live else _of_files(flags, sources)
-    echo(rendered(explained, output), nl=False)
-    if any(each.trace.outcome == REFUSED for each in explained):
+    if target or (namespace and not filenames):
+        only_files = {"-f": filenames, REVISION_FLAG: revision, PATH_FLAG: path, LABELS_FLAG: namespace_labels}
+        for flag, value in only_files.items():
+            if value:
+                raise UsageError("only for FILES, not for the cluster", where=flag, hint="leave it out")
+        wanted: Target | str | None = namespace
+        if target is not None:
+            wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace())
+        explanations, notes = read_from((), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard))
+    else:
+        asked, labels = _asked(revision, path), _labels(namespace_labels)
+        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace)
+        by_namespace = (
+            workloads.namespace_labels
+            if labels is None
+            else dict.fromkeys((each.namespace for each in workloads.created), labels)
+        )
+        explanations = _explain_files(workloads.created, asked, by_namespace, sources, guard)
+        notes = _missing_labels(explanations, by_namespace)
+    for note in notes:
+        echo(f"note: {note}", err=True)
+    if output == "text":
+        echo("\n".join(each.text() for each in explanations), nl=False)
+    else:
+        echo(data_text({"workloads": [each.data() for each in explanations]}, output), nl=False)
+    if any(each.trace.outcome == REFUSED for each in explanations):
         click.get_current_context().exit(EX_DATAERR)
 
 
-def _of_cluster(target: str | None, flags: _Flags, sources: Sources, kubeconfig: Kubeconfig) -> list[Explained]:
-    given = {
-        "-f": flags.named,
-        REVISION_FLAG: flags.revision,
-        PATH_FLAG: flags.path,
-        LABELS_FLAG: flags.namespace_labels,
-    }
-    for flag, value in given.items():
-        if value:
-            raise UsageError("it is for files, and the cluster is asked", where=flag, hint="leave it out")
-    wanted = None
-    if target is not None:
-        wanted = parse_target(target, namespace=flags.namespace, default=kubeconfig.namespace())
-    found = reading((), kubeconfig, lambda reader: explain_live(reader, sources, wanted or flags.namespace))
-    for note in found.notes:
-        echo(f"note: {note}", err=True)
-    return found.explained
-
-
-def _of_files(flags: _Flags, sources: Sources) -> list[Explained]:
-    asked, labels = _asked(flags.revision, flags.path), _labels(flags.namespace_labels)
-    workloads = read_workloads(flags.named, recursive=flags.recursive, namespace=flags.namespace)
+def _explain_files(
+    workloads: tuple[Created, ...],
+    asked: Asked,
+    by_namespace: Mapping[str, Mapping[str, str]],
+    sources: Sources,
+    guard: str,
+) -> list[Explanation]:
     source = offline_source(sources.revisions_dir)
-    explainer = _Explainer(source.read(), str(source.path), asked, sources)
-    by_namespace = workloads.namespace_labels if labels is None else dict.fromkeys(workloads.namespaces, labels)
-    explained = [explainer.explained(each, by_namespace.get(each.namespace, {})) for each in workloads.created]
-    for name in _unlabelled(explained, by_namespace):
-        echo(f"note: nothing says which labels namespace {name} has; give {LABELS_FLAG}", err=True)
-    return explained
+    state = source.read()
+    built: dict[str, Revision] = {}
+
+    def build_once(raw: RawRevision) -> Revision:
+        if raw.name not in built:
+            built[raw.name] = build(overridden(raw, sources.overrides))
+        return built[raw.name]
+
+    explanations = []
+    for workload in workloads:
+        # The API server gives every namespace the label with its name.
+        namespace_labels = {**by_namespace.get(workload.namespace, {}), NAME_LABEL: workload.namespace}
+        routed = route(state, asked, labels_of(workload, namespace_labels), where=str(source.path))
+        explanations.append(explain_workload(workload, routed, build_once, guard))
+    return explanations
 
 
-class _Explainer:
-    """Explains workloads by the revisions of one source, each of which is built once."""
-
-    def __init__(self, state: SourceState, where: str, asked: Asked, sources: Sources) -> None:
-        self._state = state
-        self._where = where
-        self._asked = asked
-        self._sources = sources
-        self._built: dict[str, Revision] = {}
-
-    def explained(self, workload: Created, namespace_labels: Mapping[str, str]) -> Explained:
-        """Return the trace of one workload."""
-        meta = workload.pod["metadata"]
-        # The API server gives every namespace the label of its name.
-        of_namespace = {**namespace_labels, NAME_LABEL: workload.namespace}
-        key = workload_key(workload.pod, workload.namespace)
-        labels = Labels(of_namespace, meta.get("labels") or {}, meta.get("annotations") or {}, key)
-        routed = route(self._state, self._asked, labels, where=self._where)
-        return explained_by(workload, routed, self._build, self._sources.guard)
-
-    def _build(self, raw: RawRevision) -> Revision:
-        if raw.name not in self._built:
-            self._built[raw.name] = build(overridden(raw, self._sources.overrides))
-        return self._built[raw.name]
+def _missing_labels(explanations: list[Explanation], known: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """Return a note for each namespace without known labels whose pods no webhook is called for."""
+    skipped = {each.workload.namespace for each in explanations if each.trace.reason == NO_WEBHOOK}
+    return tuple(
+        f"the labels of namespace {name} are not known; give {LABELS_FLAG}" for name in sorted(skipped - known.keys())
+    )
 
 
 def _asked(revision: str | None, path: str | None) -> Asked:
     if revision is not None and path is not None:
-        raise UsageError(f"{REVISION_FLAG} and {PATH_FLAG} both say which revision", hint="give one of the two")
+        raise UsageError(f"{REVISION_FLAG} and {PATH_FLAG} exclude each other", hint="give one of the two")
     if revision is not None:
         return Asked(revision, REVISION_FLAG)
     if path is None:
         return Asked()
     if path != PREFIX and not path.startswith(f"{PREFIX}/"):
-        raise UsageError(
-            f"{path!r} is no path of the webhook", where=PATH_FLAG, hint=f"write {PREFIX} or {PREFIX}/NAME"
-        )
+        hint = f"write {PREFIX} or {PREFIX}/NAME"
+        raise UsageError(f"{path!r} is not a path of the webhook", where=PATH_FLAG, hint=hint)
     parsed = parse_path(path)
     return Asked(parsed.name, PATH_FLAG, parsed.envs)
 
@@ -315,11 +270,6 @@ def _labels(given: tuple[str, ...]) -> dict[str, str] | None:
     pairs = [pair.partition("=") for text in given for pair in text.split(",") if pair]
     for name, separator, value in pairs:
         if not separator or not name:
-            raise UsageError(f"{name + value!r} is no label", where=LABELS_FLAG, hint="write istio-injection=enabled")
+            hint = "write istio-injection=enabled"
+            raise UsageError(f"{name + value!r} is not a label", where=LABELS_FLAG, hint=hint)
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _unlabelled(explained: list[Explained], known: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the namespaces that nothing was said of, and whose pods no webhook is called for."""
-    missed = (each.workload.namespace for each in explained if each.trace.reason == NO_WEBHOOK)
-    return sorted({name for name in missed if name not in known})

@@ -1,117 +1,271 @@
-"""``injector kube-inject``: manifests in, manifests with sidecars out, as ``istioctl kube-inject`` does it.
+"""``injector kube-inject`` and its inverse, ``injector uninject``: manifests in, manifests with or without sidecars out.
 
-Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoResourceFile`` in
-pkg/kube/inject/inject.go (1.30.3).
+Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoResourceFile`` in pkg/kube/inject/inject.go (1.30.3).
+``uninject`` does the work of ``istioctl experimental kube-uninject``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.flags import FILE, GUARD, Behaviour, behaviour_flags, both_spellings, manifest_flags, old_flags
-from injector.cli.inputs import changed_documents, read_manifests
-from injector.cli.output import rendered, write
-from injector.cli.selection import Selection, selected_revision
-from injector.cli.terminal import echo, stdout_is_terminal
+from injector.cli.manifests import FORMATS, changed_documents, read_manifests, write_manifests
+from injector.cli.options import (
+    FILE,
+    FILENAME,
+    GUARD,
+    NODE_VERSION,
+    RECURSIVE,
+    REVISION_FLAG,
+    both_spellings,
+    find_revision,
+    key_values,
+    offline_source,
+    option_group,
+    revisions_dir,
+)
+from injector.cli.output import echo
 from injector.errors import UsageError
 from injector.injection.tools.manifest import inject_object
+from injector.injection.tools.uninject import uninject_object
+from injector.istio.webhooks import DEFAULT_NAME
+from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.directory import SingleSource
+from injector.revisions.files import required_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from injector.cli.flags import ManifestFlags
     from injector.istio.revision import Revision
+    from injector.revisions.source import RawRevision
 
-CLUSTER_HINT: Final = "save the ConfigMap's key to a file with kubectl, and give {flag} FILE"
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestOptions:
+    """Where manifests come from and go to."""
+
+    names: tuple[str, ...]
+    recursive: bool
+    format: str
+    file: Path | None
+
+
+def _manifest_options(
+    names: tuple[str, ...],
+    filenames: tuple[str, ...],
+    recursive: bool,  # noqa: FBT001 -- a flag's value
+    output: str | None,
+    file: Path | None,
+) -> ManifestOptions:
+    if output is None or output in FORMATS:
+        return ManifestOptions(filenames + names, recursive, output or FORMATS[0], file)
+    if file is not None:
+        hint = f"with --output-file, give one of {', '.join(FORMATS)}"
+        raise UsageError(f"{output!r} is not an output format", where="-o", hint=hint)
+    return ManifestOptions(filenames + names, recursive, FORMATS[0], Path(output))
+
+
+manifest_options: Final = option_group(
+    "manifest",
+    _manifest_options,
+    click.argument("names", metavar="[FILES]...", nargs=-1),
+    FILENAME,
+    RECURSIVE,
+    click.option(
+        "-o",
+        "--output",
+        metavar="FORMAT|FILE",
+        help="Output format, yaml, json or patch (one JSON patch per line), or the file to write as YAML.",
+    ),
+    click.option(*both_spellings("outputFile"), "file", type=FILE, help="File to write, in the format of --output."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionOptions:
+    """Which revision to inject, and what to change in it."""
+
+    config: Path | None
+    values: Path | None
+    mesh: Path | None
+    revisions_dir: Path | None
+    revision: str | None
+    istio_version: str | None
+    set_env: tuple[str, ...]
+    node_version: tuple[str, ...]
+    config_map: str | None = None
+    mesh_map: str | None = None
+
+    def __post_init__(self) -> None:
+        for file, config_map, flag in (
+            (self.config, self.config_map, "injectConfig"),
+            (self.mesh, self.mesh_map, "meshConfig"),
+        ):
+            if file is None and config_map is not None:
+                raise UsageError(
+                    f"ConfigMap {config_map!r} is not read from the cluster",
+                    where=f"--{flag}MapName",
+                    hint=f"save its key to a file with kubectl, and give --{flag}File FILE",
+                )
+
+    def build(self) -> Revision:
+        """Read and build the revision.
+
+        Raises:
+            UsageError: the options contradict each other, or the revision does not exist.
+            DataError: the revision is not valid.
+        """
+        return build(overridden(self._raw(), self._overrides()))
+
+    def _overrides(self) -> Overrides:
+        files = {"values": self.values, "mesh": self.mesh}
+        given = {key: path for key, path in files.items() if path is not None}
+        return Overrides(
+            istio_version=self.istio_version,
+            env=key_values(self.set_env, flag="--set-env"),
+            node_versions=self.node_version,
+            files={key: str(path) for key, path in given.items()},
+            **{key: required_text(path) for key, path in given.items()},
+        )
+
+    def _raw(self) -> RawRevision:
+        if self.config is None:
+            source = offline_source(self.revisions_dir)
+            return find_revision(source.read(), self.revision or "", where=str(source.path))
+        if self.revisions_dir is not None:
+            raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
+        if self.revision is not None:
+            return SingleSource(self.config, name=self.revision).read().revisions[0]
+        # As in istioctl, there is no revision name without --revision; templates of 1.9 and later then write `default`.
+        return SingleSource(self.config, name=DEFAULT_NAME, settings={"revision": ""}).read().revisions[0]
+
+
+revision_options: Final = option_group(
+    "chosen",
+    RevisionOptions,
+    click.option(
+        *both_spellings("injectConfigFile"),
+        "config",
+        type=FILE,
+        help="File with the key `config` of ConfigMap istio-sidecar-injector.",
+    ),
+    click.option(
+        *both_spellings("valuesFile"), "values", type=FILE, help="File with the key `values` of the same ConfigMap."
+    ),
+    click.option(
+        *both_spellings("meshConfigFile"), "mesh", type=FILE, help="File with the key `mesh` of ConfigMap istio."
+    ),
+    revisions_dir("the embedded revisions"),
+    click.option(
+        "-r", REVISION_FLAG, metavar="NAME", help="Revision or tag. With --injectConfigFile, the name of the revision."
+    ),
+    click.option(
+        "--istio-version",
+        metavar="VERSION",
+        help="Istio version of the configuration, such as 1.24. Default: inferred from the configuration.",
+    ),
+    click.option(
+        "--set-env",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Environment variable of istiod, such as ENABLE_NATIVE_SIDECARS=auto. Repeatable.",
+    ),
+    NODE_VERSION,
+    click.option(*both_spellings("injectConfigMapName"), "config_map", metavar="NAME", hidden=True),
+    click.option(*both_spellings("meshConfigMapName"), "mesh_map", metavar="NAME", hidden=True),
+)
+
+# Istio 1.0 and 1.1 could write a template from flags (istioctl/cmd/istioctl/kubeinject.go, 1.0.9). With a config file they ignored them
+# and printed a warning. --hub and --tag were only for that template, and an error without it.
+IGNORED: Final = (
+    "verbosity",
+    "sidecarProxyUID",
+    "setVersionString",
+    "imagePullPolicy",
+    "statusPort",
+    "readinessInitialDelaySeconds",
+    "readinessPeriodSeconds",
+    "readinessFailureThreshold",
+    "includeIPRanges",
+    "excludeIPRanges",
+    "includeInboundPorts",
+    "excludeInboundPorts",
+)
+IGNORED_SWITCHES: Final = ("coreDump", "rewriteAppProbe", "debug")
+"""A switch takes no value, or one after ``=``."""
+REFUSED: Final = ("hub", "tag")
+_HIDDEN: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "metavar": "VALUE"}
+
+
+def old_options(command: F) -> F:
+    """Add flags of older releases of istioctl. Most are ignored with a warning, the others are refused."""
+    for name in IGNORED:
+        command = click.option(f"--{name}", callback=_ignore, **_HIDDEN)(command)
+    for name in IGNORED_SWITCHES:
+        command = click.option(f"--{name}", is_flag=False, flag_value="true", callback=_ignore, **_HIDDEN)(command)
+    for name in REFUSED:
+        command = click.option(f"--{name}", callback=_refuse, **_HIDDEN)(command)
+    return command
+
+
+def _ignore(_context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:  # the text is istioctl's
+        echo(f"Flag {option.opts[0]} has been deprecated, Use --injectConfigFile instead", err=True)
+
+
+def _refuse(_context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(
+            "templates from flags are not supported",
+            where=option.opts[0],
+            hint="give --injectConfigFile FILE: kubectl -n istio-system get configmap istio-sidecar-injector"
+            " -o=jsonpath='{.data.config}' > FILE",
+        )
 
 
 @click.command("kube-inject")
-@manifest_flags
-@click.option(
-    *both_spellings("injectConfigFile"), "config", type=FILE, help="The key `config` of istio-sidecar-injector."
-)
-@click.option(*both_spellings("valuesFile"), "values", type=FILE, help="Its key `values`.")
-@click.option(*both_spellings("meshConfigFile"), "mesh", type=FILE, help="The key `mesh` of ConfigMap istio.")
-@click.option(
-    *both_spellings("injectConfigMapName"), "config_map", metavar="NAME", help="Not without a cluster.", hidden=True
-)
-@click.option(
-    *both_spellings("meshConfigMapName"), "mesh_map", metavar="NAME", help="Not without a cluster.", hidden=True
-)
-@click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help="A directory of revisions.")
-@click.option("-r", "--revision", metavar="NAME", help="The revision or tag; with --injectConfigFile its name.")
-@click.option("-n", "--namespace", metavar="NAME", help="The namespace of workloads that name none.")
+@manifest_options
+@revision_options
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace for workloads that have none.")
 @GUARD
-@behaviour_flags
-@old_flags
+@old_options
 @verbose
-def kube_inject(  # noqa: PLR0913 -- one parameter for each flag
-    *,
-    manifest: ManifestFlags,
-    config: Path | None,
-    values: Path | None,
-    mesh: Path | None,
-    config_map: str | None,
-    mesh_map: str | None,
-    revisions_dir: Path | None,
-    revision: str | None,
-    namespace: str | None,
-    guard: str,
-    behaviour: Behaviour,
-) -> None:
-    """Inject the sidecar into every workload of the FILES, and print them.
+def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace: str | None, guard: str) -> None:
+    """Inject the sidecar into every workload of the FILES and print the result.
 
-    Workloads of all kinds are injected, alone or in a List; other documents pass through byte for byte. Nothing is
-    printed or written when one of them cannot be injected.
+    FILES can contain workloads of all kinds, also in Lists. Other documents stay byte for byte the same. If one workload cannot be
+    injected, the command prints and writes nothing.
 
-    The revision is, in this order: --injectConfigFile with --valuesFile and --meshConfigFile; --revision among
-    --revisions-dir; --revision among the embedded ones, by default `stable`.
+    The revision comes from --injectConfigFile with --valuesFile and --meshConfigFile, or from --revision among those of
+    --revisions-dir, or from --revision among the embedded ones (default: `stable`).
     """
-    _no_config_maps(config_map if config is None else None, mesh_map if mesh is None else None)
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
-    chosen = selected_revision(Selection(revision, revisions_dir, config, values, mesh), behaviour)
+    revision = chosen.build()
     warnings: list[str] = []
-    documents = changed_documents(manifests, _injection(chosen, namespace, guard, warnings.append))
-    escape = manifest.file is None and stdout_is_terminal()
-    text = rendered(documents, manifest.format, fold=chosen.behaviours.yaml_folds, escape=escape)
-    for warning in warnings:
-        echo(warning, err=True)
-    write(text, manifest.file)
 
-
-def _no_config_maps(config_map: str | None, mesh_map: str | None) -> None:
-    for flag, name, instead in (
-        ("--injectConfigMapName", config_map, "--injectConfigFile"),
-        ("--meshConfigMapName", mesh_map, "--meshConfigFile"),
-    ):
-        if name is not None:
-            raise UsageError(
-                f"ConfigMap {name!r} cannot be read without a cluster",
-                where=flag,
-                hint=CLUSTER_HINT.format(flag=instead),
-            )
-
-
-def _injection(
-    revision: Revision, namespace: str | None, guard: str, warn: Callable[[str], None]
-) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
     def inject(obj: dict[str, Any]) -> dict[str, Any] | None:
         if namespace is None:
-            return inject_object(revision, obj, warn=warn, guard=guard)
-        injected = inject_object(revision, _placed(obj, namespace), warn=warn, guard=guard)
-        return None if injected is None else _as_it_was(injected, obj)
+            return inject_object(revision, obj, warn=warnings.append, guard=guard)
+        injected = inject_object(revision, _with_namespace(obj, namespace), warn=warnings.append, guard=guard)
+        return None if injected is None else _without_namespace(injected, obj)
 
-    return inject
+    documents = changed_documents(manifests, inject)
+    for warning in warnings:
+        echo(warning, err=True)
+    write_manifests(documents, manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
 
 
-def _placed(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """Return the object in ``namespace`` if it names none: what it would get on being created."""
+def _with_namespace(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Return the object with ``namespace`` if it has none, as if it were created there."""
     if isinstance(obj.get("items"), list):
-        return {**obj, "items": [_placed(item, namespace) if isinstance(item, dict) else item for item in obj["items"]]}
+        items = [_with_namespace(item, namespace) if isinstance(item, dict) else item for item in obj["items"]]
+        return {**obj, "items": items}
     meta = obj.get("metadata")
     if meta is not None and not isinstance(meta, dict):
         return obj
@@ -120,12 +274,25 @@ def _placed(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**obj, "metadata": {**(meta or {}), "namespace": namespace}}
 
 
-def _as_it_was(injected: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the injected object without the namespace that was only lent to it."""
+def _without_namespace(injected: dict[str, Any], original: dict[str, Any]) -> dict[str, Any]:
+    """Return the injected object without the namespace if the original object has none."""
     if isinstance(injected.get("items"), list):
-        pairs = zip(injected["items"], given["items"], strict=True)
-        return {**injected, "items": [_as_it_was(*pair) if isinstance(pair[0], dict) else pair[0] for pair in pairs]}
-    if (given.get("metadata") or {}).get("namespace") or "metadata" not in injected:
+        pairs = zip(injected["items"], original["items"], strict=True)
+        items = [_without_namespace(*pair) if isinstance(pair[0], dict) else pair[0] for pair in pairs]
+        return {**injected, "items": items}
+    if (original.get("metadata") or {}).get("namespace") or "metadata" not in injected:
         return injected
     meta = {key: value for key, value in injected["metadata"].items() if key != "namespace"}
     return {**injected, "metadata": meta}
+
+
+@click.command("uninject")
+@manifest_options
+@verbose
+def uninject(*, manifest: ManifestOptions) -> None:
+    """Remove the sidecar from every workload of the FILES and print the result.
+
+    Other documents, and workloads without a sidecar, stay as they are.
+    """
+    documents = changed_documents(read_manifests(manifest.names, recursive=manifest.recursive), uninject_object)
+    write_manifests(documents, manifest.format, manifest.file)

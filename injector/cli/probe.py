@@ -1,4 +1,4 @@
-"""``injector probe``: whether ``--healthCheckFile`` of a server is fresh, as Istio's sidecar-injector looked at it."""
+"""``injector probe``: check the health check file of a server, as Istio's sidecar-injector did (``--healthCheckFile``)."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ from typing import Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.flags import Duration
-from injector.cli.terminal import echo
+from injector.cli.options import Duration
+from injector.cli.output import echo
 from injector.errors import InjectorError, UsageError
 
-# Istio allows as much for the file system and the scheduler (istio 1.4, pkg/probe/client.go).
+# Istio allows the same for the file system and the scheduler (istio 1.4, pkg/probe/client.go).
 JITTER: Final = 0.01
 
 
 @click.command("probe")
 @click.option(
-    "--probe-path", "path", type=click.Path(path_type=Path), required=True, help="The file that the server writes."
+    "--probe-path", "path", type=click.Path(path_type=Path), required=True, help="File that the server writes."
 )
-@click.option(
-    "--interval", type=Duration(), required=True, metavar="DURATION", help="How long ago it may have been written."
-)
+@click.option("--interval", type=Duration(), required=True, metavar="DURATION", help="Maximum age of the file.")
 @verbose
 def probe(path: Path, interval: float) -> None:
-    """Check that a server in this container lives, by the file that it writes.
+    """Check that a server in this container is healthy, by its health check file.
 
-    The exit code is 0 where the file was written within the interval, else 1.
+    The exit code is 0 if the server wrote the file within the interval, else 1.
     """
     if interval <= 0:
-        raise UsageError("it is nought", where="--interval", hint="give more than --healthCheckInterval, such as 4s")
+        hint = "give more than --healthCheckInterval, such as 4s"
+        raise UsageError("the interval must be greater than 0", where="--interval", hint=hint)
     check_fresh(path, interval, time.time())
     echo("OK")
 
@@ -40,17 +39,16 @@ def check_fresh(path: Path, interval: float, now: float) -> None:
     """Check that a file was written within the interval.
 
     Raises:
-        InjectorError: it was not, or there is none.
+        InjectorError: the file is older, or does not exist.
     """
     try:
-        written = path.stat().st_mtime
+        age = now - path.stat().st_mtime
     except OSError as error:
+        hint = "give the server's --healthCheckFile"
+        raise InjectorError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+    if age > interval + JITTER:
         raise InjectorError(
-            f"cannot be looked at: {error.strerror}", where=str(path), hint="give the server's --healthCheckFile"
-        ) from error
-    if now - written > interval + JITTER:
-        raise InjectorError(
-            f"it was written {now - written:.1f} s ago, and should be within {interval:g} s",
+            f"was written {age:.1f} s ago, which is more than {interval:g} s",
             where=str(path),
             hint="the server is stuck, or its --healthCheckInterval is longer",
         )

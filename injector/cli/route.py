@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cli.selection import REVISION_FLAG, find_revision
+from injector.cli.options import REVISION_FLAG, find_revision
 from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
@@ -20,7 +20,7 @@ from injector.webhook.path import parse_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from injector.cli.clusterview import Surroundings
+    from injector.cli.cluster import ClusterView
     from injector.cluster.reader import Reader
     from injector.istio.webhooks import LiveWebhook, Service, Webhook
     from injector.revisions.source import RawRevision, SourceState
@@ -182,7 +182,7 @@ def _described_tag(tag: Tag, workload: Sequence[str], revision: str) -> str:
 SOURCE: Final = "the cluster's webhooks"
 
 
-def live_route(around: Surroundings, labels: Labels) -> Routed | Trace:
+def live_route(around: ClusterView, labels: Labels) -> Routed | Trace:
     """Return which revision a pod with these labels gets; the whole trace where none does.
 
     Raises:

@@ -2,173 +2,353 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from injector.cli import webhookflags as flags
-from injector.cli.commands import verbose
-from injector.cli.failures import EX_FAILED
-from injector.cli.output import json_text, table, yaml_text
-from injector.cli.tagflags import place_flags, placement_flags, target_flags
-from injector.cli.terminal import confirm, echo
-from injector.istio.webhooks import tag_webhook
-from injector.revisions.tags import tag_annotations
+from injector.cli.cluster import open_cluster
+from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.options import (
+    ISTIO_NAMESPACE_OPTION,
+    REVISION_FLAG,
+    SKIP_CONFIRMATION,
+    WEBHOOK_PARAMETERS,
+    given_webhook_options,
+    kubeconfig_options,
+    option_group,
+    output_format,
+    revision_name,
+    revisions_dir,
+    tag_name,
+    was_given,
+    webhook_options,
+)
+from injector.cli.output import confirm, echo, json_text, table, yaml_text
+from injector.errors import UsageError
+from injector.istio.webhooks import WebhookOptions, tag_webhook
+from injector.revisions.clustertags import ClusterTags, Placement
+from injector.revisions.tags import Shadow, Tag, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
-    from injector.cli.tagflags import Place, Target
+    from injector.cluster.kubeconfig import Kubeconfig
     from injector.revisions.clustertags import Plan
-    from injector.revisions.tags import Tag
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")
+WHOLE: Final = 100
+"""The sum of a tag's weights if ``--revision`` gets the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagChange:
+    """The tag to write, and whether it keeps the shadow that it has."""
+
+    tag: Tag
+    keep_shadow: bool = True
+
+
+def _tag_change(
+    *,
+    name: str,
+    revision: str | None,
+    weights: tuple[str, ...],
+    salt: str | None,
+    shadow: str | None,
+    no_shadow: bool,
+) -> TagChange:
+    if shadow is not None and no_shadow:
+        raise UsageError("--shadow and --no-shadow exclude each other", hint="give one of the two")
+    tag = Tag(tag_name(name), _weights(revision, weights), salt or "", None if shadow is None else _shadow(shadow))
+    return TagChange(tag, not no_shadow)
+
+
+tag_change_options: Final = option_group(
+    "change",
+    _tag_change,
+    click.argument("name", metavar="TAG"),
+    click.option("-r", REVISION_FLAG, metavar="REVISION", help="Revision that the tag refers to."),
+    click.option(
+        "--weight",
+        "weights",
+        metavar="REVISION=N",
+        multiple=True,
+        help="Share of the workloads for a revision. Repeatable. --revision gets the rest of 100.",
+    ),
+    click.option(
+        "--salt", metavar="TEXT", help="Hash seed for assigning workloads to revisions. Default: the tag's name."
+    ),
+    click.option(
+        "--shadow", metavar="REVISION[=PERCENT]", help="Candidate revision to try on a sample of the requests."
+    ),
+    click.option("--no-shadow", is_flag=True, help="Remove the tag's shadow."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TagLocation:
+    """Where tags are: in a directory or in a cluster.
+
+    Args:
+        directory: the directory; None for the cluster.
+        kubeconfig: how to reach the cluster.
+        istio_namespace: Istio's root namespace in the cluster.
+        options: the options of a tag's webhooks.
+        webhook_name: the name of a tag's MutatingWebhookConfiguration, if not the usual one.
+    """
+
+    directory: Path | None
+    kubeconfig: Kubeconfig
+    istio_namespace: str
+    options: WebhookOptions = field(default_factory=WebhookOptions)
+    webhook_name: str | None = None
+
+    @contextmanager
+    def store(self) -> Iterator[DirectoryTags | ClusterTags]:
+        """Open the tags.
+
+        Raises:
+            ConfigError: the cluster's credentials are missing or not valid.
+        """
+        if self.directory is not None:
+            yield DirectoryTags(self.directory)
+            return
+        placement = Placement(*given_webhook_options(self.options), self.webhook_name)
+        with open_cluster(self.kubeconfig) as cluster:
+            yield ClusterTags(cluster, self.istio_namespace, placement)
+
+
+_CLUSTER_FLAGS: Final = {"paths": "--kubeconfig", "context_name": "--context", "istio_namespace": "--istio-namespace"}
+_WEBHOOK_FLAGS: Final = {name: f"--{name.replace('_', '-')}" for name in ("webhook_name", *WEBHOOK_PARAMETERS)}
+
+
+def _check_unused(directory: Path | None, flags: Mapping[str, str]) -> None:
+    """Refuse flags that have no effect on a directory, because the user probably means a cluster."""
+    unused = [flag for name, flag in flags.items() if directory is not None and was_given(name)]
+    if unused:
+        raise UsageError(f"{unused[0]} has no effect with --revisions-dir", hint="leave one of the two out")
+
+
+def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespace: str) -> TagLocation:
+    _check_unused(revisions_dir, _CLUSTER_FLAGS)
+    return TagLocation(revisions_dir, kubeconfig, istio_namespace)
+
+
+_DIRECTORY_OPTION: Final = revisions_dir("the tags in the cluster")
+location_options: Final = option_group(
+    "location", _location, _DIRECTORY_OPTION, kubeconfig_options, ISTIO_NAMESPACE_OPTION
+)
+"""The options that say where tags are, as the parameter ``location``."""
+
+
+def write_options(*, uses_webhook: bool) -> Callable[[F], F]:
+    """Return what adds the options of ``location_options`` and those of a tag's webhook, as the parameter ``location``.
+
+    ``uses_webhook`` tells whether the latter have an effect if the tags are in a directory.
+    """
+    unused = _CLUSTER_FLAGS | _WEBHOOK_FLAGS
+    if uses_webhook:
+        unused = {name: flag for name, flag in _CLUSTER_FLAGS.items() if name != "istio_namespace"}
+
+    def location(
+        revisions_dir: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions, webhook_name: str | None
+    ) -> TagLocation:
+        _check_unused(revisions_dir, unused)
+        name = _checked_webhook_name(webhook_name)
+        return TagLocation(revisions_dir, kubeconfig, options.istio_namespace, options, name)
+
+    name_option = click.option(
+        "--webhook-name",
+        metavar="NAME",
+        help="Name of the MutatingWebhookConfiguration. Default: istio-revision-tag-TAG.",
+    )
+    return option_group("location", location, _DIRECTORY_OPTION, kubeconfig_options, webhook_options, name_option)
+
+
+# RFC 1123 subdomain, as Kubernetes checks the name of a MutatingWebhookConfiguration.
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_SUBDOMAIN_LENGTH: Final = 253
+
+
+def _checked_webhook_name(name: str | None) -> str | None:
+    if name is None or (_SUBDOMAIN.fullmatch(name) and len(name) <= _SUBDOMAIN_LENGTH):
+        return name
+    raise UsageError(
+        f"{name[:80]!r} is not a valid name of a MutatingWebhookConfiguration",
+        where="--webhook-name",
+        hint="use at most 253 lower-case letters, digits, `-` and `.`, with a letter or digit around each `.`",
+    )
+
+
+def _shadow(text: str) -> Shadow:
+    name, equals, percent = text.partition("=")
+    revision = revision_name(name, flag="--shadow")
+    if not equals:
+        return Shadow(revision)
+    if not (percent.isascii() and percent.replace(".", "", 1).isdecimal() and float(percent) <= WHOLE):
+        hint = f"write REVISION=N, N from 0 to {WHOLE}"
+        raise UsageError(f"{percent!r} is not a percentage", where="--shadow", hint=hint)
+    return Shadow(revision, float(percent) if "." in percent else int(percent))
+
+
+def _weights(revision: str | None, weights: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    name = None if revision is None else revision_name(revision)
+    shares = dict(map(_weight, weights))
+    if len(shares) != len(weights):
+        raise UsageError("a revision has two weights", where="--weight", hint="give each revision once")
+    if name is None and not shares:
+        raise UsageError("the tag needs a revision", where=REVISION_FLAG, hint=f"give {REVISION_FLAG} REVISION")
+    if name is None or name in shares:
+        if not any(shares.values()):
+            raise UsageError("every weight is 0", where="--weight", hint="give one revision a weight above 0")
+        return tuple(shares.items())
+    if not shares:
+        return ((name, 1),)
+    rest = WHOLE - sum(shares.values())
+    if rest <= 0:
+        raise UsageError(
+            f"the weights leave nothing of {WHOLE} for `{name}`",
+            where="--weight",
+            hint=f"lower them, or give --weight {name}=N",
+        )
+    return ((name, rest), *shares.items())
+
+
+def _weight(pair: str) -> tuple[str, int]:
+    name, equals, number = pair.partition("=")
+    if not equals or not (number.isascii() and number.isdecimal()):
+        hint = "write REVISION=N, N a whole number from 0"
+        raise UsageError(f"{pair!r} is not a weight", where="--weight", hint=hint)
+    return revision_name(name, flag="--weight"), int(number)
 
 
 @click.group("tag", no_args_is_help=True)
 @verbose
 def tag() -> None:
-    """Set, list and remove tags, or print the webhooks of one.
+    """Set, list and remove tags, or print the webhooks of a tag.
 
-    A tag is a name for a revision: namespaces labelled `istio.io/rev=TAG` follow it when it moves.
+    A tag is a name for a revision. Namespaces with the label `istio.io/rev=TAG` use the revision that the tag refers to.
     """
 
 
+_OVERWRITE: Final = click.option("--overwrite", is_flag=True, help="Move the tag if it already exists.")
+
+
 @tag.command("generate")
-@target_flags
-@flags.overwrite
-@flags.skip_confirmation
-@click.option("--offline", is_flag=True, help="Ask neither a cluster nor a directory, and check nothing.")
-@placement_flags(in_directory=True)
+@tag_change_options
+@_OVERWRITE
+@SKIP_CONFIRMATION
+@click.option("--offline", is_flag=True, help="Read neither a cluster nor a directory, and skip all checks.")
+@write_options(uses_webhook=True)
 @verbose
-def generate_tag(
-    target: Target,
-    overwrite: bool,  # noqa: FBT001 -- a flag's value
-    skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
-    offline: bool,  # noqa: FBT001 -- a flag's value
-    place: Place,
+def generate(
+    *, change: TagChange, overwrite: bool, skip_confirmation: bool, offline: bool, location: TagLocation
 ) -> None:
     """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
     if offline:
-        echo(yaml_text(_alone(target.tag, place)), nl=False)
+        echo(yaml_text(_webhook_of(change.tag, location)), nl=False)
         return
-    with place.store() as store:
-        wanted = checked_tag(store.list(), target.tag, overwrite=overwrite, keep_shadow=target.keep_shadow)
+    with location.store() as store:
+        new = checked_tag(store.list(), change.tag, overwrite=overwrite, keep_shadow=change.keep_shadow)
         if isinstance(store, DirectoryTags):
-            manifest = _alone(wanted, place)
+            manifest = _webhook_of(new, location)
         else:
-            plan = store.plan(wanted)
+            plan = store.plan(new)
             manifest = plan.manifest
             if plan.conflicts and not skip_confirmation:
-                _warn(plan)
+                _print_conflicts(plan)
     echo(yaml_text(manifest), nl=False)
 
 
-@tag.command("set")
-@target_flags
-@flags.overwrite
-@flags.skip_confirmation
-@placement_flags(in_directory=False)
-@verbose
-@click.pass_context
-def set_tag_command(
-    ctx: click.Context,
-    target: Target,
-    overwrite: bool,  # noqa: FBT001 -- a flag's value
-    skip_confirmation: bool,  # noqa: FBT001 -- a flag's value
-    place: Place,
-) -> None:
-    """Create TAG, or move it with --overwrite."""
-    with place.store() as store:
-        wanted = checked_tag(store.list(), target.tag, overwrite=overwrite, keep_shadow=target.keep_shadow)
-        if isinstance(store, DirectoryTags):
-            store.set(wanted)
-        else:
-            plan = store.plan(wanted)
-            if plan.conflicts and not skip_confirmation and not _confirmed(plan):
-                ctx.exit(EX_FAILED)
-            store.write(plan)
-    echo(
-        f'Revision tag "{wanted.name}" created, referencing control plane revision "{shown_target(wanted)}". '
-        "To enable injection using this\n"
-        f"revision tag, use 'kubectl label namespace <NAMESPACE> istio.io/rev={wanted.name}'"
-    )
-
-
-@tag.command("list")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-@place_flags
-@verbose
-def list_tags(place: Place, output: str) -> None:
-    """List the tags with their revisions, and the namespaces known to use them."""
-    with place.store() as store:
-        state, namespaces = store.list(), store.namespaces()
-    rows = sorted((_row(tag, namespaces) for tag in state.tags.values()), key=lambda row: (row["revision"], row["tag"]))
-    for error in state.faults.values():
-        echo(f"warning: {error}", err=True)
-    match output:
-        case "json":
-            echo(json_text(rows, indent="\t"))
-        case "yaml":
-            echo(yaml_text(rows), nl=False)
-        case _ if not rows:
-            echo("No Istio revision tags found.")
-        case _:
-            cells = [
-                (row["tag"], shown_target(state.tags[row["tag"]]), ",".join(row["namespaces"]) or "-") for row in rows
-            ]
-            echo(table(COLUMNS, cells), nl=False)
-
-
-@tag.command("remove")
-@click.argument("name", metavar="TAG")
-@click.option("-y", "--skip-confirmation", is_flag=True, help="Nothing, as nothing is asked: see --force.")
-@click.option(
-    "--force", is_flag=True, help="Remove a tag that is in use too, and let one that is not there be no error."
-)
-@place_flags
-@verbose
-def remove_tag_command(
-    name: str,
-    force: bool,  # noqa: FBT001 -- a flag's value
-    place: Place,
-    **_: Any,
-) -> None:
-    """Remove TAG. Namespaces and pods that it is the label of get no sidecars from then on."""
-    wanted = flags.tag_name(name)
-    with place.store() as store:
-        if force and not store.list().has(wanted):
-            echo(f"Revision tag {wanted} is not there")
-            return
-        remove_tag(store, wanted, force=force)
-    echo(f"Revision tag {wanted} removed")
-
-
-def _alone(wanted: Tag, place: Place) -> dict[str, Any]:
-    """Return the configuration of a tag as the flags say, whatever there is."""
+def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
+    """Return the configuration of a tag from the command line alone."""
+    annotations = tag_annotations(new)
     return tag_webhook(
-        wanted.name,
-        wanted.revision,
-        place.options,
-        webhook_name=place.webhook_name,
-        annotations=tag_annotations(wanted),
+        new.name, new.revision, location.options, webhook_name=location.webhook_name, annotations=annotations
     )
 
 
-def _warn(plan: Plan) -> None:
+@tag.command("set")
+@tag_change_options
+@_OVERWRITE
+@SKIP_CONFIRMATION
+@write_options(uses_webhook=False)
+@verbose
+def set_tag(*, change: TagChange, overwrite: bool, skip_confirmation: bool, location: TagLocation) -> None:
+    """Create TAG, or move it with --overwrite."""
+    with location.store() as store:
+        new = checked_tag(store.list(), change.tag, overwrite=overwrite, keep_shadow=change.keep_shadow)
+        if isinstance(store, DirectoryTags):
+            store.set(new)
+        else:
+            plan = store.plan(new)
+            if plan.conflicts and not skip_confirmation:
+                _print_conflicts(plan)
+                if not confirm("Apply anyways?"):
+                    click.get_current_context().exit(EX_FAILED)
+            store.write(plan)
+    # The texts are istioctl's.
+    echo(
+        f'Revision tag "{new.name}" created, referencing control plane revision "{shown_target(new)}". '
+        "To enable injection using this\n"
+        f"revision tag, use 'kubectl label namespace <NAMESPACE> istio.io/rev={new.name}'"
+    )
+
+
+def _print_conflicts(plan: Plan) -> None:
     echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
     for conflict in plan.conflicts:
         echo(f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True)
 
 
-def _confirmed(plan: Plan) -> bool:
-    """Ask as istioctl does; no answer is no."""
-    _warn(plan)
-    return confirm("Apply anyways?")
+@tag.command("list")
+@output_format("table", "json", "yaml")
+@location_options
+@verbose
+def list_tags(*, location: TagLocation, output: str) -> None:
+    """List the tags with their revisions, and the namespaces that use them."""
+    with location.store() as store:
+        state, namespaces = store.list(), store.namespaces()
+    tags = sorted(state.tags.values(), key=lambda each: (each.revision, each.name))
+    for error in state.faults.values():
+        echo(f"warning: {error}", err=True)
+    match output:
+        case "json":
+            echo(json_text([_data(each, namespaces) for each in tags], indent="\t"), nl=False)
+        case "yaml":
+            echo(yaml_text([_data(each, namespaces) for each in tags]), nl=False)
+        case _ if not tags:
+            echo("No Istio revision tags found.")
+        case _:
+            rows = [(each.name, shown_target(each), ",".join(namespaces.get(each.name, ())) or "-") for each in tags]
+            echo(table(COLUMNS, rows), nl=False)
 
 
-def _row(tag: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return a tag as istioctl describes it, with the weights where there are any."""
-    row: dict[str, Any] = {"tag": tag.name, "revision": tag.revision, "namespaces": list(namespaces.get(tag.name, ()))}
-    return row if len(tag.weights) == 1 else {**row, "weights": dict(tag.weights)}
+def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return a tag as istioctl prints it, with its weights if it has several."""
+    data = {"tag": each.name, "revision": each.revision, "namespaces": list(namespaces.get(each.name, ()))}
+    return data if len(each.weights) == 1 else {**data, "weights": dict(each.weights)}
+
+
+@tag.command("remove")
+@click.argument("name", metavar="TAG")
+@click.option("-y", "--skip-confirmation", is_flag=True, help="No effect; accepted for compatibility.")
+@click.option("--force", is_flag=True, help="Remove a tag that is in use, and succeed if the tag does not exist.")
+@location_options
+@verbose
+def remove(*, name: str, force: bool, location: TagLocation, **_: Any) -> None:
+    """Remove TAG. New pods in namespaces with its label, or with its label themselves, get no sidecar."""
+    checked = tag_name(name)
+    with location.store() as store:
+        if force and not store.list().has(checked):
+            echo(f"Revision tag {checked} does not exist")
+            return
+        remove_tag(store, checked, force=force)
+    echo(f"Revision tag {checked} removed")

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.clusterflags import cluster_flags, opened_cluster
+from injector.cli.cluster import open_cluster
 from injector.cli.commands import verbose
-from injector.cli.output import SEPARATOR, yaml_text
-from injector.cli.selection import offline_source
-from injector.cli.terminal import echo
-from injector.cli.webhookflags import revision_name, revisions_dir, tag_name, webhook_flags
+from injector.cli.manifests import SEPARATOR
+from injector.cli.options import (
+    REVISION_FLAG,
+    kubeconfig_options,
+    offline_source,
+    option_group,
+    revision_name,
+    revisions_dir,
+    tag_name,
+    webhook_options,
+)
+from injector.cli.output import echo, yaml_text
 from injector.errors import ClusterError, InjectorError, TagError, UsageError
 from injector.istio.webhooks import (
     DEFAULT_NAME,
@@ -23,20 +30,17 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
+from injector.revisions.clustertags import ClusterTags, Placement
 from injector.revisions.tags import tag_annotations, usable_tags
 from injector.revisions.tagstore import DirectoryTags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.webhooks import WebhookOptions
-    from injector.revisions.clustertags import ClusterTags
     from injector.revisions.tags import Tag
     from injector.revisions.tagstore import TagState
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 _KIND: Final = "mutatingwebhookconfiguration.admissionregistration.k8s.io"
 _APPLIED: Final = {
@@ -44,7 +48,53 @@ _APPLIED: Final = {
     "server": "serverside-applied (server dry run)",
     "client": "serverside-applied (dry run)",
 }
-"""What became of an object, in kubectl's words, by ``--dry-run``."""
+"""The words of kubectl for each object, by ``--dry-run``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The one revision or tag on the command line. Without any, the command works on all."""
+
+    revision: str | None = None
+    tag: str | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the command works on all revisions and tags."""
+        return self.revision is None and self.tag is None
+
+    def among(self, state: TagState) -> tuple[tuple[str, ...], tuple[Tag, ...]]:
+        """Return the chosen revisions and tags. Of all, print a warning for those that cannot be used.
+
+        Raises:
+            TagError: the chosen one does not exist or cannot be read.
+        """
+        if self.revision is not None:
+            state.check_revision(self.revision)
+            return (self.revision,), ()
+        if self.tag is not None:
+            return (), (state.find_tag(self.tag),)
+        tags, faults = usable_tags(state.tags, state.revisions)
+        for error in (*state.broken.values(), *state.faults.values(), *faults):
+            echo(f"warning: {error}", err=True)
+        return state.revisions, tuple(tags.values())
+
+
+def _choice(revision: str | None, tag: str | None) -> Choice:
+    if revision is not None and tag is not None:
+        raise UsageError("--revision and --tag exclude each other", hint="give one of the two")
+    return Choice(
+        None if revision is None else revision_name(revision),
+        None if tag is None else tag_name(tag),
+    )
+
+
+_CHOICE: Final = option_group(
+    "choice",
+    _choice,
+    click.option("-r", REVISION_FLAG, metavar="REVISION", help="Only this revision."),
+    click.option("--tag", metavar="TAG", help="Only this tag."),
+)
 
 
 @click.group("webhook", no_args_is_help=True)
@@ -54,178 +104,127 @@ def webhook() -> None:
 
 
 @webhook.command("generate")
-@click.option("-r", "--revision", metavar="REVISION", help="The one revision to write for.")
-@click.option("--tag", metavar="TAG", help="The one tag to write for.")
+@_CHOICE
 @click.option(
     "--unserved",
     type=click.Choice(UNSERVED_ACTIONS),
-    help="Write for the names that nobody serves instead; its failure policy is always Ignore.",
+    help="Instead, print the webhook for unknown revisions and tags. Its failure policy is always Ignore.",
 )
-@revisions_dir(required=False, without="the embedded revisions without it")
-@webhook_flags
+@revisions_dir("the embedded revisions")
+@webhook_options
 @verbose
-def generate(
-    revision: str | None, tag: str | None, unserved: str | None, directory: Path | None, options: WebhookOptions
-) -> None:
-    """Print the MutatingWebhookConfigurations of every revision and tag, or of one, for `kubectl apply -f -`.
+def generate(*, choice: Choice, unserved: str | None, revisions_dir: Path | None, options: WebhookOptions) -> None:
+    """Print the MutatingWebhookConfigurations of all revisions and tags, or of one, for `kubectl apply -f -`.
 
-    With --unserved it is the one that says so, or refuses, where a pod's or a namespace's istio.io/rev names nothing that
-    is served.
+    With --unserved, print the one that warns about or refuses pods whose istio.io/rev label, or that of their namespace, names an
+    unknown revision or tag.
     """
-    wanted = _wanted(revision, tag)
     if unserved is not None:
-        if wanted != (None, None):
+        if not choice.is_all:
             raise UsageError(
-                "it is written for every name that is not served",
-                where="--unserved",
-                hint="leave out --revision and --tag",
+                "this webhook is for every unknown name", where="--unserved", hint="leave out --revision and --tag"
             )
         echo(yaml_text(unserved_webhook(unserved, options)), nl=False)
         return
-    if directory is not None or wanted == (None, None):
-        chosen = _chosen(*wanted, DirectoryTags(offline_source(directory).path).list())
-    elif wanted[0] is not None:
-        chosen = _Chosen((wanted[0],))
+    if revisions_dir is not None or choice.is_all:
+        revisions, tags = choice.among(DirectoryTags(offline_source(revisions_dir).path).list())
+    elif choice.revision is not None:
+        revisions, tags = (choice.revision,), ()
     else:
         raise UsageError(
-            "nothing says which revision the tag leads to",
+            "the tag's revision is not known",
             where="--tag",
             hint="give --revisions-dir, or use `injector tag generate TAG --revision REVISION`",
         )
-    replaced = any(each.name == DEFAULT_NAME for each in chosen.tags)
-    documents = [_revision(name, options, replaced=replaced) for name in chosen.revisions]
-    documents += [
-        tag_webhook(each.name, each.revision, options, annotations=tag_annotations(each)) for each in chosen.tags
-    ]
+    has_default_tag = any(tag.name == DEFAULT_NAME for tag in tags)
+    documents = [_revision_manifest(name, options, has_default_tag=has_default_tag) for name in revisions]
+    documents += [tag_webhook(tag.name, tag.revision, options, annotations=tag_annotations(tag)) for tag in tags]
     echo(SEPARATOR.join(map(yaml_text, documents)), nl=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
-    """How ``apply`` writes, and what it says of each object that it wrote."""
-
-    dry_run: str
-    force: bool
-
-    def tag(self, cluster: ClusterTags, tag: Tag) -> str:
-        plan = cluster.plan(tag)
-        for conflict in plan.conflicts:
-            echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
-        if self.dry_run != "client":
-            cluster.write(plan, force=self.force, dry_run=self.dry_run == "server")
-        return self._line(plan.manifest)
-
-    def revision(self, cluster: ClusterTags, manifest: dict[str, Any]) -> str:
-        if self.dry_run != "client":
-            cluster.write_revision(manifest, force=self.force, dry_run=self.dry_run == "server")
-        return self._line(manifest)
-
-    def _line(self, manifest: dict[str, Any]) -> str:
-        return f"{_KIND}/{manifest['metadata']['name']} {_APPLIED[self.dry_run]}"
-
-
-def _how_flags(command: F) -> F:
-    """Add the flags of ``_How``, as the parameter ``how``."""
-
-    @click.option(
-        "--dry-run",
-        type=click.Choice(list(_APPLIED)),
-        default="none",
-        show_default=True,
-        help="With `server` the API server checks it and writes nothing; with `client` it is not sent.",
-    )
-    @click.option(
-        "--force-conflicts", is_flag=True, help="Take over fields that another manager has, as with `kubectl apply`."
-    )
-    @functools.wraps(command)
-    def with_how(*args: Any, dry_run: str, force_conflicts: bool, **kwargs: Any) -> Any:
-        return command(*args, how=_How(dry_run, force_conflicts), **kwargs)
-
-    return cast("F", with_how)
+def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: bool) -> dict[str, Any]:
+    """Return the configuration of a revision. A tag ``default`` replaces the webhooks of a revision ``default``."""
+    manifest = revision_webhook(name, options)
+    return deactivated(manifest) if has_default_tag and name == DEFAULT_NAME else manifest
 
 
 @webhook.command("apply")
-@click.option("-r", "--revision", metavar="REVISION", help="The one revision to apply.")
-@click.option("--tag", metavar="TAG", help="The one tag to apply.")
-@_how_flags
-@revisions_dir(required=False, without="the revisions and tags of the cluster without it")
-@cluster_flags
-@webhook_flags
+@_CHOICE
+@click.option(
+    "--dry-run",
+    type=click.Choice(list(_APPLIED)),
+    default="none",
+    show_default=True,
+    help="`server`: the API server checks the objects without saving them. `client`: nothing is sent.",
+)
+@click.option(
+    "--force-conflicts", is_flag=True, help="Take over fields that another manager has, as with `kubectl apply`."
+)
+@revisions_dir("the revisions and tags in the cluster")
+@kubeconfig_options
+@webhook_options
 @verbose
 def apply(
-    revision: str | None,
-    tag: str | None,
-    directory: Path | None,
+    *,
+    choice: Choice,
+    revisions_dir: Path | None,
     kubeconfig: Kubeconfig,
     options: WebhookOptions,
-    how: _How,
+    dry_run: str,
+    force_conflicts: bool,
 ) -> None:
-    """Apply the MutatingWebhookConfigurations of every revision and tag, or of one, to the cluster.
+    """Apply the MutatingWebhookConfigurations of all revisions and tags, or of one, to the cluster.
 
-    A caBundle that is there stays, unless --ca-bundle gives another.
+    An existing caBundle stays unless --ca-bundle gives another one.
     """
-    wanted = _wanted(revision, tag)
-    # Imported here, since only this needs what writes to a cluster, and --help does not.
-    from injector.revisions.clustertags import ClusterTags, Placement  # noqa: PLC0415
-
-    placement = Placement({each.name: getattr(options, each.name) for each in fields(options)}, inherit_bundle=False)
-    with opened_cluster(kubeconfig) as reached:
-        cluster = ClusterTags(reached, options.istio_namespace, placement)
-        if directory is None:
+    with open_cluster(kubeconfig) as connection:
+        given = {each.name: getattr(options, each.name) for each in fields(options)}
+        cluster = ClusterTags(connection, options.istio_namespace, Placement(given, inherit_bundle=False))
+        if revisions_dir is None:
             state = cluster.list()
         else:
-            state = DirectoryTags(directory).list()
+            state = DirectoryTags(revisions_dir).list()
             cluster.refresh()
-        _apply(cluster, _chosen(*wanted, state), options, how)
+        revisions, tags = choice.among(state)
+        writer = _Writer(cluster, dry_run, force_conflicts)
+        try:
+            # Tags come first, so that the default tag exists before the revision of this name is deactivated.
+            for tag in tags:
+                writer.write_tag(tag)
+            has_default_tag = any(tag.name == DEFAULT_NAME for tag in tags)
+            has_default_tag = has_default_tag or bool(cluster.refresh().of_tag(DEFAULT_NAME))
+            for name in revisions:
+                writer.write_revision(_revision_manifest(name, options, has_default_tag=has_default_tag))
+        except InjectorError as error:
+            echo("".join(writer.lines), err=True, nl=False)
+            if isinstance(error, ClusterError) and error.reason == "conflict" and not force_conflicts:
+                hint = "add --force-conflicts to take over these fields"
+                raise TagError(error.what, where=error.where, hint=hint) from error
+            raise
+    echo("".join(writer.lines), nl=False)
 
 
-def _apply(cluster: ClusterTags, chosen: _Chosen, options: WebhookOptions, how: _How) -> None:
-    """Apply tags, then revisions, so that the default tag is there before the revision of its name is deactivated."""
-    done: list[str] = []
-    try:
-        done += [how.tag(cluster, tag) for tag in chosen.tags]
-        replaced = bool(cluster.refresh().of_tag(DEFAULT_NAME)) or any(tag.name == DEFAULT_NAME for tag in chosen.tags)
-        for name in chosen.revisions:
-            done.append(how.revision(cluster, _revision(name, options, replaced=replaced)))
-    except InjectorError as error:
-        echo("".join(f"{line}\n" for line in done), err=True, nl=False)
-        if isinstance(error, ClusterError) and error.reason == "conflict" and not how.force:
-            raise TagError(
-                error.what, where=error.where, hint="add --force-conflicts to take these fields over"
-            ) from error
-        raise
-    echo("".join(f"{line}\n" for line in done), nl=False)
+class _Writer:
+    """Writes objects to a cluster as the flags say. ``lines`` has a line for each written object, in the words of kubectl."""
 
+    def __init__(self, cluster: ClusterTags, dry_run: str, force: bool) -> None:  # noqa: FBT001 -- a flag's value
+        self._cluster = cluster
+        self._dry_run = dry_run
+        self._force = force
+        self.lines: list[str] = []
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The revisions and tags to write for."""
+    def write_tag(self, tag: Tag) -> None:
+        plan = self._cluster.plan(tag)
+        for conflict in plan.conflicts:
+            echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
+        if self._dry_run != "client":
+            self._cluster.write(plan, force=self._force, dry_run=self._dry_run == "server")
+        self._add_line(plan.manifest)
 
-    revisions: tuple[str, ...] = ()
-    tags: tuple[Tag, ...] = ()
+    def write_revision(self, manifest: dict[str, Any]) -> None:
+        if self._dry_run != "client":
+            self._cluster.write_revision(manifest, force=self._force, dry_run=self._dry_run == "server")
+        self._add_line(manifest)
 
-
-def _wanted(revision: str | None, tag: str | None) -> tuple[str | None, str | None]:
-    """Return the one revision or tag that is asked for, checked; neither means all."""
-    if revision is not None and tag is not None:
-        raise UsageError("it is either a revision or a tag", where="--tag", hint="give one of --revision and --tag")
-    return None if revision is None else revision_name(revision), None if tag is None else tag_name(tag)
-
-
-def _chosen(revision: str | None, tag: str | None, state: TagState) -> _Chosen:
-    """Return what is asked for; of all what can be reached, and what cannot is named on stderr."""
-    if revision is not None:
-        state.check_revision(revision)
-        return _Chosen((revision,))
-    if tag is not None:
-        return _Chosen(tags=(state.find_tag(tag),))
-    tags, faults = usable_tags(state.tags, state.revisions)
-    for error in (*state.broken.values(), *state.faults.values(), *faults):
-        echo(f"warning: {error}", err=True)
-    return _Chosen(state.revisions, tuple(tags.values()))
-
-
-def _revision(name: str, options: WebhookOptions, *, replaced: bool) -> dict[str, Any]:
-    """Return the configuration of a revision; ``replaced`` says that a tag takes the default's place."""
-    document = revision_webhook(name, options)
-    return deactivated(document) if replaced and name == DEFAULT_NAME else document
+    def _add_line(self, manifest: dict[str, Any]) -> None:
+        self.lines.append(f"{_KIND}/{manifest['metadata']['name']} {_APPLIED[self._dry_run]}\n")

@@ -6,15 +6,19 @@ Istio and could be a library of its own; ``sprig`` holds the functions of Master
 
 from injector.gotemplate.budget import Budget
 from injector.gotemplate.compiler import Template, compile_template
+from injector.gotemplate.costs import Cost
 from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError, TemplateError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Func
 
 __all__ = [
     "Budget",
     "BudgetError",
+    "Cost",
     "ExecError",
     "Func",
     "FuncError",
+    "FuncMap",
     "ParseError",
     "Template",
     "TemplateError",

@@ -1,8 +1,8 @@
 """What one rendering may cost: steps, output, nesting, time.
 
 A template and its data may be hostile. Every limit is checked before the cost arises: output is counted before it is joined,
-functions that grow their arguments ask ``check_size`` before they build their result, and ``costs`` has what calls take. Whatever works
-on behalf of a rendering counts by ``spend`` and ``reserve``, which know the present one.
+functions that grow their arguments call ``check_size`` before they build their result, and each function declares what a call takes
+(``costs``). Code that works for a rendering counts by ``spend`` and ``reserve``, which know the current one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from injector.gotemplate.errors import FuncError
+from injector.gotemplate.errors import FuncError, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MAX_SIZE: Final = 1 << 20
 # The clock is read once in so many steps: reading it may cost as much as several.
 CLOCK_EVERY: Final = 256
-# The work between two looks takes a millisecond at most, since functions are counted before they run. What took longer was a garbage
-# collection or a machine that stood still, which no template can help: it counts for no more than this.
-LONGEST_LOOK: Final = 0.05
+# The work between two readings of the clock takes a millisecond at most, since functions are counted before they run. A longer interval
+# was a garbage collection or a machine that stood still, which is not the template's fault: it counts for no more than this.
+MAX_CLOCK_DELTA: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Budget:
         depth: ``{{template}}`` calls inside each other; Go's own limit is 100,000.
         seconds: time by ``clock``.
         memory: bytes of the values that functions make, in all: templates can keep them.
-        clock: how long this thread has worked: that the machine does other things meanwhile is no fault of a template.
+        clock: the time that this thread has worked; the time of other threads and processes does not count.
     """
 
     steps: int = 100_000
@@ -48,8 +48,8 @@ class Budget:
     clock: Callable[[], float] = time.thread_time
 
 
-class Watch:
-    """Tells when a rendering has worked for longer than it may, by ``clock``, from now on."""
+class Stopwatch:
+    """Measures how long a rendering has worked since now, by ``clock``."""
 
     __slots__ = ("_clock", "_last", "_left")
 
@@ -58,31 +58,31 @@ class Watch:
         self._left = seconds
         self._last = clock()
 
-    def out(self) -> bool:
-        """Look at the clock; tell whether the time is over."""
+    def expired(self) -> bool:
+        """Read the clock; return whether the time is over."""
         now = self._clock()
-        self._left -= min(now - self._last, LONGEST_LOOK)
+        self._left -= min(now - self._last, MAX_CLOCK_DELTA)
         self._last = now
         return self._left < 0
 
 
 class Meter(Protocol):
-    """A rendering, as what works for it sees it."""
+    """A rendering, as the code that works for it sees it."""
 
     def spend(self, steps: int) -> None:
-        """Count steps; raise ``failures.Spent`` where there are no more."""
+        """Count steps; raise ``errors.Spent`` if there are no more."""
 
     def reserve(self, size: int) -> None:
-        """Count bytes; raise ``failures.Spent`` where there are no more."""
+        """Count bytes; raise ``errors.Spent`` if there are no more."""
 
 
 METER: Final[ContextVar[Meter | None]] = ContextVar("METER", default=None)
-"""The rendering that runs at present; none outside, where nothing is counted."""
+"""The current rendering; None outside of one, where nothing is counted."""
 
 
 @contextmanager
 def metered_by(meter: Meter) -> Iterator[None]:
-    """Have renderings spend the budget of ``meter``, beside their own."""
+    """Make renderings spend the budget of ``meter``, beside their own."""
     token = METER.set(meter)
     try:
         yield
@@ -91,14 +91,14 @@ def metered_by(meter: Meter) -> Iterator[None]:
 
 
 def spend(steps: int) -> None:
-    """Count steps of the rendering that runs at present, before they are taken."""
+    """Count steps of the current rendering, before they are taken."""
     meter = METER.get()
     if meter is not None:
         meter.spend(steps)
 
 
 def reserve(size: int) -> None:
-    """Count bytes of the rendering that runs at present, before they are used."""
+    """Count bytes of the current rendering, before they are used."""
     meter = METER.get()
     if meter is not None:
         meter.reserve(size)
@@ -116,3 +116,88 @@ def check_size(size: int, what: str = "result") -> None:
     """
     if size > MAX_SIZE:
         raise FuncError(f"{what} too large: {size} > {MAX_SIZE}")
+
+
+class Rendering:
+    """One rendering: the text so far, and what is left of the budget. Generated code writes to it.
+
+    Text is counted after it is written and before it is joined: until then a piece of output costs a pointer, and functions cannot have
+    made more of it than ``memory``. A rendering inside another one has no more than the outer one has left.
+    """
+
+    __slots__ = (
+        "budget",
+        "counted",
+        "depth",
+        "memory",
+        "out",
+        "outer",
+        "reported_steps",
+        "room",
+        "steps",
+        "steps_until_clock",
+        "stopwatch",
+    )
+
+    def __init__(self, budget: Budget, outer: Meter | None = None) -> None:
+        self.budget = budget
+        self.outer = outer
+        self.out: list[str] = []
+        self.counted = 0
+        self.room = budget.output
+        self.steps = self.reported_steps = budget.steps
+        self.memory = budget.memory
+        self.depth = 0
+        self.stopwatch = Stopwatch(budget.clock, budget.seconds)
+        self.steps_until_clock = 0
+
+    def tick(self, steps: int) -> None:
+        """Count a block of so many actions that is about to run, and the output so far."""
+        self.spend(steps)
+        if len(self.out) == self.counted:
+            return
+        self.room -= sum(map(len, self.out[self.counted :]))
+        self.counted = len(self.out)
+        if self.room < 0:
+            raise Spent(f"more than {self.budget.output} bytes of output")
+
+    def spend(self, steps: int) -> None:
+        """Count steps; once in a while look at the clock."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise Spent(f"more than {self.budget.steps} steps")
+        self.steps_until_clock -= steps
+        if self.steps_until_clock < 0:
+            self.steps_until_clock = CLOCK_EVERY
+            if self.stopwatch.expired():
+                raise Spent(f"more than {self.budget.seconds:g} s")
+            self.report_to_outer()
+
+    def report_to_outer(self) -> None:
+        """Spend as much of the outer rendering as was spent of this one."""
+        if self.outer is not None:
+            spent, self.reported_steps = self.reported_steps - self.steps, self.steps
+            self.outer.spend(spent)
+
+    def reserve(self, size: int) -> None:
+        """Count bytes that a function makes."""
+        self.memory -= size
+        if self.memory < 0:
+            raise Spent(f"functions made more than {self.budget.memory} bytes")
+        if self.outer is not None:
+            self.outer.reserve(size)
+
+    def enter(self) -> None:
+        """Count a ``{{template}}`` call; the caller lowers ``depth`` again."""
+        self.depth += 1
+        if self.depth > self.budget.depth:
+            raise Spent(f"templates nested deeper than {self.budget.depth}")
+
+    def text(self) -> str:
+        """Return all of the output."""
+        self.tick(0)
+        self.report_to_outer()
+        text = "".join(self.out)
+        if not text.isascii() and len(text.encode("utf-8", "surrogateescape")) > self.budget.output:
+            raise Spent(f"more than {self.budget.output} bytes of output")
+        return text

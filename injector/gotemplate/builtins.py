@@ -6,6 +6,7 @@ import html as _html
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint, sprintf, sprintln
@@ -311,24 +312,24 @@ _AND_OR: Final = "func(reflect.Value, ...reflect.Value) reflect.Value"
 BUILTINS: Final[dict[str, Func]] = {
     func.name: func
     for func in (
-        Func("and", _AND_OR, is_true),
-        Func("or", _AND_OR, is_true),
-        Func("call", _AND_OR, call),
-        Func("html", f"func({_VALUES}) string", html),
-        Func("index", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", index),
-        Func("slice", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", slice_),
-        Func("js", f"func({_VALUES}) string", js),
-        Func("len", "func(reflect.Value) (int, error)", length_of),
-        Func("not", "func(reflect.Value) bool", not_),
-        Func("print", f"func({_VALUES}) string", sprint),
-        Func("printf", f"func(string, {_VALUES}) string", sprintf),
-        Func("println", f"func({_VALUES}) string", sprintln),
-        Func("urlquery", f"func({_VALUES}) string", urlquery),
-        Func("eq", "func(reflect.Value, ...reflect.Value) (bool, error)", eq),
-        Func("ge", "func(reflect.Value, reflect.Value) (bool, error)", ge),
-        Func("gt", "func(reflect.Value, reflect.Value) (bool, error)", gt),
-        Func("le", "func(reflect.Value, reflect.Value) (bool, error)", le),
-        Func("lt", "func(reflect.Value, reflect.Value) (bool, error)", lt),
-        Func("ne", "func(reflect.Value, reflect.Value) (bool, error)", ne),
+        Func("and", _AND_OR, is_true, cost=costs.NOTHING),
+        Func("or", _AND_OR, is_true, cost=costs.NOTHING),
+        Func("call", _AND_OR, call, cost=costs.NOTHING),
+        Func("html", f"func({_VALUES}) string", html, cost=costs.PRINTED),
+        Func("index", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", index, cost=costs.PASS),
+        Func("slice", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", slice_, cost=costs.PASS),
+        Func("js", f"func({_VALUES}) string", js, cost=costs.BY_CHARACTER),
+        Func("len", "func(reflect.Value) (int, error)", length_of, cost=costs.PASS),
+        Func("not", "func(reflect.Value) bool", not_, cost=costs.NOTHING),
+        Func("print", f"func({_VALUES}) string", sprint, cost=costs.PRINTED),
+        Func("printf", f"func(string, {_VALUES}) string", sprintf, cost=costs.PRINTED),
+        Func("println", f"func({_VALUES}) string", sprintln, cost=costs.PRINTED),
+        Func("urlquery", f"func({_VALUES}) string", urlquery, cost=costs.PRINTED),
+        Func("eq", "func(reflect.Value, ...reflect.Value) (bool, error)", eq, cost=costs.PASS),
+        Func("ge", "func(reflect.Value, reflect.Value) (bool, error)", ge, cost=costs.PASS),
+        Func("gt", "func(reflect.Value, reflect.Value) (bool, error)", gt, cost=costs.PASS),
+        Func("le", "func(reflect.Value, reflect.Value) (bool, error)", le, cost=costs.PASS),
+        Func("lt", "func(reflect.Value, reflect.Value) (bool, error)", lt, cost=costs.PASS),
+        Func("ne", "func(reflect.Value, reflect.Value) (bool, error)", ne, cost=costs.PASS),
     )
 }

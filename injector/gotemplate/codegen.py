@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.gotemplate import nodes as n
-from injector.gotemplate.budget import Budget, metered_by
-from injector.gotemplate.costs import metered
+from injector.gotemplate.budget import Budget, Rendering, metered_by
 from injector.gotemplate.errors import (
     BudgetError,
     ExecError,
@@ -25,15 +24,15 @@ from injector.gotemplate.errors import (
     TemplateError,
     Unprintable,
 )
+from injector.gotemplate.functions import metered
 from injector.gotemplate.nodes import ListNode, Node
 from injector.gotemplate.reflect import ANY, NO_VALUE, holds_interface, type_of
-from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.runtime import REFLECT, Signature, checked, constant, free_constant, parse_signature
 from injector.gotemplate.text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import CodeType, FrameType, TracebackType
+    from types import FrameType, TracebackType
 
     from injector.gotemplate.nodes import Tree
     from injector.gotemplate.values import Func
@@ -166,23 +165,14 @@ class Source:
         self.places.append(node)
         return len(self.places) - 1
 
-    def program(self, filename: str) -> Program:
-        """Compile the text."""
-        return Program(compile("\n".join(self.lines), filename, "exec"), self.namespace, self.functions)
+    def text(self) -> str:
+        """Return the Python."""
+        return "\n".join(self.lines)
 
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """Generated code, the values of its names, and which of these call functions of templates."""
-
-    code: CodeType
-    namespace: Mapping[str, Any]
-    functions: Mapping[str, Func]
-
-    def run(self) -> dict[str, Any]:
-        """Return the names that the code defines."""
+    def run(self, filename: str) -> dict[str, Any]:
+        """Compile and run the text; return the names that it defines, and those that it uses."""
         namespace = dict(self.namespace)
-        exec(self.code, namespace)  # noqa: S102 - the text is written here, word by word
+        exec(compile(self.text(), filename, "exec"), namespace)  # noqa: S102 - the text is written here, word by word
         return namespace
 
 
@@ -258,7 +248,6 @@ def _shown(node: Node) -> str:
     return f"{text[:_LONGEST_LIST]}..." if isinstance(node, ListNode) and len(text) > _LONGEST_LIST else text
 
 
-NO_VALUE_CODE: Final = "NV"
 # Longer texts are made anew for each rendering, so that the compiled template stays small, and so is what takes long.
 _LONGEST_FOLD: Final = 4096
 _FOLDING: Final = Budget(steps=20_000, memory=1 << 20)
@@ -280,7 +269,7 @@ class Operand:
     value: Any = None
 
 
-NOTHING: Final = Operand(NO_VALUE_CODE, is_constant=True, value=NO_VALUE)
+NOTHING: Final = Operand("NO_VALUE", is_constant=True, value=NO_VALUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +385,7 @@ class Pipelines:
             return NOTHING if value.value is None else value
         if not value.nilable:
             return replace(value, origin=None) if value.origin else value
-        return Operand(self.assign(f"{value.code} if {value.code} is not None else {NO_VALUE_CODE}"))
+        return Operand(self.assign(f"{value.code} if {value.code} is not None else NO_VALUE"))
 
     def bind(self, name: str, value: Operand, *, is_assign: bool) -> None:
         """Declare or assign a variable (push and setVar)."""
@@ -425,7 +414,7 @@ class Pipelines:
         self.line(f"{variable.operand.code} = {value.code}")
         if variable.operand.origin is not None:
             origin = value.origin
-            held_by = f"KEYED({origin.container})" if origin and origin.is_key else container_of(value)
+            held_by = f"KEY_CONTAINER({origin.container})" if origin and origin.is_key else container_of(value)
             self.line(f"{variable.operand.origin.container} = {held_by}")
 
     def lookup(self, name: str) -> Variable | None:
@@ -524,8 +513,8 @@ class Pipelines:
         """Write a method with arguments, whose types are known only when it is found (evalField and evalCall)."""
         method = self.assign(f"METHOD({receiver.code}, {name!r})", origin=receiver.origin)
         result, place = self.source.fresh("t"), self.source.fresh("n")
-        self.line(f"{result} = {NO_VALUE_CODE}; {place} = {self.where()}")
-        with self.source.block(f"if {method} is not {NO_VALUE_CODE}:", self.mark()):
+        self.line(f"{result} = NO_VALUE; {place} = {self.where()}")
+        with self.source.block(f"if {method} is not NO_VALUE:", self.mark()):
             self.line(f"COUNT({method}, {name!r}, {len(args)}, {final is not None})")
             given = [self.method_argument(method, index, arg) for index, arg in enumerate(args)]
             if final is not None:
@@ -593,7 +582,7 @@ class Pipelines:
             # Go's slice looks at its indexes as they come, not at what is inside an interface.
             given = [given[0], *map(self.as_reflected, given[1:])]
         if func.name == "call":
-            shown = f"SHOW({given[0].code})" if len(args) == 1 else repr(str(args[1]))
+            shown = f"CALLEE_NAME({given[0].code})" if len(args) == 1 else repr(str(args[1]))
             codes = ", ".join([shown, *(operand.code for operand in given)])
             return Operand(self.assign(f"CALL({codes})", call=command, name="call"), nilable=True, origin=Origin(""))
         return self.call(func, func.name, command, given, signature)
@@ -676,7 +665,7 @@ class Pipelines:
         if go_type == ANY:
             if value.type:
                 return value
-            return Operand(self.assign(f"{value.code} if {value.code} is not {NO_VALUE_CODE} else None"), nilable=True)
+            return Operand(self.assign(f"{value.code} if {value.code} is not NO_VALUE else None"), nilable=True)
         slow = f"CHECK({value.code}, {go_type!r}, {container_of(value)})"
         python = _CLASSES.get(go_type)
         fast = f"{value.code} if {value.code}.__class__ is {python} else " if python else ""
@@ -720,9 +709,9 @@ class Actions(Pipelines):
 
     def template(self) -> None:
         """Write the function that renders the template for a dot."""
-        with self.source.block(f"def {self.bodies[self.tree.name]}(S, d0):", self.mark()):
-            self.line(f"S.tick({_steps(self.tree.root)})")
-            self.line("w = S.out.append")
+        with self.source.block(f"def {self.bodies[self.tree.name]}(rendering, d0):", self.mark()):
+            self.line(f"rendering.tick({_steps(self.tree.root)})")
+            self.line("write = rendering.out.append")
             if "$" in self.assigned:
                 self.declare("$", self.dot)
             self.nodes(self.tree.root)
@@ -733,7 +722,7 @@ class Actions(Pipelines):
         for node in body.nodes:
             actions += not isinstance(node, n.TextNode)
             if actions > _STRETCH:
-                self.line("S.tick(0)")
+                self.line("rendering.tick(0)")
                 actions = 0
             self.place = node
             self._NODES[type(node)](self, node)
@@ -750,7 +739,7 @@ class Actions(Pipelines):
     def flush(self) -> None:
         """Write the text that has gathered."""
         if self.gathered:
-            self.line(f"w({''.join(self.gathered)!r})")
+            self.line(f"write({''.join(self.gathered)!r})")
             self.gathered.clear()
 
     def text(self, node: n.TextNode) -> None:
@@ -769,7 +758,9 @@ class Actions(Pipelines):
         self.flush()
         code = value.code
         self.line(
-            f"w({code})" if value.type == "string" else f"w({code} if {code}.__class__ is str else PRINT({code}))"
+            f"write({code})"
+            if value.type == "string"
+            else f"write({code} if {code}.__class__ is str else PRINT({code}))"
         )
 
     def template_call(self, node: n.TemplateNode) -> None:
@@ -778,11 +769,11 @@ class Actions(Pipelines):
         if node.name not in self.bodies:
             self.fail(f"template {quote(node.name)} not defined")
             return
-        self.line("S.enter()")
+        self.line("rendering.enter()")
         value = NOTHING if node.pipe is None else self.settled(self.pipeline(node.pipe))
         self.place = node
-        self.line(f"{self.bodies[node.name]}(S, {value.code})")
-        self.line("S.depth -= 1")
+        self.line(f"{self.bodies[node.name]}(rendering, {value.code})")
+        self.line("rendering.depth -= 1")
 
     def leave(self, node: n.BreakNode | n.ContinueNode) -> None:
         """Write ``break`` or ``continue``."""
@@ -845,7 +836,7 @@ class Actions(Pipelines):
         targets = f"{key.code}, {dot.code} in PAIRS" if len(node.pipe.decl) > 1 else f"{dot.code} in EACH"
         with self.source.block(f"for {targets}({container}):", self.mark()):
             self.place = node.pipe
-            self.line(f"S.tick({_steps(node.body)})")
+            self.line(f"rendering.tick({_steps(node.body)})")
             if empty:
                 self.line(f"{empty} = False")
             for variable, local in assigned:

@@ -1,7 +1,7 @@
-"""A template text into Python, once: what is left for a rendering is to run it.
+"""Compile a template text into Python once, so that a rendering only runs it.
 
-The modules below this one, from the text to the function: ``lexer``, ``parser``, then ``pipelines`` and ``actions`` write Python for
-the tree, ``source`` keeps the lines with the nodes that they stand for, and ``rendering`` is what they write to.
+The text passes through ``lexer`` and ``parser``; ``codegen`` writes Python for the tree and notes which node each line stands for. The
+Python calls ``runtime`` and ``builtins``, and writes to a ``budget.Rendering``.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate.budget import METER, Budget, metered_by
+from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
-from injector.gotemplate.codegen import Actions, LineMap, Program, Source
+from injector.gotemplate.codegen import Actions, LineMap, Source
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.nodes import IdentifierNode, within
 from injector.gotemplate.parser import parse
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
-from injector.gotemplate.rendering import Rendering
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
 from injector.gotemplate.values import Func
 
@@ -27,14 +26,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A set of compiled templates, executed by the name of the first."""
+    """A set of compiled templates, executed by the name of the first.
+
+    Attributes:
+        name: the name of the first.
+        names: the names of all of them.
+        python: the Python that was generated.
+        functions: the functions that it calls, by their names in the Python text.
+        run: renders the first.
+        line_map: finds the template node behind a line of the Python text.
+    """
 
     name: str
     names: tuple[str, ...]
+    python: str
+    functions: Mapping[str, Func]
     run: Callable[[Rendering, Any], None]
     line_map: LineMap
-    program: Program
-    body: str
 
     def execute(self, data: Any, *, budget: Budget | None = None) -> str:
         """Return the rendered text.
@@ -104,9 +112,9 @@ def _compiled(
     for tree in trees.values():
         Actions(python, tree, (functions, BUILTINS), bodies, printed).template()
     filename = f"<template {name}>"
-    program = python.program(filename)
+    run = python.run(filename)[bodies[name]]
     line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))
-    return Template(name, tuple(sorted(trees)), program.run()[bodies[name]], line_map, program, bodies[name])
+    return Template(name, tuple(sorted(trees)), python.text(), python.functions, run, line_map)
 
 
 def printed(value: Any) -> str:
@@ -156,13 +164,13 @@ _NAMES: Final[dict[str, Any]] = {
     "EACH": elements,
     "EQ": eq,
     "FAIL": _fail,
-    "KEYED": _keyed,
+    "KEY_CONTAINER": _keyed,
     "NE": ne,
-    "NV": NO_VALUE,
+    "NO_VALUE": NO_VALUE,
     "PAIRS": pairs,
     "PRINT": printed,
     "REFLECTED": _reflected,
-    "SHOW": shown_callee,
+    "CALLEE_NAME": shown_callee,
     "TYPE": lambda method, index: parse_signature(method.signature).type_at(index),
     "UNDEFINED": _undefined,
     "UNSET": object(),

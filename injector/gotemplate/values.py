@@ -30,6 +30,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from injector.gotemplate.costs import ANY, Cost
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -244,7 +246,7 @@ class Func:
     arguments by it and words errors as Go does. ``call`` takes the arguments positionally (variadic ones flattened) and returns
     the single result; it raises ``gotemplate.errors.FuncError`` where Go's function returns an error or panics. ``hermetic`` is False
     for functions whose result depends on more than their arguments (clock, environment, randomness). ``mutates`` is True for functions
-    that change a map they are given. ``nil`` marks a nil function value.
+    that change a map they are given. ``nil`` marks a nil function value. ``cost`` is what a call takes.
     """
 
     name: str
@@ -253,6 +255,7 @@ class Func:
     hermetic: bool = True
     nil: bool = False
     mutates: bool = False
+    cost: Cost = ANY
 
     def __bool__(self) -> bool:
         return not self.nil

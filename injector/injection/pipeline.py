@@ -11,7 +11,7 @@ import jsonpatch
 
 from injector.errors import AnnotationError, DataError
 from injector.gotemplate.budget import Budget, metered_by
-from injector.gotemplate.rendering import Rendering as GoRendering
+from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection.append import ListTemplate, appended, seen_by_template
 from injector.injection.data import Parameters, cluster_envs, native_sidecar, template_data

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
 from injector.golang.json import go_json
+from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
@@ -27,6 +28,8 @@ from injector.kube.yaml import dump_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from injector.gotemplate.costs import Cost
+
 _ATTRIBUTE_PREFIX: Final = "resource.opentelemetry.io/service."
 
 
@@ -37,9 +40,11 @@ def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
     """
     functions: dict[str, Func] = values_at(minor, _FUNCTIONS)
     if minor >= (1, 4):
-        functions["protoToJSON"] = Func("protoToJSON", f"func({_ANY}) string", partial(_proto_to_json, minor))
+        functions["protoToJSON"] = Func(
+            "protoToJSON", f"func({_ANY}) string", partial(_proto_to_json, minor), cost=costs.JSON
+        )
     if minor >= (1, 5):
-        functions["env"] = Func("env", "func(string, string) string", partial(_env, env))
+        functions["env"] = Func("env", "func(string, string) string", partial(_env, env), cost=costs.NOTHING)
     return functions
 
 
@@ -277,45 +282,57 @@ _ANY: Final = "interface {}"
 
 
 def _function(
-    name: str, signature: str, call: Callable[..., Any], first: Minor = OLDEST, last: Minor = NEWEST
+    name: str, signature: str, call: Callable[..., Any], cost: Cost, first: Minor = OLDEST, last: Minor = NEWEST
 ) -> MinorValue:
-    return MinorValue(name, Func(name, f"func{signature}", call), first, last)
+    return MinorValue(name, Func(name, f"func{signature}", call, cost=cost), first, last)
 
 
 _FUNCTIONS: Final = (
-    _function("formatDuration", f"({_ANY}) string", partial(_format_duration, unset="1s"), last=(1, 13)),
-    _function("formatDuration", f"({_ANY}) string", _format_duration, (1, 14)),
-    _function("isset", f"({_STRING_MAP}, string) bool", _isset),
-    _function("excludeInboundPort", f"({_ANY}, string) string", exclude_inbound_port),
-    _function("includeInboundPorts", "([]v1.Container) string", partial(_ports, protocols=frozenset()), last=(1, 3)),
-    _function("includeInboundPorts", "([]v1.Container) string", _ports, (1, 4)),
+    _function(
+        "formatDuration", f"({_ANY}) string", partial(_format_duration, unset="1s"), costs.DURATIONS, last=(1, 13)
+    ),
+    _function("formatDuration", f"({_ANY}) string", _format_duration, costs.DURATIONS, (1, 14)),
+    _function("isset", f"({_STRING_MAP}, string) bool", _isset, costs.NOTHING),
+    _function("excludeInboundPort", f"({_ANY}, string) string", exclude_inbound_port, costs.PARTS),
+    _function(
+        "includeInboundPorts",
+        "([]v1.Container) string",
+        partial(_ports, protocols=frozenset()),
+        costs.CONTAINERS,
+        last=(1, 3),
+    ),
+    _function("includeInboundPorts", "([]v1.Container) string", _ports, costs.CONTAINERS, (1, 4)),
     _function(
         "applicationPorts",
         "([]v1.Container) string",
         partial(_ports, skip="istio-proxy", protocols=frozenset()),
+        costs.CONTAINERS,
         last=(1, 3),
     ),
-    _function("applicationPorts", "([]v1.Container) string", partial(_ports, skip="istio-proxy"), (1, 4)),
-    _function("annotation", f"(v1.ObjectMeta, string, {_ANY}) string", _annotation),
+    _function(
+        "applicationPorts", "([]v1.Container) string", partial(_ports, skip="istio-proxy"), costs.CONTAINERS, (1, 4)
+    ),
+    _function("annotation", f"(v1.ObjectMeta, string, {_ANY}) string", _annotation, costs.NOTHING),
     # Later minors have sprig's toJson, which takes any value.
-    _function("toJson", f"({_STRING_MAP}) string", _to_json, last=(1, 18)),
-    _function("toJSON", f"({_STRING_MAP}) string", _to_json, (1, 1)),
-    _function("kubevirtInterfaces", "(string) string", str, (1, 1)),
-    _function("valueOrDefault", "(string, string) string", _value_or_default, (1, 1), (1, 1)),
-    _function("valueOrDefault", f"({_ANY}, {_ANY}) {_ANY}", _value_or_default, (1, 2)),
-    _function("fromJSON", f"(string) {_ANY}", _from_json, (1, 1)),
-    _function("toYaml", f"({_ANY}) string", _to_yaml, (1, 1), (1, 6)),
-    _function("toYaml", f"({_ANY}) string", partial(_to_yaml, fold=False), (1, 7), (1, 9)),
-    _function("toYaml", f"({_ANY}) string", _to_yaml, (1, 10)),
-    _function("indent", "(int, string) string", _indent, (1, 1)),
-    _function("directory", "(string) string", _directory, (1, 1)),
-    _function("contains", "(string, string) bool", _contains, (1, 2)),
-    _function("structToJSON", f"({_ANY}) string", _struct_to_json, (1, 3)),
-    _function("toLower", "(string) string", lower, (1, 3)),
+    _function("toJson", f"({_STRING_MAP}) string", _to_json, costs.JSON, last=(1, 18)),
+    _function("toJSON", f"({_STRING_MAP}) string", _to_json, costs.JSON, (1, 1)),
+    _function("kubevirtInterfaces", "(string) string", str, costs.NOTHING, (1, 1)),
+    _function("valueOrDefault", "(string, string) string", _value_or_default, costs.NOTHING, (1, 1), (1, 1)),
+    _function("valueOrDefault", f"({_ANY}, {_ANY}) {_ANY}", _value_or_default, costs.NOTHING, (1, 2)),
+    _function("fromJSON", f"(string) {_ANY}", _from_json, costs.READ_JSON, (1, 1)),
+    _function("toYaml", f"({_ANY}) string", _to_yaml, costs.YAML, (1, 1), (1, 6)),
+    _function("toYaml", f"({_ANY}) string", partial(_to_yaml, fold=False), costs.YAML, (1, 7), (1, 9)),
+    _function("toYaml", f"({_ANY}) string", _to_yaml, costs.YAML, (1, 10)),
+    _function("indent", "(int, string) string", _indent, costs.COPY, (1, 1)),
+    _function("directory", "(string) string", _directory, costs.SCAN, (1, 1)),
+    _function("contains", "(string, string) bool", _contains, costs.PASS, (1, 2)),
+    _function("structToJSON", f"({_ANY}) string", _struct_to_json, costs.JSON, (1, 3)),
+    _function("toLower", "(string) string", lower, costs.BY_CHARACTER, (1, 3)),
     _function(
         "appendMultusNetwork",
         "(string, string) string",
         partial(append_multus_network, once=False, namespaced=False),
+        costs.READ_JSON,
         (1, 8),
         (1, 8),
     ),
@@ -323,20 +340,22 @@ _FUNCTIONS: Final = (
         "appendMultusNetwork",
         "(string, string) string",
         partial(append_multus_network, namespaced=False),
+        costs.READ_JSON,
         (1, 9),
         (1, 22),
     ),
-    _function("appendMultusNetwork", "(string, string) string", append_multus_network, (1, 23)),
-    _function("excludeInterfaces", "(string) string", str, (1, 15)),
-    _function("omit", f"({_STRING_MAP}, ...string) {_STRING_MAP}", _omit, (1, 18)),
-    _function("strdict", f"(...string) {_STRING_MAP}", _strdict, (1, 18)),
-    _function("toJsonMap", f"(...{_STRING_MAP}) string", _to_json_map, (1, 18)),
-    _function("mergeMaps", f"(...{_STRING_MAP}) {_STRING_MAP}", _merge_maps, (1, 21)),
-    _function("omitNil", f"({_ANY}) {_ANY}", _omit_nil, (1, 28)),
+    _function("appendMultusNetwork", "(string, string) string", append_multus_network, costs.READ_JSON, (1, 23)),
+    _function("excludeInterfaces", "(string) string", str, costs.NOTHING, (1, 15)),
+    _function("omit", f"({_STRING_MAP}, ...string) {_STRING_MAP}", _omit, costs.COPY, (1, 18)),
+    _function("strdict", f"(...string) {_STRING_MAP}", _strdict, costs.COPY, (1, 18)),
+    _function("toJsonMap", f"(...{_STRING_MAP}) string", _to_json_map, costs.JSON, (1, 18)),
+    _function("mergeMaps", f"(...{_STRING_MAP}) {_STRING_MAP}", _merge_maps, costs.COPY, (1, 21)),
+    _function("omitNil", f"({_ANY}) {_ANY}", _omit_nil, costs.ANY, (1, 28)),
     _function(
         "otelResourceAttributes",
         f"(*v1alpha1.MeshConfig, {_STRING_MAP}, {_STRING_MAP}, string, []v1.Container) string",
         _otel_resource_attributes,
+        costs.NOTHING,
         (1, 30),
     ),
 )

@@ -88,7 +88,7 @@ class GoTextTemplate:
     @property
     def hermetic(self) -> bool:
         """Whether none of its functions reads a clock, the environment or random numbers."""
-        return all(func.hermetic for func in self.compiled.program.functions.values())
+        return all(func.hermetic for func in self.compiled.functions.values())
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
@@ -145,7 +145,7 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled, frozenset(func.name for func in compiled.program.functions.values()))
+    return GoTextTemplate(compiled, frozenset(func.name for func in compiled.functions.values()))
 
 
 def _rendered(compiled: GoTemplate, data: TemplateData) -> str:

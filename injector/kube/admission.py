@@ -214,29 +214,27 @@ def _canonicalise(obj: dict[str, Any]) -> tuple[str, bytes]:
     if isinstance(meta, dict):
         meta.pop("managedFields", None)
     spec = obj.get("spec")
-    named = _named_after_volumes(spec) if isinstance(spec, dict) else []
-    names = {name for each in named if isinstance(name := each.get("name"), str) and _TOKEN_VOLUME.fullmatch(name)}
-    if len(names) != 1:
+    named = _named_like_token_volumes(spec) if isinstance(spec, dict) else []
+    token_volume = named[0]["name"] if named else ""
+    if not named or any(each["name"] != token_volume for each in named):
         return "", dump_json(obj)
-    (token_volume,) = names
-    renamed = [each for each in named if each.get("name") == token_volume]
-    for each in renamed:
+    for each in named:
         each["name"] = CANONICAL_TOKEN_VOLUME
     encoded = dump_json(obj)
-    if encoded.count(_CANONICAL) == len(renamed):
+    if encoded.count(_CANONICAL) == len(named):
         return token_volume, encoded
-    for each in renamed:
+    for each in named:
         each["name"] = token_volume
     return "", dump_json(obj)
 
 
-def _named_after_volumes(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the volumes of a pod and the mounts of its containers."""
+def _named_like_token_volumes(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the volumes of a pod, and the mounts of its containers, whose name is that of a token volume."""
     found = _dicts(spec.get("volumes"))
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for container in _dicts(spec.get(kind)):
             found += _dicts(container.get("volumeMounts"))
-    return found
+    return [each for each in found if isinstance(name := each.get("name"), str) and _TOKEN_VOLUME.fullmatch(name)]
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

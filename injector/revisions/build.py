@@ -1,4 +1,4 @@
-"""From a revision's texts to a Revision, and what flags may say over them."""
+"""Build a Revision from its texts, with overrides from the command line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a command line says over a revision's own files; None and empty say nothing.
+    """Values from the command line that replace those of a revision, or extend ``env``; None and empty change nothing.
 
-    ``files`` names where ``values`` and ``mesh`` were read, for messages.
+    ``files`` are the places of ``values`` and ``mesh``, for messages.
     """
 
     istio_version: str | None = None
@@ -34,7 +34,7 @@ def build(raw: RawRevision) -> Revision:
     """Parse, check and compile a revision.
 
     Raises:
-        DataError: one of its texts cannot be used; ``where`` names it.
+        DataError: one of its texts is invalid; ``where`` names it.
     """
     try:
         settings = _settings(raw)
@@ -49,9 +49,9 @@ def build(raw: RawRevision) -> Revision:
 
 
 def with_facts(revision: Revision, raw: RawRevision) -> Revision:
-    """Return ``revision``, which was built of ``raw`` or of what differs in nothing but facts, with the facts of ``raw``.
+    """Return ``revision`` with the facts of ``raw``, which otherwise has the texts that it was built from.
 
-    Nodes and namespaces come and go while texts stay: that must not compile a template again.
+    A change of nodes or namespaces thus does not compile the templates again.
     """
     settings = _settings(raw)
     return replace(
@@ -66,7 +66,7 @@ def _settings(raw: RawRevision) -> RevisionSettings:
 
 
 def _place(where: str, raw: RawRevision) -> str:
-    """Return where an error is as a user finds it: below the origin, or in the file that a text was read from."""
+    """Return the place of an error: below the origin, or in the file that a text was read from."""
     for key, file in raw.files.items():
         if where == f"{raw.origin}: {key}" or where.startswith(f"{raw.origin}: {key}:"):
             return file + where.removeprefix(f"{raw.origin}: {key}")
@@ -76,7 +76,7 @@ def _place(where: str, raw: RawRevision) -> str:
 
 
 def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
-    """Return ``raw`` with the overrides in place of, and over, its own settings and texts."""
+    """Return ``raw`` with the overrides."""
     settings = dict(raw.settings)
     if overrides.istio_version is not None:
         settings["istioVersion"] = overrides.istio_version

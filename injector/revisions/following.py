@@ -1,13 +1,13 @@
-"""Follows a source while it is served: what wakes it, how long it waits, and what comes of it.
+"""Follow a source while it is served.
 
 ::
 
     a change on disk ----> wait until it is quiet --.
-    the poll interval ---> read: did it change? ----+--> read, build, verify (a thread) --> swap, show
+    the poll interval ---> read: did it change? ----+--> read, build, verify (a thread) --> swap, report
     SIGHUP -----------------------------------------+
     a recent pod kept a revision out, RETRY ago ----'
 
-One change is processed at a time. If a reload fails, what is served stays; the failure is counted, logged and shown.
+One change is processed at a time. If a reload fails, the last good state stays in use, and the failure is counted, logged and reported.
 """
 
 from __future__ import annotations
@@ -32,32 +32,31 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Watch: TypeAlias = "Callable[[], AsyncIterator[None]]"
-"""Yields whenever the source may have changed; what it raises ends that watch, and another one begins."""
+"""Yields after each possible change of the source. If it fails, a new watch is started."""
 
 SETTLE: Final = 0.1
 MAX_SETTLES: Final = 4
-"""A source that is never quiet is read all the same, after this many times the settle time."""
+"""A source that is never quiet is read after this many settle times."""
 
 REWATCH: Final = 0.5
-"""Seconds between a watch that failed and the next."""
-
+"""Seconds between a failed watch and the next one."""
 
 RETRY: Final = 600.0
-"""Seconds until a revision that fails on a recent pod is tried again: the pod may be forgotten by then."""
+"""Seconds until a revision that fails on a recent pod is tried again; the pod may be forgotten by then."""
 
 
 class Trigger(Enum):
-    """What a reload is made for."""
+    """The cause of a reload."""
 
     CHANGE = "change"
     POLL = "poll"
-    ASKED = "asked"
+    SIGNAL = "signal"
     RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
-class Tempo:
-    """How long to wait for what; ``interval`` 0 neither polls nor watches."""
+class Timing:
+    """Waiting times and clocks; with ``interval`` 0 the source is neither polled nor watched."""
 
     interval: float
     settle: float = SETTLE
@@ -66,44 +65,44 @@ class Tempo:
 
 
 class Follower:
-    """Keeps what is served at what the source holds.
+    """Serves the current state of a source.
 
     Args:
-        loader: what loads it; nobody else uses it meanwhile.
-        watch: what tells of changes; None where nothing does.
-        tempo: how long to wait.
-        recent: the pods that a new build is tried on.
-        metrics: where reloads are counted.
-        shown: what shows a report, called on the event loop.
+        loader: loads the source; used by nothing else meanwhile.
+        watch: reports changes; None if there is no watch.
+        timing: how long to wait.
+        recent: the pods to verify a new build with.
+        metrics: counts reloads.
+        report: receives the report of each reload, on the event loop.
     """
 
     def __init__(
         self,
         loader: Loader,
         watch: Watch | None,
-        tempo: Tempo,
+        timing: Timing,
         *,
         recent: RecentPods,
         metrics: Metrics,
-        shown: Callable[[LoadReport], None],
+        report: Callable[[LoadReport], None],
     ) -> None:
         self._loader = loader
         self._watch = watch
-        self._tempo = tempo
+        self._timing = timing
         self._recent = recent
         self._metrics = metrics
-        self._shown = shown
+        self._report = report
         self._triggers: set[Trigger] = set()
         self._woken = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         self.running = False
 
     def reload(self) -> None:
-        """Reload at once, and try again what was refused; returns before it is done."""
-        self._wake(Trigger.ASKED)
+        """Reload at once, and retry revisions that were refused; return before it is done."""
+        self._wake(Trigger.SIGNAL)
 
     def changed(self) -> None:
-        """Look at the source once it is quiet; returns before it is done."""
+        """Read the source once it is quiet; return before it is done."""
         self._wake(Trigger.CHANGE)
 
     async def run(self) -> None:
@@ -112,7 +111,7 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reloads())
-                if self._watch is not None and self._tempo.interval > 0:
+                if self._watch is not None and self._timing.interval > 0:
                     tasks.create_task(self._polls())
                     tasks.create_task(self._watches(self._watch))
         finally:
@@ -124,7 +123,7 @@ class Follower:
 
     async def _polls(self) -> None:
         while True:
-            await self._tempo.sleep(self._tempo.interval)
+            await self._timing.sleep(self._timing.interval)
             self._wake(Trigger.POLL)
 
     async def _watches(self, watch: Watch) -> None:
@@ -134,12 +133,14 @@ class Follower:
                 async for _ in watch():
                     known = ""
                     self._wake(Trigger.CHANGE)
-            except Exception as error:  # noqa: BLE001 -- a task loop: the poll goes on, and so does this
+            except Exception as error:  # noqa: BLE001 -- this task must not end; the poll also goes on
                 if str(error) != known:
                     known = str(error)
-                    _log.warning("changes are only polled for, every %g s: %s", self._tempo.interval, error)
+                    _log.warning(
+                        "file watch failed, falling back to polling every %g s: %s", self._timing.interval, error
+                    )
                     self._wake(Trigger.CHANGE)
-            await self._tempo.sleep(REWATCH)
+            await self._timing.sleep(REWATCH)
 
     async def _reloads(self) -> None:
         while True:
@@ -148,7 +149,7 @@ class Follower:
             triggers, self._triggers = self._triggers, set()
             try:
                 await self._reload(triggers)
-            except Exception as error:  # noqa: BLE001 -- a task loop: counted and logged, and the next change is followed
+            except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted and logged
                 self._fault(error)
 
     async def _reload(self, triggers: set[Trigger]) -> None:
@@ -157,33 +158,33 @@ class Follower:
         prepared = await self._prepared(triggers)
         if prepared is not None:
             self._adopt(prepared)
-        elif Trigger.ASKED in triggers:
-            _log.info("asked to reload: nothing changed")
+        elif Trigger.SIGNAL in triggers:
+            _log.info("reload requested: nothing changed")
 
     async def _prepared(self, triggers: set[Trigger]) -> Prepared | None:
-        """Return what to adopt: the new state of the source, or why it cannot be used; None if nothing changed."""
+        """Return the new state of the source, or its error; None if nothing changed."""
         try:
             if triggers == {Trigger.POLL} and not await asyncio.to_thread(self._loader.changed):
                 return None
-            if Trigger.ASKED not in triggers:
+            if Trigger.SIGNAL not in triggers:
                 triggers |= await self._settled()
-            again = not triggers.isdisjoint((Trigger.ASKED, Trigger.RETRY))
+            again = not triggers.isdisjoint((Trigger.SIGNAL, Trigger.RETRY))
             pods = self._recent.snapshot()
-            return await asyncio.to_thread(self._loader.prepare, self._tempo.now(), pods, again=again)
-        except Exception as error:  # noqa: BLE001 -- what is served is shown as out of date, whatever it was
+            return await asyncio.to_thread(self._loader.prepare, self._timing.now(), pods, again=again)
+        except Exception as error:  # noqa: BLE001 -- any fault is reported, and the last good state stays in use
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
             failure = InternalError(f"internal error ({kind}) while reloading", hint="see the log")
-            return self._loader.failed(failure, self._tempo.now())
+            return self._loader.failed(failure, self._timing.now())
 
     async def _settled(self) -> set[Trigger]:
-        """Wait until nothing changes any more, or somebody asks for a reload; return what came meanwhile."""
+        """Wait until the source is quiet or a reload is requested; return the triggers in between."""
         came: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
-            await self._tempo.sleep(self._tempo.settle)
+            await self._timing.sleep(self._timing.settle)
             triggers, self._triggers = self._triggers, set()
             came |= triggers
-            if Trigger.ASKED in triggers or Trigger.CHANGE not in triggers:
+            if Trigger.SIGNAL in triggers or Trigger.CHANGE not in triggers:
                 break
         return came
 
@@ -193,7 +194,7 @@ class Follower:
         self._recent.forget_others(prepared.snapshot.revisions)
         for level, text in changes(before, after):
             _log.log(level, "%s", text)
-        self._shown(after)
+        self._report(after)
         self._metrics.reloaded(failure_of(after))
         self._stop_retry()
         if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
@@ -206,11 +207,11 @@ class Follower:
 
     def _fault(self, error: Exception) -> None:
         self._metrics.reloaded("internal")
-        _log.error("failed to show a reload: %s", whereabouts(error))
+        _log.error("failed to report a reload: %s", whereabouts(error))
 
 
 def failure_of(report: LoadReport) -> str:
-    """Return the reason that a reload counts as failed for, one of ``metrics.RELOAD_FAILURES``; empty where it did not."""
+    """Return why a reload counts as failed, one of ``metrics.RELOAD_FAILURES``; empty if it succeeded."""
     if any(isinstance(error, InternalError) for error in report.errors):
         return "internal"
     if report.source_error is not None:

@@ -1,6 +1,6 @@
-"""What is served: an immutable snapshot of revisions and tags, swapped whole.
+"""The registry: an immutable snapshot of the revisions and tags that are served, replaced as a whole.
 
-A request takes ``registry.snapshot`` once and needs no lock: what it holds never changes, and a swap is one assignment.
+A request reads ``registry.snapshot`` once and needs no lock: a snapshot never changes, and a swap is one assignment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The revision that a tag's shadow tries, and the percentage of requests that it is tried on."""
+    """The candidate of a tag's shadow, and the percentage of requests to try it on."""
 
     revision: Revision
     sample: float
@@ -29,7 +29,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The revision for one request, the tag that led to it, if one did, and that tag's candidate, if it has one."""
+    """The revision for one request, with the tag that led to it and the candidate of that tag, if any."""
 
     revision: Revision
     tag: str | None = None
@@ -38,12 +38,12 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The revisions and tags served at one moment.
+    """The revisions and tags that are served at one moment.
 
     Args:
         revisions: by name.
-        tags: by name; each names revisions that are served.
-        default: the name that requests without one are resolved by, or None where nothing says which it is.
+        tags: by name; they lead only to these revisions.
+        default: the name for requests without one; None if there is no default.
     """
 
     revisions: Mapping[str, Revision] = field(default_factory=lambda: MappingProxyType({}))
@@ -52,9 +52,9 @@ class Snapshot:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every value of the label ``istio.io/rev`` that a webhook's path of this injector answers for.
+        """Every value of the label ``istio.io/rev`` that this injector serves.
 
-        Where something is the default, whatever its name, Istio's webhooks for ``default`` lead to it.
+        If there is a default of any name, Istio's webhooks for ``default`` lead to it.
         """
         return frozenset((*self.revisions, *self.tags, *((DEFAULT_NAME,) if self.default is not None else ())))
 
@@ -73,7 +73,7 @@ class Snapshot:
 
 
 class Registry:
-    """The one place that says what is served now."""
+    """Holds the current snapshot."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._snapshot = snapshot or Snapshot()
@@ -81,22 +81,22 @@ class Registry:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is served now; hold on to it for the length of one request."""
+        """The current snapshot; use the same one for all of a request."""
         return self._snapshot
 
     def swap(self, snapshot: Snapshot) -> None:
-        """Serve ``snapshot`` from now on, and call the listeners."""
+        """Serve ``snapshot`` from now on and call the listeners."""
         self._snapshot = snapshot
         for listener in self._listeners:
             listener()
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` after each swap, on the thread of the swap: the event loop's while a server runs."""
+        """Call ``listener`` after each swap, on the thread of the swap, which is the event loop's in a server."""
         self._listeners.append(listener)
 
 
 def snapshot_of(revisions: Iterable[Revision], tags: Mapping[str, Tag], *, default: str | None = None) -> Snapshot:
-    """Return the snapshot of ``revisions`` and of ``tags`` that lead to them; ``default`` is the source's own."""
+    """Return a snapshot of revisions and tags; ``default`` is the default that the source states."""
     by_name = {revision.name: revision for revision in revisions}
     return Snapshot(
         MappingProxyType(by_name), MappingProxyType(dict(tags)), default_name(by_name, tags, stated=default)

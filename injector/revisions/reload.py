@@ -1,14 +1,13 @@
-"""The config flow, whole: read a source, build and verify what changed, swap once, and tell what changed.
+"""Load the configuration: read a source, build and verify the changes, swap once, and report.
 
-If a step fails, the last good revision stays in use. The reports say for each revision what is served and what is wrong;
-the caller shows them (log, metrics, status page).
+If a step fails, the last good revision stays in use. The report has for each revision what is served and what is wrong; the caller shows
+it in the log, the metrics and the status page.
 
-A load has two halves. ``prepare`` reads, builds and verifies: it takes long, changes nothing, and may run on a thread
-of its own. ``adopt`` swaps what that came to, in one assignment.
+A load has two halves. ``prepare`` reads, builds and verifies. It takes long, changes nothing, and may run on its own thread. ``adopt``
+swaps the result in one assignment.
 
-A source that held what is served and holds nothing any more is taken for one that cannot be read: an unmounted folder
-looks like that, and so does a cluster all of whose ConfigMaps are deleted. What is served stays, and every revision
-shows why.
+If a source that had revisions becomes empty, this counts as an error, because an unmounted folder looks like this, and so does a cluster
+after all its ConfigMaps are deleted. The last state stays in use, and every revision reports the error.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ if TYPE_CHECKING:
 
 
 def changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
-    """Yield a level and a text for everything that differs, errors first."""
+    """Yield a log level and a text for each difference, errors first."""
     if after.source_error is not None:
         if str(after.source_error) != str(before.source_error):
-            yield logging.ERROR, f"everything stays as it was: {after.source_error}"
+            yield logging.ERROR, f"keeping the current configuration: {after.source_error}"
         return
     if before.source_error is not None:
         yield logging.INFO, "the configuration can be read again"
     yield from _errors(before, after)
     for name in before.revisions:
         if name not in after.revisions:
-            yield logging.INFO, f"revision {name}: gone"
+            yield logging.INFO, f"revision {name}: removed"
     for name, state in after.revisions.items():
-        yield from _served(before.revisions.get(name), state, mended=before.source_error is None)
+        yield from _served(before.revisions.get(name), state, recovered=before.source_error is None)
     yield from _tags(before.tags, after.tags)
 
 
@@ -59,22 +58,22 @@ def _errors(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
     kept = {str(state.error) for state in after.revisions.values() if state.served is not None}
     for error in after.errors:
         if str(error) not in known:
-            which = "not served, the last good one stays" if str(error) in kept else "not served"
+            which = "not served, keeping the last good one" if str(error) in kept else "not served"
             yield logging.ERROR, f"{which}: {error}{_origin(error)}"
 
 
 def _origin(error: InjectorError) -> str:
-    """Return where a fault of the injector's own came from."""
+    """Return the source line of an internal error."""
     return f" ({error.origin})" if isinstance(error, InternalError) and error.origin else ""
 
 
-def _served(before: RevisionState | None, state: RevisionState, *, mended: bool) -> Iterator[tuple[int, str]]:
+def _served(before: RevisionState | None, state: RevisionState, *, recovered: bool) -> Iterator[tuple[int, str]]:
     revision = state.served
     if revision is None:
         return
     if before is not None and _same(before, state):
-        if mended and before.error is not None and state.error is None:
-            yield logging.INFO, f"revision {state.name}: its source holds what is served again"
+        if recovered and before.error is not None and state.error is None:
+            yield logging.INFO, f"revision {state.name}: its source matches the served revision again"
         for note in state.notes:
             if note not in before.notes:
                 yield logging.WARNING, f"revision {state.name}: {note}"
@@ -86,7 +85,7 @@ def _served(before: RevisionState | None, state: RevisionState, *, mended: bool)
 
 
 def _same(before: RevisionState, after: RevisionState) -> bool:
-    """Tell whether the same build is served; nodes and namespaces that come and go leave it what it is."""
+    """Tell whether the same build is served, whatever its nodes and namespaces."""
     if before.served is None or after.served is None:
         return False
     same_build = before.loaded_at == after.loaded_at and before.served.fingerprint == after.served.fingerprint
@@ -96,7 +95,7 @@ def _same(before: RevisionState, after: RevisionState) -> bool:
 def _tags(before: Mapping[str, Tag], after: Mapping[str, Tag]) -> Iterator[tuple[int, str]]:
     for name in before:
         if name not in after:
-            yield logging.INFO, f"tag {name}: gone"
+            yield logging.INFO, f"tag {name}: removed"
     for name, tag in after.items():
         if before.get(name) != tag:
             yield logging.INFO, f"tag {name}: {_targets(tag)}"
@@ -109,21 +108,21 @@ def _targets(tag: Tag) -> str:
 
 
 READS: Final = 5
-"""How often a source is read until two reads in a row agree: one that is swapped meanwhile needs three."""
+"""The maximum number of reads until two in a row agree; if the source changes in between, three are needed."""
 
 _NO_PODS: Final[Pods] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionState:
-    """How one revision stands after a load.
+    """The state of one revision after a load.
 
     Args:
-        name: its folder's name.
-        served: what requests get, if anything; an older one where ``error`` is set.
-        error: why what the source holds now is not served.
+        name: its name.
+        served: the revision in use, if any; an older one if ``error`` is set.
+        error: why the source's current revision is not in use.
         loaded_at: when ``served`` was built, in seconds since the epoch.
-        notes: what is worth knowing about a revision that is served.
+        notes: notes about the served revision.
     """
 
     name: str
@@ -135,10 +134,10 @@ class RevisionState:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What one load came to.
+    """The result of one load.
 
-    ``source_error`` is why the source could not be loaded at all; each revision has it as its error then. ``tags`` are
-    those that are served; ``at`` is when it was, in seconds since the epoch.
+    ``source_error`` is set if the source could not be loaded at all, and is then the error of each revision. ``tags`` are the tags in
+    use; ``at`` is the time of the load, in seconds since the epoch.
     """
 
     revisions: Mapping[str, RevisionState] = field(default_factory=dict)
@@ -149,14 +148,14 @@ class LoadReport:
 
     @property
     def errors(self) -> tuple[InjectorError, ...]:
-        """Everything that is wrong, each once, revisions first."""
+        """All errors, each once, revisions first."""
         found = (self.source_error, *(state.error for state in self.revisions.values()), *self.tag_errors)
         return tuple(dict.fromkeys(error for error in found if error is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """One revision: the texts of what is served, the texts last tried, None where they could not be read."""
+    """One revision: the texts of the served build, and the texts tried last; None if they could not be read."""
 
     good: RawRevision | None
     tried: RawRevision | None
@@ -165,7 +164,7 @@ class _Built:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a load is about to change: everything that ``adopt`` needs."""
+    """The result of ``prepare``, for ``adopt``."""
 
     fingerprint: str
     built: Mapping[str, _Built]
@@ -174,7 +173,7 @@ class Prepared:
 
 
 class Loader:
-    """Brings a registry to what a source holds, as often as it is told to."""
+    """Loads a source into a registry."""
 
     def __init__(self, source: RevisionSource, registry: Registry) -> None:
         self._source = source
@@ -184,13 +183,12 @@ class Loader:
         self.report = LoadReport()
 
     def load(self, now: float) -> LoadReport:
-        """Read the source and serve what of it is good.
+        """Read the source and serve its valid revisions and tags.
 
-        A revision that is gone from the source is gone; one that is there and cannot be used keeps what it served
-        before. So do tags that cannot be read, one of them or all, and a tag that leads to what is not served.
+        A revision that was removed from the source is no longer served. An invalid revision or tag keeps its last good state.
 
         Raises:
-            ConfigError: the source cannot be read at all; everything stays as it was.
+            ConfigError: the source cannot be read at all; the last state stays in use.
         """
         prepared = self.prepare(now)
         if prepared is None:
@@ -200,19 +198,19 @@ class Loader:
         return self.adopt(prepared)
 
     def changed(self) -> bool:
-        """Read the source once, and tell whether it holds anything else than what was adopted last."""
+        """Read the source once, and tell whether it differs from the state that was adopted last."""
         try:
             return self._source.read().fingerprint != self._fingerprint
         except ConfigError as error:
             return _fingerprint_of(error) != self._fingerprint
 
     def prepare(self, now: float, pods: Pods = _NO_PODS, *, again: bool = False) -> Prepared | None:
-        """Read the source, build what changed and try it on built-in pods and on ``pods``; nothing is served yet.
+        """Read the source, build the changes and verify them with built-in pods and ``pods``; nothing is served yet.
 
-        ``again`` tries once more what was refused before, though its texts are the same.
+        ``again`` also retries revisions that were refused before.
 
         Returns:
-            What to adopt; None where the source holds what was adopted last.
+            The state to adopt; None if the source has not changed.
         """
         try:
             state = self._read()
@@ -229,22 +227,22 @@ class Loader:
         return Prepared(state.fingerprint, built, snapshot_of(served, tags, default=state.default), report)
 
     def adopt(self, prepared: Prepared) -> LoadReport:
-        """Serve what was prepared from now on."""
+        """Serve the prepared state from now on."""
         self._registry.swap(prepared.snapshot)
         self._built, self._fingerprint, self.report = prepared.built, prepared.fingerprint, prepared.report
         return self.report
 
     def failed(self, error: InjectorError, now: float) -> Prepared:
-        """Return what to adopt where a load fails as a whole: what is served stays, and every revision shows why."""
+        """Return the state to adopt if a load fails as a whole: the last state, with the error for each revision."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
         report = _reported(LoadReport(states, self.report.tag_errors, error, self.report.tags, now))
         return Prepared(_fingerprint_of(error), self._built, self._registry.snapshot, report)
 
     def _read(self) -> SourceState:
-        """Return what the source holds, read as often as it takes to see no half of a change.
+        """Read the source until two reads agree, so that no change is seen half.
 
         Raises:
-            ConfigError: it cannot be read, holds nothing any more, or does not come to rest.
+            ConfigError: it cannot be read, has become empty, or keeps changing.
         """
         state = self._source.read()
         for _ in range(READS):
@@ -253,12 +251,12 @@ class Loader:
             before, state = state, self._source.read()
             if before.fingerprint == state.fingerprint:
                 if self._registry.snapshot.revisions and not state.revisions and not state.failures:
-                    raise ConfigError("there is no revision any more", hint="add one")
+                    raise ConfigError("all revisions have been removed", hint="add a revision")
                 return state
-        raise ConfigError("the configuration changes while it is read", hint="wait until what writes it is done")
+        raise ConfigError("the configuration changes while it is read", hint="wait until the writer has finished")
 
     def _tags(self, state: SourceState, served: set[str]) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
-        """Return the tags to serve, and what is wrong with the others; those stay where they were, if they can."""
+        """Return the tags to serve and the errors of the others. Invalid tags keep their last state if it can still be served."""
         kept, _ = usable_tags(self._registry.snapshot.tags, served)
         if state.tags_error is not None:
             return kept, (state.tags_error,)
@@ -281,8 +279,8 @@ class Loader:
             return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes))
         except InjectorError as error:
             return _failed(raw.name, raw, before, error)
-        except Exception as error:  # noqa: BLE001 -- a fault of ours on one revision must not hold up the others
-            return _failed(raw.name, raw, before, _unforeseen(raw, error))
+        except Exception as error:  # noqa: BLE001 -- an internal error in one revision must not affect the others
+            return _failed(raw.name, raw, before, _internal_error(raw, error))
 
     def _kept(self, state: SourceState) -> dict[str, _Built]:
         return {
@@ -292,14 +290,14 @@ class Loader:
 
 
 def _reported(report: LoadReport) -> LoadReport:
-    """Return a report whose errors hold nothing but their texts: it is kept until the next one, which is made from it."""
+    """Return a report whose errors have only their texts, so that it keeps no other objects alive."""
     for error in report.errors:
         detach(error)
     return report
 
 
 def _with_facts(built: _Built | None, facts: ClusterFacts) -> _Built | None:
-    """Return what is served with these facts: they come and go while texts stay, and no text is compiled again."""
+    """Return the build with these facts, without compiling it again."""
     if built is None or built.good is None or built.state.served is None or built.good.facts == facts:
         return built
     good = replace(built.good, facts=facts)
@@ -316,15 +314,15 @@ def _failed(name: str, tried: RawRevision | None, before: _Built | None, error: 
     return _Built(before.good, tried, replace(before.state, error=error))
 
 
-def _unforeseen(raw: RawRevision, error: Exception) -> InternalError:
+def _internal_error(raw: RawRevision, error: Exception) -> InternalError:
     return InternalError(
         f"it cannot be built: internal error ({type(error).__name__})",
         where=raw.origin,
-        hint="report it, with the line that the log has of it",
+        hint="report it, with the log line",
         origin=whereabouts(error),
     )
 
 
 def _fingerprint_of(error: InjectorError) -> str:
-    """Return what stands for a source that cannot be loaded; it is no state's fingerprint."""
+    """Return a fingerprint for a source that cannot be loaded, which differs from that of any state."""
     return f"failed: {error}"

@@ -1,12 +1,10 @@
-"""Renders pods with a revision before it is served: built-in ones, and the last that it injected.
+"""Render pods with a revision before it is served: built-in pods, and recently injected ones.
 
-A pod is kept as the bytes of its review, so that memory is bounded and a request pays for no copy. It is forgotten after ``KEEP``
-seconds, so that a pod of the past does not keep a new configuration out for good.
+Istio accepts a template if it parses. Here it must also run.
 
-Istio accepts a template once it parses. Here it must also run.
-
-A recent pod must not keep a new configuration out for good. An error of the pod's own is a note, not a refusal; a pod that the
-revision in use fails on too does not count; and ``recent`` forgets a pod after a while, when a refused revision is tried again.
+A recent pod is stored as the bytes of its review, so that memory is bounded and a request pays for no copy. A pod must not keep a new
+configuration out for good: an error of the pod itself is only a note, a pod that the current revision fails on too does not count, and a
+pod is forgotten after ``KEEP`` seconds, when a refused revision is tried again.
 """
 
 from __future__ import annotations
@@ -28,22 +26,22 @@ if TYPE_CHECKING:
 
     from injector.istio.revision import Revision
 
-PODS: Final = 4
-"""How many pods of a revision are kept, each of another workload."""
+MAX_PODS: Final = 4
+"""The maximum number of pods of a revision, each of another workload."""
 
 MAX_REVIEW: Final = 64 * 1024
-"""The bytes of the largest review that is kept: with ``PODS``, a quarter of a megabyte a revision at most."""
+"""The maximum size of a stored review in bytes; with ``MAX_PODS``, a quarter of a megabyte for each revision."""
 
 KEEP: Final = 3600.0
-"""Seconds that a pod counts after the last admission of its workload."""
+"""Seconds until a pod is forgotten after the last admission of its workload."""
 
-# Kubernetes' longest name has 253 letters; a message has two of them and some words.
-_SHOWN: Final = 600
+# A name in Kubernetes has at most 253 characters, and a message has two names.
+_MAX_TEXT: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
 class RecentPod:
-    """One admitted pod: its review, the pairs of its path, what to call it, and the monotonic time of its admission."""
+    """One admitted pod: its review, the pairs of its path, its namespace and owner, and the monotonic time of its admission."""
 
     review: bytes
     envs: Mapping[str, str]
@@ -52,11 +50,11 @@ class RecentPod:
     at: float = 0.0
 
     def __str__(self) -> str:
-        return _shown(f"{self.owner} in namespace {self.namespace or 'unknown'}")
+        return _printable(f"{self.owner} in namespace {self.namespace or 'unknown'}")
 
 
 class RecentPods:
-    """Remembers the pods that were injected last, by revision. It belongs to the event loop's thread."""
+    """The pods that were injected last, by revision. Only the event loop's thread may use it."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,18 +63,18 @@ class RecentPods:
     def keep(
         self, revision: str, review: bytes, *, pod: Mapping[str, Any], namespace: str, envs: Mapping[str, str]
     ) -> None:
-        """Keep the review of ``pod``, which ``revision`` injected; the newest of a workload stands for it."""
+        """Store the review of ``pod``, which ``revision`` injected, in place of an older pod of its workload."""
         if len(review) > MAX_REVIEW:
             return
         owner = _owner(pod)
         kept = self._pods.setdefault(revision, OrderedDict())
         kept[namespace, owner] = RecentPod(review, envs, namespace, owner, self._clock())
         kept.move_to_end((namespace, owner))
-        if len(kept) > PODS:
+        if len(kept) > MAX_PODS:
             kept.popitem(last=False)
 
     def snapshot(self) -> dict[str, tuple[RecentPod, ...]]:
-        """Return the pods of every revision that still count, the oldest first, as an immutable copy."""
+        """Return the pods of every revision that are not forgotten, the oldest first, as an immutable copy."""
         since = self._clock() - KEEP
         return {
             revision: tuple(pod for pod in kept.values() if pod.at > since) for revision, kept in self._pods.items()
@@ -88,27 +86,24 @@ class RecentPods:
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
-    """Return the kind and name of a pod's workload, or of the pod where it has none."""
+    """Return the kind and name of a pod's workload, or of the pod if it has none."""
     try:
         workload = workload_of(pod)
         name = workload.name or (pod.get("metadata") or {}).get("generateName")
-    except (
-        AttributeError,
-        TypeError,
-    ):  # an owner of another form than Kubernetes' own: the pod was admitted all the same
+    except (AttributeError, TypeError):  # the owner is malformed, but the pod was admitted
         return "a pod without a name"
     return f"{workload.kind} {name or 'without a name'}"
 
 
-def _shown(text: str) -> str:
-    """Return a text as a line of a log may hold it: names come from a request."""
-    return "".join(char if char.isprintable() else "?" for char in text[:_SHOWN])
+def _printable(text: str) -> str:
+    """Return a text that is safe for a log line, because names come from a request."""
+    return "".join(char if char.isprintable() else "?" for char in text[:_MAX_TEXT])
 
 
 NAMESPACE: Final = "injector-verify"
 
-# The label decides from 1.10 or so on, the annotation before: together they ask every minor to inject.
-_ASKS: Final = {
+# Since about Istio 1.10 the label decides, and before that the annotation. Both together work with every minor.
+_INJECT: Final = {
     "labels": {"sidecar.istio.io/inject": "true", "app": "verify"},
     "annotations": {"sidecar.istio.io/inject": "true"},
 }
@@ -118,7 +113,7 @@ BUILT_IN_PODS: Final[dict[str, dict[str, Any]]] = {
     "plain": {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "plain", **_ASKS},
+        "metadata": {"name": "plain", **_INJECT},
         "spec": {"containers": [{"name": "app", "image": "app"}]},
     },
     "probes": {
@@ -126,8 +121,8 @@ BUILT_IN_PODS: Final[dict[str, dict[str, Any]]] = {
         "kind": "Pod",
         "metadata": {
             "generateName": "probes-7f9c-",
-            "labels": {**_ASKS["labels"], "pod-template-hash": "7f9c"},
-            "annotations": {**_ASKS["annotations"], "prometheus.io/scrape": "true", "prometheus.io/port": "9100"},
+            "labels": {**_INJECT["labels"], "pod-template-hash": "7f9c"},
+            "annotations": {**_INJECT["annotations"], "prometheus.io/scrape": "true", "prometheus.io/port": "9100"},
             "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "probes-7f9c", "uid": "", "controller": True}
             ],
@@ -151,18 +146,17 @@ BUILT_IN_PODS: Final[dict[str, dict[str, Any]]] = {
         },
     },
 }
-"""Pods that between them walk the branches of Istio's templates: ports, probes, init containers, owner, security
-context."""
+"""Pods that together reach the branches of Istio's templates: ports, probes, init containers, owner, security context."""
 
 
 def verify(revision: Revision) -> tuple[str, ...]:
     """Inject the built-in pods.
 
     Returns:
-        Why pods were left alone though they ask for a sidecar: not an error, and worth a line in the log.
+        Why pods were not injected although they ask for a sidecar, as notes for the log.
 
     Raises:
-        DataError: the templates do not run, or what they render is no pod.
+        DataError: the templates fail, or do not render a pod.
     """
     results = {
         name: inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE)) for name, pod in BUILT_IN_PODS.items()
@@ -173,14 +167,14 @@ def verify(revision: Revision) -> tuple[str, ...]:
 
 
 def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod]) -> tuple[str, ...]:
-    """Inject ``pods``, which ``served`` injected, with the revision that is to replace it.
+    """Inject ``pods``, which ``served`` injected, with the revision that will replace it.
 
     Returns:
-        Which of them it would leave alone, or refuse for what they say themselves. That may be what the change is for: a newer
-        Istio validates more annotations.
+        Notes about pods that it would not inject, or would refuse because of their content. This may be intended: a newer Istio
+        validates more annotations.
 
     Raises:
-        RecentPodError: its template fails on a pod that ``served`` injects. The text names the pod and quotes nothing of it.
+        RecentPodError: its template fails on a pod that ``served`` injects. The text names the pod but does not quote it.
     """
     notes = []
     for pod in pods:
@@ -190,7 +184,7 @@ def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod
             if _injects(served, pod):
                 notes.append(f"it refuses the pod of {pod}, which was injected before: {type(error).__name__}")
             continue
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the pod would fail
+        except Exception as error:  # noqa: BLE001 -- any error would fail the pod
             if _injects(served, pod):
                 raise _refusal(revision, pod, error) from None
             continue
@@ -200,12 +194,12 @@ def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod
 
 
 _POD_ERRORS: Final = (AnnotationError, ManifestError, ReviewError)
-"""Errors that only the pod's author can correct."""
+"""Errors in the pod itself."""
 
 
 def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
     review = admission.decode(pod.review)
-    # Unguarded: a revision is not to be refused for what a pod holds.
+    # Without the guard: the content of a pod is no reason to refuse a revision.
     facts = RequestFacts(review.namespace, pod.envs, revision.namespaces.get(review.namespace), OFF)
     return inject_pod(revision, review.object, facts)
 
@@ -213,19 +207,19 @@ def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
 def _injects(revision: Revision, pod: RecentPod) -> bool:
     try:
         return isinstance(_tried(revision, pod), Injected)
-    except Exception:  # noqa: BLE001 -- whatever it is, requests for such pods fail already
+    except Exception:  # noqa: BLE001 -- requests for such pods already fail
         return False
 
 
 def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> RecentPodError:
-    """Return why a revision is refused, with the error's class and place in the template: its text may quote the pod."""
+    """Return the error for a refused revision, with the cause's class and place in the template; its text may quote the pod."""
     at = ""
     if isinstance(error, ExecError):
         at = f" at line {error.line} of template {error.template}"
     elif isinstance(error, TemplateRenderError) and error.where:
         at = f" at {error.where}"
     return RecentPodError(
-        f"it fails on the pod of {pod}, which the revision that is served injects ({type(error).__name__}{at})",
+        f"it fails on the pod of {pod}, which the current revision injects ({type(error).__name__}{at})",
         where=revision.origin,
-        hint=f"correct the template or its values, or delete the workload: pods count for {KEEP / 60:g} min",
+        hint=f"correct the template or its values, or delete the workload; pods are forgotten after {KEEP / 60:g} min",
     )

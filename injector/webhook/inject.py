@@ -189,15 +189,15 @@ class InjectHandler:
             Refusal: it could not be read, or it must not wait.
         """
         deadline = self.queue.clock() + timeout_of(request.rel_url.raw_query_string)
-        async with self.reader.body(request) as body:
+        body = await self.reader.read(request)
+        try:
             watch.lap("read")
             begun = self._begin(request.rel_url.raw_path, body, watch)
-            if isinstance(begun, Answer):
-                return begun
-            try:
-                return await self._inject(begun, deadline, watch)
-            except Rejected as rejected:
-                raise rejection(rejected.reason) from None
+            return begun if isinstance(begun, Answer) else await self._inject(begun, deadline, watch)
+        except Rejected as rejected:
+            raise rejection(rejected.reason) from None
+        finally:
+            self.reader.done(body)
 
     async def _inject(self, injection: Injection, deadline: float, watch: Stopwatch) -> Answer:
         """Inject a pod when it is its turn: on the event loop, or in the worker thread if it is predicted to be slow.

@@ -12,6 +12,7 @@ timeout for receiving a request and for writing an answer, and the knowledge of 
 from __future__ import annotations
 
 import asyncio
+import math
 import select
 import socket
 from asyncio import sslproto
@@ -77,13 +78,13 @@ class State(Enum):
 class Connection(web.RequestHandler):
     """One connection, and what it does since when, in the time of the event loop."""
 
-    __slots__ = ("_connections", "_timer", "accepted_by", "since", "state")
+    __slots__ = ("_connections", "accepted_by", "deadline", "since", "state")
 
     def __init__(self, connections: Connections, server: web.Server, accepted_by: asyncio.Task[Any] | None) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, **HTTP)
         self._connections = connections
-        self._timer: asyncio.TimerHandle | None = None
+        self.deadline = math.inf
         self.accepted_by = accepted_by
         self.state = State.IDLE
         self.since = loop.time()
@@ -102,7 +103,6 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Leave the server."""
-        self._set_timer(None)
         self._connections.lost(self)
         super().connection_lost(exc)
 
@@ -122,9 +122,6 @@ class Connection(web.RequestHandler):
         """Send an answer within the timeout for writing."""
         self._enter(State.IN_WORK, timeouts.WRITE)
         sent = await super().finish_response(request, resp, start_time)
-        if isinstance(resp, web.Response):
-            # aiohttp keeps it until the next request, which may be two minutes.
-            resp.body = None
         self._enter(State.IDLE)
         return sent
 
@@ -137,14 +134,11 @@ class Connection(web.RequestHandler):
         if self.transport is not None:
             self.transport.abort()
 
-    def _enter(self, state: State, timeout: float | None = None) -> None:
+    def _enter(self, state: State, timeout: float = math.inf) -> None:
         self.state, self.since = state, self._loop.time()
-        self._set_timer(timeout)
-
-    def _set_timer(self, timeout: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if timeout is None else self._loop.call_later(timeout, self.abort)
+        self.deadline = self.since + timeout
+        if timeout < math.inf:
+            self._connections.check_later()
 
 
 class Connections:
@@ -165,6 +159,7 @@ class Connections:
         # asyncio makes each connection in a task of its own, which ends with the handshake. Tasks and the times they began.
         self._handshakes: dict[asyncio.Task[Any], float] = {}
         self._open: set[Connection] = set()
+        self._check: asyncio.TimerHandle | None = None
 
     def __call__(self) -> Connection:
         """Return the protocol of a connection that the current task accepts."""
@@ -190,6 +185,11 @@ class Connections:
         """Tell whether the client of a connection may send requests."""
         return self._clients is None or self._clients.admits(transport)
 
+    def check_later(self) -> None:
+        """Check the deadlines of all connections after ``timeouts.CHECK``, if that is not planned yet."""
+        if self._check is None:
+            self._check = asyncio.get_running_loop().call_later(timeouts.CHECK, self._check_deadlines)
+
     def close_idle(self) -> None:
         """Close every connection that is idle, and for which the kernel holds nothing that was not read yet."""
         now = asyncio.get_running_loop().time()
@@ -207,8 +207,20 @@ class Connections:
 
     def abort(self) -> None:
         """End every connection whose handshake is not done."""
+        if self._check is not None:
+            self._check.cancel()
         for task in tuple(self._handshakes):
             task.cancel()
+
+    def _check_deadlines(self) -> None:
+        """End the connections that missed their deadline, and check again later if others have one."""
+        self._check = None
+        now = asyncio.get_running_loop().time()
+        for connection in tuple(self._open):
+            if connection.deadline <= now:
+                connection.abort()
+            elif connection.deadline < math.inf:
+                self.check_later()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._handshakes.pop(task, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -12,14 +11,13 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from injector.errors import UsageError
-from injector.flagvalues import parse_duration
+from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
 from injector.webhook.queue import DEADLINE, OVERLOAD
 from injector.webhook.timeouts import READ
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from injector.webhook.lifecycle import Lifecycle
     from injector.webhook.queue import AdmissionQueue
@@ -68,9 +66,10 @@ def timeout_of(query: str) -> float:
         return math.inf
     try:
         first, *_ = parse_qs(query, max_num_fields=16).get("timeout", [""])
-        return parse_duration(first) or math.inf
-    except (UsageError, ValueError):
+        nanoseconds = parse_duration(first)
+    except ValueError:
         return math.inf
+    return nanoseconds / 1e9 if nanoseconds > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +79,28 @@ class Reader:
     lifecycle: Lifecycle
     queue: AdmissionQueue
 
-    @asynccontextmanager
-    async def body(self, request: web.Request) -> AsyncIterator[bytes]:
-        """Read the body of a request that may be a review. Its bytes count in the queue until the block ends.
+    async def read(self, request: web.Request) -> bytes:
+        """Return the body of a request that may be a review. Its bytes count in the queue until ``done``.
 
         Raises:
             Refusal: it cannot be a review, it is too large, or it did not arrive.
         """
         self._check(request)
-        read = _Read()
+        chunks: list[bytes] = []
         try:
-            yield await self._read(request, read)
-        finally:
-            self.queue.release(read.size)
+            await self._receive(chunks, request)
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            _check_body(body)
+        except BaseException:
+            self.queue.release(sum(map(len, chunks)))
+            raise
+        if isinstance(request.protocol, Connection):
+            request.protocol.received()
+        return body
+
+    def done(self, body: bytes) -> None:
+        """Note that a body that ``read`` returned is not needed any more."""
+        self.queue.release(len(body))
 
     def _check(self, request: web.Request) -> None:
         """Raise ``Refusal`` if the headers say that this cannot be a review, or the server is about to end."""
@@ -103,36 +111,26 @@ class Reader:
         if request.content_length is not None and request.content_length > request.client_max_size:
             raise _too_large(request.client_max_size)
 
-    async def _read(self, request: web.Request, read: _Read) -> bytes:
+    async def _receive(self, chunks: list[bytes], request: web.Request) -> None:
+        """Append the body to ``chunks``. What has arrived counts, not what a header announces, so announcing a body takes no room."""
+        size = 0
         try:
-            async with asyncio.timeout(READ):
-                body = await self._chunks(request, read)
+            # A body that arrived together with the headers needs no timer.
+            async with asyncio.timeout(None if request.content.is_eof() else READ):
+                while chunk := await request.content.readany():
+                    fits = self.queue.hold(len(chunk), size)
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if not fits:
+                        raise rejection(OVERLOAD)
+                    if size > request.client_max_size:
+                        raise _too_large(request.client_max_size)
         except ConnectionError as error:
             raise Refusal(400, "disconnected", "the caller disconnected") from error
         except web.RequestPayloadError as error:
             raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
         except TimeoutError as error:
             raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
-        if len(body) > SMALL and sum(map(body.count, (b",", b"{", b"["))) > MAX_VALUES:
-            raise Refusal(413, "too_large", f"the body has more than {MAX_VALUES} values")
-        if not body:
-            raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
-        if isinstance(request.protocol, Connection):
-            request.protocol.received()
-        return body
-
-    async def _chunks(self, request: web.Request, read: _Read) -> bytes:
-        """Return the body. What has arrived counts, not what a header announces, so announcing a body takes no room."""
-        chunks = []
-        while chunk := await request.content.readany():
-            fits = self.queue.hold(len(chunk), read.size)
-            read.size += len(chunk)
-            if not fits:
-                raise rejection(OVERLOAD)
-            if read.size > request.client_max_size:
-                raise _too_large(request.client_max_size)
-            chunks.append(chunk)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def refused(self, refusal: Refusal) -> web.Response:
         """Return the answer to a request that is refused by its HTTP status alone."""
@@ -150,10 +148,12 @@ class Reader:
         return response
 
 
-class _Read:
-    """How many bytes of a body have arrived."""
-
-    size = 0
+def _check_body(body: bytes) -> None:
+    """Raise ``Refusal`` if a body cannot be a review, or holds more values than a Kubernetes object can."""
+    if len(body) > SMALL and sum(map(body.count, (b",", b"{", b"["))) > MAX_VALUES:
+        raise Refusal(413, "too_large", f"the body has more than {MAX_VALUES} values")
+    if not body:
+        raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
 
 
 def _too_large(limit: int) -> Refusal:

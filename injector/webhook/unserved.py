@@ -75,8 +75,11 @@ class UnservedHandler:
         """Answer one review, and count it."""
         action, kind = request.match_info["action"], request.match_info["kind"]
         try:
-            async with self.reader.body(request) as body:
+            body = await self.reader.read(request)
+            try:
                 review = _review(body)
+            finally:
+                self.reader.done(body)
         except Refusal as refusal:
             self.metrics.unserved_review(kind, FAILED)
             return self.reader.refused(refusal)

@@ -12,7 +12,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from injector import metrics
 from injector.cli import main
-from injector.cli.failures import EXIT_CODES
+from injector.cli.commands import EXIT_CODES
 from tests.architecture.documents import ROOT
 from tests.reliability.long.rows import page
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 FOLDER: Final = ROOT / "docs" / "reference"
 NOTE: Final = "Written by `scripts/reference`; do not edit.\n"
 _SPELLINGS: Final = (
-    "A flag has two spellings where it has two words, Istio's `--meshConfig` and kubectl's `--mesh-config`. Every command takes `-h` and\n"
-    "`--help`, and `-v` and `--verbose` for tracebacks with errors, also before the command's name.\n"
+    "Flags of two words have two spellings: Istio's `--meshConfig` and kubectl's `--mesh-config`. Every command has `-h` and `--help`,\n"
+    "and `-v` and `--verbose`, which print tracebacks with errors. They can also precede the name of the command.\n"
 )
 _LAID_OUT: Final = "\b\n"
 _COMMON: Final = frozenset({"--help", "--verbose"})
@@ -59,12 +59,12 @@ def _command(path: str, command: click.Command) -> str:
     shown = "".join(_row(each, context) for each in options if not each.hidden)
     table = f"\n| flag | meaning |\n|---|---|\n{shown}" if shown else ""
     idle = [each for each in options if each.hidden]
-    without = f"\nTaken for the scripts of older releases: {', '.join(_idle(each) for each in idle)}.\n" if idle else ""
+    without = f"\nAccepted for scripts of older releases: {', '.join(_idle(each) for each in idle)}.\n" if idle else ""
     return f"## {path}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}{table}{without}"
 
 
 def _paragraphs(text: str) -> str:
-    """Return a docstring as Markdown; what it has marked as laid out stays so."""
+    """Return a docstring as Markdown. Parts that click would not wrap become code blocks."""
     found = []
     for part in inspect.cleandoc(text).split("\n\n"):
         laid_out = part.startswith(_LAID_OUT)

@@ -1,4 +1,4 @@
-"""Runs the blocks of a page as a reader does: one after the other, in one folder, with a server that stays while the page goes on."""
+"""Runs the blocks of a page in order, in one folder. A server keeps running while the following blocks run."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ SERVES: Final = "injector serve"
 WEBHOOK: Final = "127.0.0.1:9443"
 OPERATIONS: Final = "127.0.0.1:8080"
 PORTS: Final = {"INJECTOR_WEBHOOK_PORT": WEBHOOK, "INJECTOR_OPS_PORT": OPERATIONS}
-"""The variables of a server's ports, and how pages write its addresses; a test has other ports."""
-GIVEN: Final = ("docs", "deploy", "revisions")
-"""The project's folders that pages name."""
+"""The variables of the server's ports, and the addresses that stand for them in pages. Tests use other ports."""
+FOLDERS: Final = ("docs", "deploy", "revisions")
+"""The folders of the project that pages use."""
 LIMIT: Final = 60.0
-"""Seconds for one block, and until what a page says is to be seen must be."""
+"""Maximum seconds for one block, and for waiting until it prints the expected output."""
 PAUSE: Final = 0.2
 
 
 @dataclass
 class Reader:
-    """Somebody who follows a page in ``folder``, with further ``commands`` and variables."""
+    """Follows a page in ``folder``, with additional folders of ``commands`` and environment variables."""
 
     folder: Path
     commands: list[Path] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(init=False)
-    """What stands for an address of the page: another port, of a server that this starts or of another one."""
+    """The actual address for each address in the page."""
 
     def __post_init__(self) -> None:
-        for name in GIVEN:
+        for name in FOLDERS:
             shutil.copytree(ROOT / name, self.folder / name)
         ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         self.addresses = {address: f"127.0.0.1:{ports[name]}" for name, address in PORTS.items()}
@@ -53,7 +53,7 @@ class Reader:
 
     @contextmanager
     def follows(self, page: list[Block]) -> Iterator[None]:
-        """Do what a page says; what it starts runs as long as this does."""
+        """Run the blocks of a page. Servers that it starts run until the context ends."""
         servers: list[subprocess.Popen[bytes]] = []
         try:
             for block in page:
@@ -61,13 +61,13 @@ class Reader:
                     self._end(servers)
                     servers.append(self._serve(block))
                 else:
-                    self.does(block)
+                    self.run(block)
             yield
         finally:
             self._end(servers)
 
-    def does(self, block: Block) -> None:
-        """Run one block; it ends and prints as the page says, at once or, where others have to act first, in time."""
+    def run(self, block: Block) -> None:
+        """Run one block and check its exit status and output. A block that waits is repeated until both are as expected."""
         deadline = time.monotonic() + LIMIT
         while True:
             done = self._run(block)
@@ -78,7 +78,7 @@ class Reader:
             time.sleep(PAUSE)
         assert done.returncode == block.exit_status, f"{block}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert block.exit_status or block.runs_on_a_cluster or not done.stderr, f"{block}: {done.stderr}"
-        assert fits, f"{block} says:\n{block.printed}\nbut this was printed:\n{printed}"
+        assert fits, f"{block}: expected output:\n{block.printed}\nactual output:\n{printed}"
 
     def _run(self, block: Block) -> subprocess.CompletedProcess[str]:
         interpreter = ["python", "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
@@ -93,7 +93,7 @@ class Reader:
         )
 
     def _serve(self, block: Block) -> subprocess.Popen[bytes]:
-        """Start a server, which injects a pod: the page goes on beside it."""
+        """Start a server and check that it injects a pod."""
         log = self.folder / "log"
         with log.open("w") as written:
             env = {**self.env, **self._started}
@@ -112,7 +112,7 @@ class Reader:
         return process
 
     def _end(self, servers: list[subprocess.Popen[bytes]]) -> None:
-        """End what runs: a server that is told to ends with 0."""
+        """Stop the servers and check that they end with exit status 0."""
         while servers:
             process = servers.pop()
             process.send_signal(signal.SIGTERM)

@@ -1,6 +1,6 @@
-"""Tries a command that serves: starts it, has a pod injected, ends it.
+"""Checks a command that serves: starts it, lets it inject a pod, and stops it.
 
-``.ci/run`` tries ``scripts/demo`` so, which installs first and is no test; a test tries the README's other server.
+``.ci/run`` checks ``scripts/demo`` with it, which installs packages and is therefore not a test.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.factories import UID, make_review
 
 START_LIMIT = 240.0
-"""Seconds until a server must be ready; ``scripts/demo`` installs everything in that time."""
+"""Maximum seconds until a server is ready; ``scripts/demo`` installs everything in that time."""
 STOP_LIMIT = 60.0
 
 
 def tried(command: list[str], folder: Path, env: dict[str, str] | None = None) -> str:
-    """What ``command``, a server on plain HTTP, printed; it injected a pod meanwhile and ended when told to.
+    """Run ``command``, a server on plain HTTP, let it inject a pod, stop it, and return its output.
 
     Raises:
-        AssertionError: it did not start, did not inject, or ended with an error.
+        AssertionError: the server did not start, did not inject, or ended with an error.
     """
     port, ops_port = free_ports(2)
     flags = ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
@@ -52,13 +52,13 @@ def tried(command: list[str], folder: Path, env: dict[str, str] | None = None) -
 
 
 def check(response: dict[str, Any]) -> None:
-    """Hold the answer: the pod is allowed, under its own uid, with a patch that adds Istio's proxy."""
+    """Check that the response allows the pod, has its uid, and adds Istio's proxy."""
     assert (response["uid"], response["allowed"]) == (UID, True), response
     assert b"istio-proxy" in base64.b64decode(response["patch"])
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> bool:
-    """Whether the server said that it is ready, in time."""
+    """Wait until the server is ready; return False if it is not ready in time."""
     deadline = time.monotonic() + START_LIMIT
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -70,7 +70,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> bool:
 
 
 def post(url: str, review: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a review."""
+    """Send a review and return the answer."""
     body, headers = json.dumps(review).encode(), {"Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:  # noqa: S310 -- loopback
         found: dict[str, Any] = json.load(answer)
@@ -78,7 +78,7 @@ def post(url: str, review: dict[str, Any]) -> dict[str, Any]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on now."""
+    """Return unused ports of the loopback interface."""
     probes = [socket.socket() for _ in range(count)]
     for probe in probes:
         probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""The documentation cannot rot: each command in it runs, each file in it is read, each link and each alert leads somewhere."""
+"""The documentation is true: commands run, files are valid, links and alerts lead to sections, flags and metrics exist."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
-"""What installs, or runs these very tests."""
+"""Commands that install packages, or run these tests."""
 LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
-OF_OTHERS = {
+FOREIGN_FLAGS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
     *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md
     "--log_output_level",  # sidecar-injector
@@ -57,18 +57,18 @@ OF_OTHERS = {
         "--record",
     ),  # scripts/bench, scripts/fuzz and scripts/audit
 }
-"""Flags that pages name and the injector does not have."""
+"""Flags in pages that belong to other commands."""
 MAX_NOT_RUN = 6
-"""Blocks that nothing runs. Each has its reason on the fence, and there are to be few."""
+"""Maximum number of blocks that no test runs. Each has its reason on the fence."""
 
 
 def followed() -> list[Path]:
-    """The pages with commands that need no cluster."""
+    """Return the pages with commands that need no cluster."""
     return [page for page in GUIDES if any(block.runs for block in blocks(page))]
 
 
 @pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     found = [block for block in blocks(page) if block.runs]
     lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
 
@@ -84,11 +84,11 @@ def test_the_readme_has_its_two_commands_before_all_others() -> None:
 
 
 @pytest.mark.parametrize("command", RUN_BY_CI)
-def test_what_a_test_cannot_run_is_run_before_every_merge(command: str) -> None:
+def test_commands_that_tests_cannot_run_are_run_by_ci(command: str) -> None:
     assert command in (ROOT / ".ci" / "run").read_text()
 
 
-def test_every_block_is_run_read_or_has_a_reason_why_not() -> None:
+def test_every_block_is_run_or_read_or_has_a_reason() -> None:
     unknown = [
         str(block)
         for block in all_blocks()
@@ -101,7 +101,7 @@ def test_every_block_is_run_read_or_has_a_reason_why_not() -> None:
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_fence_of_a_page_is_overlooked(page: Path) -> None:
+def test_every_fence_of_a_page_is_a_block(page: Path) -> None:
     found = blocks(page)
     answers = sum(block.printed is not None for block in found)
 
@@ -115,12 +115,12 @@ def test_few_blocks_are_not_run() -> None:
 
 
 @pytest.mark.parametrize("block", [each for each in all_blocks() if each.language in ("yaml", "json")], ids=str)
-def test_a_file_of_a_page_is_what_the_injector_reads(block: Block, tmp_path: Path) -> None:
+def test_the_files_of_a_page_are_valid(block: Block, tmp_path: Path) -> None:
     READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("said", "printed", "fits"),
+    ("expected", "printed", "fits"),
     [
         ("a\nb\n", "a\nb\n", True),
         ("a\n", "a\nb\n", False),
@@ -130,11 +130,11 @@ def test_a_file_of_a_page_is_what_the_injector_reads(block: Block, tmp_path: Pat
         ("a.\n", "ab\n", False),
     ],
 )
-def test_what_a_page_says_is_printed_is_compared_line_for_line(said: str, printed: str, *, fits: bool) -> None:
-    assert prints(said, printed) == fits
+def test_output_is_compared_line_by_line(expected: str, printed: str, *, fits: bool) -> None:
+    assert prints(expected, printed) == fits
 
 
-def test_every_flag_that_a_page_names_is_one() -> None:
+def test_every_flag_of_a_page_exists() -> None:
     known = {
         flag
         for _, command in commands(main)
@@ -148,10 +148,10 @@ def test_every_flag_that_a_page_names_is_one() -> None:
     }
 
     assert len(named) > len(GUIDES)
-    assert sorted(each for each in named if each[1] not in known | OF_OTHERS) == []
+    assert sorted(each for each in named if each[1] not in known | FOREIGN_FLAGS) == []
 
 
-def test_every_series_that_a_page_names_is_one() -> None:
+def test_every_metric_of_a_page_exists() -> None:
     samples = {f"{name}{part}" for name in exposed() for part in ("", "_bucket")}
     named = {
         (str(page.relative_to(ROOT)), name)
@@ -163,7 +163,7 @@ def test_every_series_that_a_page_names_is_one() -> None:
     assert sorted(each for each in named if each[1] not in samples) == []
 
 
-def test_the_links_lead_to_files_and_to_headings_that_are_there() -> None:
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target.name}#{anchor}"
         for page in PAGES
@@ -175,7 +175,20 @@ def test_the_links_lead_to_files_and_to_headings_that_are_there() -> None:
     assert sum(1 for page in PAGES for _ in links(page)) > len(PAGES)
 
 
-def test_the_index_has_every_page() -> None:
+def test_every_module_of_a_page_exists() -> None:
+    named = {
+        (str(page.relative_to(ROOT)), name)
+        for page in PAGES
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text())
+    }
+
+    assert named
+    assert [
+        each for each in sorted(named) if not any((ROOT / top / each[1]).exists() for top in ("", "injector"))
+    ] == []
+
+
+def test_the_index_lists_every_page() -> None:
     listed = {target.resolve() for target, _ in links(DOCS / "README.md")}
 
     assert [
@@ -185,7 +198,7 @@ def test_the_index_has_every_page() -> None:
     ] == []
 
 
-def test_every_alert_has_its_part_of_the_runbook() -> None:
+def test_every_alert_has_a_section_of_the_runbook() -> None:
     alerts = (ROOT / "deploy" / "chart" / "files" / "alerts.yaml").read_text()
     wanted = set(re.findall(r"runbook: docs/troubleshooting\.md#(\S+)", alerts))
 
@@ -193,7 +206,7 @@ def test_every_alert_has_its_part_of_the_runbook() -> None:
     assert wanted - anchors(RUNBOOK) == set()
 
 
-def test_every_reason_of_a_failure_is_in_the_runbook() -> None:
+def test_every_failure_reason_is_in_the_runbook() -> None:
     source = "".join(path.read_text() for path in sorted((ROOT / "injector" / "webhook").glob("*.py")))
     refused = set(re.findall(r'Refusal\(\s*\d+, "(\w+)"', source)) | set(
         re.findall(r'_REASON: Final = "(\w+)"', source)
@@ -204,7 +217,7 @@ def test_every_reason_of_a_failure_is_in_the_runbook() -> None:
     assert sorted(each for each in reasons if f"`{each}`" not in prose(RUNBOOK)) == []
 
 
-def test_every_reason_of_a_skip_a_reload_and_a_watch_is_in_the_runbook() -> None:
+def test_every_skip_reload_and_watch_reason_is_in_the_runbook() -> None:
     policy = (ROOT / "injector" / "injection" / "policy.py").read_text()
     skips = set(re.findall(r'inject=False, reason="(\w+)"', policy)) | {"label", "annotation", "policy_disabled"}
 
@@ -214,7 +227,7 @@ def test_every_reason_of_a_skip_a_reload_and_a_watch_is_in_the_runbook() -> None
     )
 
 
-def test_operations_has_every_route() -> None:
+def test_operations_lists_every_route() -> None:
     table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", (DOCS / "operations.md").read_text(), re.MULTILINE))
     documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
     served = {route.resource.canonical for route in routes() if route.resource is not None}
@@ -229,7 +242,7 @@ def test_the_changelog_has_the_version() -> None:
 
 
 def routes() -> list[AbstractRoute]:
-    """The routes of both ports."""
+    """Return the routes of both ports."""
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     loader = Loader(embedded_source(), registry)
     operations = Operations(
@@ -254,7 +267,7 @@ def read_tags(text: str, _folder: Path) -> None:
 
 
 def read_revision(text: str, folder: Path) -> None:
-    """A ``revision.yaml``: a revision is built with it."""
+    """Check a ``revision.yaml`` by building a revision with it."""
     home = folder / "1-30"
     shutil.copytree(ROOT / "revisions" / "stable", home)
     (home / "revision.yaml").write_text(text + ("" if "engine:" in text else "engine: jinja2\n"))
@@ -264,7 +277,7 @@ def read_revision(text: str, folder: Path) -> None:
 
 
 def read_values(text: str, _folder: Path) -> None:
-    """Values of the chart: it has all of them, and renders with them."""
+    """Check values of the chart against its schema, and render it with them."""
     values = yaml.safe_load(text)
     schema = json.loads((rendering.CHART / "values.schema.json").read_text())
     assert values.keys() <= schema["properties"].keys()
@@ -289,4 +302,4 @@ READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml manifests": read_manifests,
     "json ": read_json,
 }
-"""What reads the files of the pages, by the language and the mark of their blocks."""
+"""The check for the files of the pages, by the language and the mark of the block."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from injector.cli.clusterview import FileReader
+from injector.cli.cluster import FileReader
 from injector.cluster.client import Page
 from injector.errors import ClusterError, ManifestError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
@@ -114,7 +114,7 @@ class Refusing:
 def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
     """Let commands reach this cluster, whatever their flags."""
 
-    def in_cluster(_: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, Any]]) -> Any:
+    def run_in_cluster(_: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, Any]]) -> Any:
         return asyncio.run(work(client))  # type: ignore[arg-type]  # a stand-in of what is used of it
 
-    monkeypatch.setattr("injector.cli.clusterview.in_cluster", in_cluster)
+    monkeypatch.setattr("injector.cli.cluster.run_in_cluster", run_in_cluster)

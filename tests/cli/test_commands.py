@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.commands import COMMANDS
-from injector.cli.failures import EXIT_CODES
+from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, failure_of
+from injector.cli.output import one_line
+from injector.cli.version import own_version
+from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
 
@@ -17,11 +26,11 @@ SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "j
 def test_every_command_is_in_the_help_with_the_words_of_its_own() -> None:
     shown = CliRunner().invoke(main, ["--help"]).stdout
 
-    for name, entry in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         command = main.get_command(click.Context(main), name)
         assert command is not None
         assert command.name == name
-        assert command.get_short_help_str(200) == entry.summary
+        assert command.get_short_help_str(200) == summary
         assert f"  {name} " in shown
 
 
@@ -87,13 +96,151 @@ def test_the_help_loads_no_command_and_nothing_slow() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     loaded = set(run.stderr.splitlines())
-    assert loaded & {entry.module for entry in COMMANDS.values()} == set()
+    assert loaded & {f"injector.cli.{module}" for module, _ in COMMANDS.values()} - {"injector.cli.commands"} == set()
     assert loaded & set(SLOW) == set()
 
 
 def test_no_command_but_serve_loads_what_only_a_server_needs() -> None:
-    modules = ", ".join(sorted(entry.module for entry in COMMANDS.values()))
+    modules = ", ".join(sorted({f"injector.cli.{module}" for module, _ in COMMANDS.values()}))
     code = f"import sys, {modules}; print(*sys.modules, sep='\\n')"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert set(run.stdout.splitlines()) & {"aiohttp", "kubernetes_asyncio", "prometheus_client"} == set()
+
+
+INJECTOR = str(Path(sys.executable).with_name("injector"))
+
+
+@pytest.mark.parametrize("command", [[INJECTOR], [sys.executable, "-m", "injector"]])
+def test_the_console_script_and_the_module_are_one_program(command: list[str]) -> None:
+    run = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+
+    assert run.stdout.startswith("Usage: injector [OPTIONS] COMMAND")
+
+
+def test_the_group_is_what_the_distribution_promises() -> None:
+    assert main.name == "injector"
+
+
+def test_a_wrong_flag_ends_the_process_with_64() -> None:
+    run = subprocess.run([INJECTOR, "--nope"], capture_output=True, text=True, check=False)
+
+    assert (run.returncode, run.stdout) == (64, "")
+
+
+def test_a_closed_pipe_ends_it_without_a_word() -> None:
+    run = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {INJECTOR} --help | true"], capture_output=True, text=True, check=False
+    )
+
+    assert run.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("is empty", where="a/config:3", hint="fill it"), 65, "a/config:3: is empty; fill it"),
+        (TemplateRenderError("nil pointer\n  evaluating .x"), 65, "nil pointer evaluating .x"),
+        (UsageError("is no pair", where="--set-env"), 64, "--set-env: is no pair"),
+        (InjectorError("cannot listen"), 1, "cannot listen"),
+        (click.UsageError("No such option: --foo."), 64, "No such option: --foo; see `injector x --help`"),
+        (click.ClickException("no"), 1, "no"),
+        (PermissionError(13, "Permission denied", "f.yaml"), 1, "f.yaml: Permission denied"),
+        (OSError("odd"), 1, "odd"),
+    ],
+)
+def test_an_error_is_one_line_and_a_code(error: Exception, code: int, line: str) -> None:
+    failure = failure_of(error, command="injector x", verbose=False)
+
+    assert (failure.exit_code, failure.message, failure.trace) == (code, line, "")
+
+
+def test_an_internal_error_asks_for_a_report() -> None:
+    failure = failure_of(ValueError("x"), command="injector", verbose=False)
+
+    assert failure.exit_code == 70
+    assert failure.message == "internal error: ValueError: x; please report it with the output of -v"
+
+
+def test_the_traceback_comes_first_where_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise ConfigError("is empty")  # noqa: TRY301 -- a traceback needs a raise
+    except ConfigError as error:
+        failure_of(error, command="injector", verbose=True).show()
+
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0] == "Traceback (most recent call last):"
+    assert shown[-1] == "error: is empty"
+
+
+def test_lines_are_joined_by_a_blank() -> None:
+    assert one_line("  a\n\n\tb \r\n c") == "a b c"
+
+
+def test_every_exit_code_is_explained_once() -> None:
+    codes = [code for code, _ in EXIT_CODES]
+
+    assert codes == sorted(set(codes)) == [0, 1, 64, 65, 70]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_gets_a_script_that_asks_the_program(shell: str) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "_INJECTOR_COMPLETE" in result.stdout
+    assert f"{shell}_complete" in result.stdout
+
+
+def test_help_says_how_each_shell_loads_its_script_on_a_line_of_its_own() -> None:
+    lines = CliRunner().invoke(main, ["completion", "--help"]).stdout.splitlines()
+
+    assert [line.split()[0] for line in lines if "injector completion " in line and "Usage" not in line] == list(SHELLS)
+
+
+def test_the_program_completes_its_commands() -> None:
+    env = {**os.environ, "_INJECTOR_COMPLETE": "bash_complete", "COMP_WORDS": "injector ", "COMP_CWORD": "1"}
+
+    run = subprocess.run([INJECTOR], env=env, capture_output=True, text=True, check=True)
+
+    assert sorted(line.partition(",")[2] for line in run.stdout.splitlines()) == sorted(COMMANDS)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_takes_its_script() -> None:
+    script = CliRunner().invoke(main, ["completion", "bash"]).stdout
+
+    run = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert own_version() == VERSION
+
+
+def test_it_is_one_line_with_the_istio_versions() -> None:
+    result = CliRunner().invoke(main, ["version"])
+
+    assert (result.exit_code, result.stdout) == (0, f"revision-injector {VERSION} (Istio 1.0 to 1.30)\n")
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    as_json = CliRunner().invoke(main, ["version", "-o", "json"]).stdout
+    as_yaml = CliRunner().invoke(main, ["version", "-o", "yaml"]).stdout
+
+    assert json.loads(as_json) == yaml.safe_load(as_yaml)
+    assert json.loads(as_json)["version"] == VERSION
+
+
+def test_a_tree_that_was_never_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+
+    assert own_version() == "unknown"

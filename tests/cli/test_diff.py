@@ -8,6 +8,10 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
+from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text, groups, tally
+from injector.injection.result import Skipped
+from injector.injection.tools.podchanges import ABSENT, Change
+from injector.kube.pods import Created
 from tests.cli.clusters import FakeKube, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+
 
 PRIVATE = "hunter2-hunter2"
 NATIVE = """\
@@ -157,7 +162,7 @@ def test_a_unified_diff_of_hidden_values_alone_says_so(folder: Path) -> None:
     result = diff(folder, "1-24", "1-30", "-o", "unified")
 
     assert result.exit_code == 1
-    assert "# hidden values differ, and nothing else\n" in result.stdout
+    assert "# only hidden values differ\n" in result.stdout
 
 
 def test_a_pod_that_one_leaves_alone_is_a_decision_and_nothing_else(folder: Path) -> None:
@@ -302,7 +307,7 @@ def test_revisions_of_a_folder_are_compared_on_the_workloads_of_a_cluster(
 @pytest.mark.parametrize(
     ("objects", "arguments", "code", "says"),
     [
-        (LIVE, ("-f", "x.yaml"), 64, "-f: it is for files, and --live asks the cluster"),
+        (LIVE, ("-f", "x.yaml"), 64, "-f and --live exclude each other"),
         (LIVE, ("-n", "dark"), 65, "namespace dark: none of 1 workloads is injected"),
         (LIVE[:8], (), 65, "the cluster's webhooks: none of 0 workloads is injected"),
         (LIVE[:3], (), 64, "the configmaps of namespace istio-system: there is no revision or tag 'prod'"),
@@ -321,3 +326,142 @@ def test_without_a_workload_or_a_revision_there_is_nothing_to_compare(
 
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr
+
+
+def changed(name: str, *changes: Change) -> Comparison:
+    answer = Skipped("", "")
+    return Comparison(Created("Deployment", "shop", name, make_pod()), answer, answer, changes)
+
+
+IMAGE = Change("image", "containers[istio-proxy].image", "a:1", "a:2")
+ENV = Change("env", "containers[istio-proxy].env[A]", ABSENT, "1")
+COMPARED = [changed("a", IMAGE, ENV, ENV), changed("b", IMAGE), changed("c")]
+
+
+def test_workloads_and_changes_are_counted_by_kind() -> None:
+    assert tally(COMPARED) == {"image": (2, 2), "env": (1, 2)}
+
+
+def test_the_text_has_each_workload_that_differs_and_a_table_of_the_kinds() -> None:
+    assert as_text(COMPARED, "x", "y") == (
+        "Deployment shop/a\n"
+        "  image\n"
+        "    containers[istio-proxy].image: a:1 -> a:2\n"
+        "  env\n"
+        "    containers[istio-proxy].env[A]: (none) -> 1\n"
+        "    containers[istio-proxy].env[A]: (none) -> 1\n"
+        "\n"
+        "Deployment shop/b\n"
+        "  image\n"
+        "    containers[istio-proxy].image: a:1 -> a:2\n"
+        "\n"
+        "KIND    WORKLOADS   CHANGES\n"
+        "image   2           2\n"
+        "env     1           2\n"
+        "\n"
+        "2 of 3 workloads differ between x and y\n"
+    )
+
+
+def test_the_text_of_no_difference_is_one_line() -> None:
+    assert as_text([changed("c")], "x", "y") == "no difference in 1 workload between x and y\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (Change("decision", "", "injected", "skipped: no"), "injected -> skipped: no"),
+        (Change("order", "p", ["a", "b"], ["b", "a"]), "p: a, b -> b, a"),
+        (Change("ports", "p", ABSENT, [{"a": 1}]), 'p: (none) -> [{"a": 1}]'),
+        (Change("other", "p", True, None), "p: true -> null"),
+        (Change("args", "p", "", " a"), 'p: "" -> " a"'),
+        (Change("args", "p", "\x1b[31m", "a\nb"), 'p: "\\u001b[31m" -> "a\\nb"'),
+        (Change("args", "p", ["\x9b"], "a"), 'p: ["\\u009b"] -> a'),
+        (Change("containers", "p", ABSENT, make_container("x")), "p: (none) -> container with image registry.example.com/x:1.0"),
+        (Change("containers", "p", "containers", "initContainers"), "p: containers -> initContainers"),
+    ],
+)  # fmt: skip
+def test_a_change_is_one_line_that_a_terminal_shows_as_it_is(change: Change, line: str) -> None:
+    assert as_text([changed("a", change)], "x", "y").splitlines()[2] == f"    {line}"
+
+
+@pytest.mark.parametrize(
+    ("change", "data"),
+    [
+        (IMAGE, {"kind": "image", "path": IMAGE.path, "old": "a:1", "new": "a:2"}),
+        (ENV, {"kind": "env", "path": ENV.path, "new": "1"}),
+        (Change("other", "p", None, ABSENT), {"kind": "other", "path": "p", "old": None}),
+        (Change("decision", "", "a", "b"), {"kind": "decision", "old": "a", "new": "b"}),
+    ],
+)
+def test_the_data_leaves_out_what_is_not_there(change: Change, data: dict[str, Any]) -> None:
+    data_of_one = as_data([changed("a", change)])
+    del data_of_one["groups"]
+    assert data_of_one == {
+        "workloads": [{"kind": "Deployment", "namespace": "shop", "name": "a", "changes": [data]}],
+        "summary": {change.kind: {"workloads": 1, "changes": 1}},
+    }
+
+
+ADDED = "initContainers[istio-init].securityContext.capabilities.add"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (IMAGE, ("image",)),
+        (Change("security", ADDED, ABSENT, ["NET_ADMIN", "NET_RAW"]), ("NET_ADMIN gained", "NET_RAW gained")),
+        (Change("security", ADDED, ["NET_ADMIN"], ["NET_RAW"]), ("NET_RAW gained", "NET_ADMIN lost")),
+        (Change("security", "a.securityContext.privileged", False, True), ("privileged gained",)),
+        (Change("security", "a.securityContext.privileged", True, ABSENT), ("privileged lost",)),
+        (Change("security", "a.securityContext.runAsUser", 1, 2), ("security",)),
+        (Change("containers", "initContainers[istio-init]", ABSENT, {}), ("container istio-init gained",)),
+        (Change("containers", "initContainers[istio-init]", {}, ABSENT), ("container istio-init lost",)),
+        (Change("containers", "istio-proxy", "containers", "initContainers"), ("containers",)),
+        (Change("decision", "", "injected", "refused: bad"), ("refused: bad",)),
+        (Change("decision", "", "injected", "skipped: off"), ("injected -> skipped: off",)),
+    ],
+)
+def test_a_change_is_called_by_its_kind_or_by_what_a_reviewer_wants_to_know(
+    change: Change, words: tuple[str, ...]
+) -> None:
+    (group,) = groups([changed("a", change)])
+
+    assert group.changes == words
+
+
+def test_workloads_that_change_alike_are_one_group_and_the_largest_is_first() -> None:
+    refused = Change("decision", "", "injected", "refused: bad")
+    compared = [
+        changed("same"),
+        changed("x", refused),
+        changed("a", IMAGE),
+        changed("b", IMAGE, IMAGE),
+        changed("c", IMAGE, Change("security", ADDED, ABSENT, ["NET_ADMIN"])),
+        *(changed(f"d{number}", IMAGE) for number in range(EXAMPLES)),
+    ]
+
+    assert as_summary(compared, "1-24", "1-30") == (
+        "5 image only: Deployment shop/a, Deployment shop/b, Deployment shop/d0 and 2 more\n"
+        "1 image, NET_ADMIN gained: Deployment shop/c\n"
+        "1 refused: bad: Deployment shop/x\n"
+        "\n"
+        "7 of 8 workloads differ between 1-24 and 1-30\n"
+    )
+
+
+def test_where_nothing_differs_that_is_one_line() -> None:
+    assert as_summary([changed("a")], "x", "y") == "no difference in 1 workload between x and y\n"
+
+
+def test_the_groups_are_data_with_every_workload() -> None:
+    assert as_data([changed("a", IMAGE), changed("b", IMAGE), changed("c")])["groups"] == [
+        {
+            "changes": ["image"],
+            "count": 2,
+            "workloads": [
+                {"kind": "Deployment", "namespace": "shop", "name": "a"},
+                {"kind": "Deployment", "namespace": "shop", "name": "b"},
+            ],
+        }
+    ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -8,14 +9,24 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from tests.cli.clusters import FakeKube, deployment, labelled, owned, reached, revision, tag
+from injector.cli.cluster import Sources, Target, read_target, read_view
+from injector.cli.explain import Explanation, explain_live, explain_workload, labels_of
+from injector.cli.route import Routed
+from injector.cluster.reader import DEPLOYMENTS, PODS
+from injector.errors import DataError
+from injector.injection.result import GUARDS
+from injector.injection.tools.explain import Step, Trace
+from injector.kube.pods import Created
+from injector.revisions.build import build
+from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+
 
 STEPS = [
     "webhook",
@@ -123,7 +134,7 @@ def test_a_pod_that_no_webhook_is_called_for_is_rightly_skipped_and_asks_for_lab
 
     assert result.exit_code == 0
     assert result.stdout.startswith("Pod shop/hello: skipped (no_webhook)\n")
-    assert result.stderr == "note: nothing says which labels namespace shop has; give --namespace-labels\n"
+    assert result.stderr == "note: the labels of namespace shop are not known; give --namespace-labels\n"
     assert explain(folder, "--namespace-labels", "a=b").stderr == ""
 
 
@@ -205,18 +216,18 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
     )
 
     assert result.stdout.startswith("Pod default/hello: skipped (no_webhook)\n")
-    says = f"{whose} label istio.io/rev names `canray`, which nobody serves (did you mean canary?); known are canary, "
+    says = f"{whose} label istio.io/rev names `canray`, which is not served (did you mean canary?); known are canary, "
     assert says in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path both say which revision"),
+        (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path exclude each other"),
         (["-r", "nope"], 64, "there is no revision or tag 'nope'"),
-        (["--path", "/mutate"], 64, "--path: '/mutate' is no path of the webhook"),
+        (["--path", "/mutate"], 64, "--path: '/mutate' is not a path of the webhook"),
         (["--path", "/inject/No"], 65, "'No' is not a valid name of a revision or tag"),
-        (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is no label; write istio-injection=enabled"),
+        (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is not a label; write istio-injection=enabled"),
         (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
     ],
 )
@@ -282,11 +293,11 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("web", "-f", "m.yaml"), 64, "-f: it is for files, and the cluster is asked"),
-        (("web", "--path", "/inject/prod"), 64, "--path: it is for files"),
-        (("web", "-r", "prod"), 64, "--revision: it is for files"),
-        (("-n", "shop", "--namespace-labels", "a=b"), 64, "--namespace-labels: it is for files"),
-        (("svc/web",), 64, "'svc' is no type of workload"),
+        (("web", "-f", "m.yaml"), 64, "-f: only for FILES, not for the cluster"),
+        (("web", "--path", "/inject/prod"), 64, "--path: only for FILES"),
+        (("web", "-r", "prod"), 64, "--revision: only for FILES"),
+        (("-n", "shop", "--namespace-labels", "a=b"), 64, "--namespace-labels: only for FILES"),
+        (("svc/web",), 64, "'svc' is not a type of workload"),
         (("web", "-n", "shop"), 1, "has no such object"),
     ],
 )
@@ -299,3 +310,124 @@ def test_what_the_cluster_is_not_asked_or_does_not_have(
 
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr
+
+
+PRIVATE = "hunter2-hunter2"
+STEPS_trace = (Step("webhook", "passed", "called", "somewhere"), Step("tag", "passed", f"quotes {PRIVATE}", "tags"))
+
+
+def workload() -> Created:
+    container = make_container(env=[{"name": "TOKEN", "value": PRIVATE}])
+    return Created("Pod", "shop", "web", make_pod("web", namespace="shop", containers=[container]))
+
+
+def test_a_workload_that_reaches_a_revision_has_its_steps_after_those_of_the_way() -> None:
+    found = explain_workload(workload(), Routed(make_raw("1-24"), "prod", STEPS_trace), build)
+
+    assert (found.revision, found.tag, found.trace.outcome) == ("1-24", "prod", "injected")
+    assert [step.step for step in found.trace.steps][:4] == ["webhook", "tag", "revision", "host_network"]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_the_guard_of_the_trace_is_the_one_asked_for(guard: str) -> None:
+    found = explain_workload(workload(), Routed(make_raw("1-24"), "prod", STEPS_trace), build, guard)
+
+    assert [step.source for step in found.trace.steps if step.step == "guard"] == [f"--guard {guard}"]
+
+
+def test_one_that_reaches_none_ends_on_the_way() -> None:
+    trace = Trace(STEPS_trace, "skipped", "no_webhook")
+
+    assert explain_workload(workload(), trace, build) == Explanation(workload(), trace, None, None)
+
+
+def test_the_text_is_a_line_for_each_step() -> None:
+    found = Explanation(workload(), Trace(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
+
+    assert found.text() == (
+        "Pod shop/web: injected by 1-24 (policy_enabled)\n"
+        "  webhook  passed  called  [somewhere]\n"
+        "  tag      passed  quotes <hidden>  [tags]\n"
+    )
+
+
+def test_the_data_has_no_value_of_the_users_variables() -> None:
+    found = Explanation(workload(), Trace(STEPS_trace, "skipped", "no_webhook"), None, None).data()
+    assert PRIVATE not in json.dumps(found)
+    assert (found["kind"], found["outcome"], found["revision"]) == ("Pod", "skipped", None)
+    assert [step["verdict"] for step in found["steps"]] == ["passed", "passed"]
+
+
+OBJECTS = (
+    *revision("1-24", "1.24.6"),
+    *revision("broken", "1.24.6", config="templates: {sidecar: '{{ .x'}"),
+    tag("prod", "1-24"),
+    labelled("shop", "prod"),
+    labelled("lost", "gone"),
+    labelled("bad", "broken"),
+    owned("web", "shop"),
+    owned("web", "lost"),
+    owned("web", "bad"),
+    deployment("web", "shop"),
+)
+SOURCES = Sources(None, HOME)
+
+
+def explanation(wanted: Target | str, *more: dict[str, Any]) -> tuple[list[Explanation], tuple[str, ...]]:
+    return asyncio.run(explain_live(cluster(*OBJECTS, *more), SOURCES, wanted))
+
+
+def test_a_pod_has_what_becomes_of_the_call_after_the_webhook() -> None:
+    (found,) = explanation(Target(PODS, "web-abc-1", "shop"))[0]
+
+    assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
+    assert [step.step for step in found.trace.steps][:6] == [
+        "webhook",
+        "failure_policy",
+        "ca_bundle",
+        "endpoints",
+        "tag",
+        "revision",
+    ]
+    assert found.trace.outcome == "injected"
+
+
+def test_a_deployment_is_explained_by_its_template() -> None:
+    (found,) = explanation(Target(DEPLOYMENTS, "web", "shop"))[0]
+
+    assert (str(found.workload), found.revision) == ("Deployment shop/web", "1-24")
+
+
+def test_the_guard_is_the_one_asked_for() -> None:
+    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, Target(PODS, "web-abc-1", "shop"), "warn"))[0]
+
+    assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
+
+
+def test_a_pod_that_no_webhook_is_called_for_ends_there() -> None:
+    (found,) = explanation(Target(PODS, "web-abc-1", "lost"))[0]
+
+    assert [step.step for step in found.trace.steps] == ["webhook", "result"]
+    assert "names `gone`, which is not served" in found.trace.steps[0].detail
+
+
+def test_a_namespace_is_all_of_its_workloads_and_an_empty_one_is_noted() -> None:
+    found, _ = explanation("shop", deployment("idle", "shop"))
+
+    assert [str(each.workload) for each in found] == ["Deployment shop/idle", "Deployment shop/web"]
+    assert explanation("empty", labelled("empty", "prod"))[1] == ("there is no workload in namespace empty",)
+
+
+def test_a_revision_that_cannot_be_used_is_the_error() -> None:
+    with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
+        explanation(Target(PODS, "web-abc-1", "bad"))
+
+
+def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
+    reader = cluster(*OBJECTS)
+    around = asyncio.run(read_view(reader, SOURCES, None))
+    found = labels_of(asyncio.run(read_target(reader, Target(PODS, "web-abc-1", "shop"))), around.namespaces["shop"])
+
+    assert found.namespace["istio.io/rev"] == "prod"
+    assert found.pod["app"] == "web"
+    assert found.workload == ("shop", "Deployment", "web")

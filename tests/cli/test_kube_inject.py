@@ -12,11 +12,19 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
+from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions
+from injector.cli.options import find_revision
+from injector.errors import ConfigError, DataError, UsageError
+from injector.revisions.source import SourceState
+from injector.revisions.tags import parse_tags
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
     from click.testing import Result
+
+    from injector.istio.revision import Revision
+
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
@@ -185,7 +193,7 @@ def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ([], 64, "no file was named; give -f FILE"),
+        ([], 64, "no file is given; give -f FILE"),
         (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read: No such file or directory; check the path"),
         (["-f", "hello.yaml", "--nope"], 64, "No such option '--nope'"),
         (["-f", "hello.yaml", "--set-env", "A"], 64, "--set-env: 'A' is not NAME=VALUE"),
@@ -194,7 +202,7 @@ def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
         (["-f", "hello.yaml", "--revision", "No"], 65, "'No' cannot name a revision"),
         (["-f", "hello.yaml", "--meshConfigFile", "nope"], 65, "nope: there is no such file; check the path"),
         (["-f", "hello.yaml", "--meshConfigMapName", "istio"], 64, "give --meshConfigFile FILE"),
-        (["-f", "hello.yaml", "--revisions-dir", "."], 64, "name two configurations"),
+        (["-f", "hello.yaml", "--revisions-dir", "."], 64, "exclude each other"),
         (["-f", "hello.yaml", "-o", "nope/out.yaml"], 1, "nope/out.yaml: cannot be written"),
         (["-f", "broken.yaml"], 65, "broken.yaml: yaml: line 4: "),
         (["-f", "hello.yaml", "-f", "odd.yaml"], 65, "odd.yaml:3: Deployment odd: "),
@@ -287,3 +295,318 @@ def test_it_loads_nothing_that_only_a_server_needs(files: Path) -> None:
     status, *loaded = run.stdout.splitlines()
     assert status == "0"
     assert set(loaded) & {"aiohttp", "asyncio", "kubernetes_asyncio", "prometheus_client"} == set()
+
+
+STATE = SourceState(
+    (make_raw("a"), make_raw("b")), {"broken": ConfigError("it has no `config`")}, parse_tags("prod: b\nbad: broken")
+)
+
+
+def select(**given: Any) -> Revision:
+    """Return the revision that the options select."""
+    known = dict.fromkeys(("revision", "revisions_dir", "config", "values", "mesh", "istio_version"))
+    return RevisionOptions(**{**known, "set_env": (), "node_version": (), **given}).build()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory of two revisions, with their tags, and files of one more."""
+    for name in ("a", "b"):
+        (tmp_path / "revisions" / name).mkdir(parents=True)
+        (tmp_path / "revisions" / name / "config").write_text(CONFIG)
+        (tmp_path / "revisions" / name / "values").write_text(VALUES)
+    (tmp_path / "revisions" / "tags.yaml").write_text("prod: b\ndefault: a\n")
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / "values.json").write_text('{"global": {"tag": "1.30.2"}}')
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a", "a"), ("prod", "b")])
+def test_a_revision_is_picked_by_its_name_or_a_tag(name: str, expected: str) -> None:
+    assert find_revision(STATE, name, where="x").name == expected
+
+
+@pytest.mark.parametrize("name", ["broken", "bad"])
+def test_a_revision_that_cannot_be_read_says_why(name: str) -> None:
+    with pytest.raises(ConfigError, match="it has no `config`"):
+        find_revision(STATE, name, where="x")
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):
+        find_revision(STATE, "nope", where="x")
+
+
+def test_without_a_name_and_a_default_the_flag_is_asked_for() -> None:
+    with pytest.raises(UsageError, match=r"^x: no default revision; .*create the tag `default`; known are a, b"):
+        find_revision(STATE, "", where="x")
+
+
+def test_an_unknown_name_may_be_a_tag_that_could_not_be_read() -> None:
+    state = SourceState((make_raw("a"),), tags_error=ConfigError("tags.yaml is broken"))
+
+    with pytest.raises(ConfigError, match=r"tags\.yaml is broken"):
+        find_revision(state, "prod", where="x")
+
+
+@pytest.mark.parametrize(("name", "expected"), [(None, "a"), ("b", "b"), ("prod", "b")])
+def test_a_directory_has_revisions_tags_and_a_default(folder: Path, name: str | None, expected: str) -> None:
+    assert select(revisions_dir=folder / "revisions", revision=name).name == expected
+
+
+def test_files_are_a_revision_named_default_unless_a_name_is_given(folder: Path) -> None:
+    config, values = folder / "config.yaml", folder / "values.json"
+
+    assert (
+        select(config=config, values=values).name,
+        select(config=config, values=values, revision="1-30").written,
+    ) == ("default", "1-30")
+    assert select(config=config, values=values).istio_version == "1.30"
+
+
+def test_values_and_flags_stand_in_for_those_of_a_folder(folder: Path) -> None:
+    files = {"revisions_dir": folder / "revisions", "values": folder / "values.json"}
+
+    revision = select(**files, set_env=("PLATFORM=openshift",), node_version=("v1.33.0",))
+
+    assert (revision.istio_version, revision.env) == ("1.30", {"PLATFORM": "openshift"})
+    assert revision.node_versions == ("v1.33.0",)
+    assert select(**files, istio_version="1.24").istio_version == "1.24"
+
+
+def test_a_file_that_stands_in_is_named_by_its_errors(folder: Path) -> None:
+    (folder / "values.json").write_text("{")
+
+    with pytest.raises(DataError, match=r"values\.json"):
+        select(revisions_dir=folder / "revisions", values=folder / "values.json")
+
+
+def test_two_configurations_are_a_contradiction(folder: Path) -> None:
+    with pytest.raises(UsageError, match="--revisions-dir and --injectConfigFile exclude each other"):
+        select(revisions_dir=folder, config=folder / "config.yaml")
+
+
+def test_a_name_that_no_revision_can_have_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="--revision: 'No' cannot name a revision"):
+        select(config=folder / "config.yaml", revision="No")
+
+
+def test_without_flags_it_is_the_embedded_default() -> None:
+    assert select().name == "stable"
+
+
+HELLO = str(Path(__file__).resolve().parents[2] / "docs" / "samples" / "hello.yaml")
+EX_USAGE = 64
+
+
+def test_what_says_nothing_any_more_is_named_and_changes_nothing() -> None:
+    plain = CliRunner().invoke(main, ["kube-inject", "-f", HELLO])
+    flags = [*(f"--{name}=1" for name in IGNORED), *(f"--{name}" for name in IGNORED_SWITCHES)]
+
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, *flags])
+
+    assert (result.exit_code, result.stdout) == (0, plain.stdout)
+    assert sorted(result.stderr.splitlines()) == sorted(
+        f"Flag --{name} has been deprecated, Use --injectConfigFile instead" for name in (*IGNORED, *IGNORED_SWITCHES)
+    )
+
+
+def test_a_switch_takes_a_value_after_its_equals_sign() -> None:
+    result = CliRunner().invoke(main, ["kube-inject", "--debug=false", "-f", HELLO])
+
+    assert (result.exit_code, len(result.stderr.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_template_from_flags_is_refused_with_what_to_do(name: str) -> None:
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, f"--{name}", "x"])
+
+    assert (result.exit_code, result.stdout) == (EX_USAGE, "")
+    assert f"--{name}: templates from flags are not supported; give --injectConfigFile FILE" in result.stderr
+
+
+STATUS = "sidecar.istio.io/status"
+NOTED = json.dumps({"initContainers": ["istio-init"], "containers": ["istio-proxy"], "volumes": ["istio-envoy"]})
+
+
+def injected_pod(name: str = "hello") -> dict[str, Any]:
+    """A pod as an injection left it."""
+    return make_pod(
+        name,
+        annotations={STATUS: NOTED},
+        containers=[make_container(), make_container("istio-proxy")],
+        initContainers=[make_container("istio-init")],
+        volumes=[{"name": "istio-envoy", "emptyDir": {}}],
+    )
+
+
+def workload_uninject(pod: dict[str, Any]) -> dict[str, Any]:
+    """A Deployment of pods like ``pod``."""
+    template = {"metadata": {"annotations": pod["metadata"].get("annotations", {})}, "spec": pod["spec"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "hello"},
+        "spec": {"template": template},
+    }
+
+
+def uninject(*arguments: str, text: str | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, ["uninject", *arguments], input=text)
+
+
+def printed(result: Result) -> list[Any]:
+    """The documents that it printed."""
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [each for each in yaml.safe_load_all(result.stdout) if each is not None]
+
+
+def test_a_pod_gets_back_what_it_was() -> None:
+    assert printed(uninject("-", text=yaml.safe_dump(injected_pod()))) == [make_pod()]
+
+
+def test_a_workload_loses_its_proxy(tmp_path: Path) -> None:
+    (tmp_path / "hello.yaml").write_text(yaml.safe_dump(workload_uninject(injected_pod())))
+
+    (found,) = printed(uninject("-f", str(tmp_path / "hello.yaml")))
+
+    assert found["spec"]["template"]["spec"] == make_pod()["spec"]
+
+
+def test_what_was_never_injected_and_other_kinds_stay() -> None:
+    result = uninject("-", text=f"{SERVICE}---\n{yaml.safe_dump(make_pod())}")
+
+    assert result.stdout.startswith(f"{SERVICE}---\n")
+    assert printed(result) == [yaml.safe_load(SERVICE), make_pod()]
+
+
+def test_the_items_of_a_list_are_uninjected_in_place() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(SERVICE), injected_pod()]}
+
+    assert printed(uninject("-", text=json.dumps(listed))) == [
+        {**listed, "items": [yaml.safe_load(SERVICE), make_pod()]}
+    ]
+
+
+def test_several_files_are_one_stream_in_their_order(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(injected_pod(name)))
+
+    found = printed(uninject("-f", str(tmp_path / "b.yaml"), str(tmp_path / "a.yaml")))
+
+    assert found == [make_pod("b"), make_pod("a")]
+
+
+def test_the_output_is_a_file_as_with_istioctl_uninject(tmp_path: Path) -> None:
+    result = uninject("-", "-o", str(tmp_path / "out.yaml"), text=yaml.safe_dump(injected_pod()))
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert next(yaml.safe_load_all((tmp_path / "out.yaml").read_text())) == make_pod()
+
+
+def test_the_output_is_json_where_that_is_asked_for() -> None:
+    result = uninject("-", "-o", "json", text=yaml.safe_dump(injected_pod()))
+
+    assert json.loads(result.stdout) == make_pod()
+
+
+def test_a_patch_removes_what_was_added() -> None:
+    result = uninject("-", "-o", "patch", text=yaml.safe_dump(injected_pod()))
+
+    (line,) = result.stdout.splitlines()
+    assert {(each["op"], each["path"]) for each in json.loads(line)} == {
+        ("remove", "/metadata/annotations"),
+        ("remove", "/spec/containers/1"),
+        ("remove", "/spec/initContainers"),
+        ("remove", "/spec/volumes"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 64, "no file is given; give -f FILE"),
+        (["-f", "-", "-f", "-"], 64, "-f -: stdin can be read only once; give it once"),
+        (["-", "--revision", "stable"], 64, "No such option '--revision'"),
+        (
+            ["-", "-o", "xml", "--output-file", "x"],
+            64,
+            "-o: 'xml' is not an output format; with --output-file, give one of",
+        ),
+        (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read: No such file or directory; check the path"),
+        (["-f", "broken.yaml"], 65, "broken.yaml: yaml: line 2: "),
+        (
+            ["-f", "odd.yaml"],
+            65,
+            "odd.yaml:2: Deployment odd: spec.template is required value; give the workload its pod template",
+        ),
+        (
+            ["-f", "env.yaml"],
+            65,
+            "env.yaml:1: Pod hello: istio-proxy: the proxy's variable ISTIO_KUBE_APP_PROBERS is no",
+        ),
+        (["-f", "good.yaml", "-o", "nope/out.yaml"], 1, "nope/out.yaml: cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_place_and_what_to_do_and_nothing_is_printed_uninject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.yaml").write_text("kind: Pod\n\ta: b\n")
+    (tmp_path / "odd.yaml").write_text(f"---\n{yaml.safe_dump({'kind': 'Deployment', 'metadata': {'name': 'odd'}})}")
+    proxy = make_container("istio-proxy", env=[{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}])
+    (tmp_path / "env.yaml").write_text(yaml.safe_dump(make_pod(containers=[make_container(), proxy])))
+    (tmp_path / "good.yaml").write_text(yaml.safe_dump(make_pod()))
+
+    result = uninject(*arguments, text="")
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+
+
+def test_nothing_is_written_when_one_document_of_many_is_bad_uninject(tmp_path: Path) -> None:
+    (tmp_path / "out.yaml").write_text("before")
+    text = f"{yaml.safe_dump(injected_pod())}---\nkind: Deployment\n"
+
+    result = uninject("-", "-o", str(tmp_path / "out.yaml"), text=text)
+
+    assert (result.exit_code, (tmp_path / "out.yaml").read_text()) == (65, "before")
+
+
+def test_it_takes_back_what_kube_inject_did_with_the_embedded_default() -> None:
+    before = yaml.safe_dump(make_pod(labels={"app": "hello"}))
+
+    injected = CliRunner().invoke(main, ["kube-inject", "-"], input=before)
+
+    assert "name: istio-proxy" in injected.stdout
+    (found,) = printed(uninject("-", text=injected.stdout))
+    assert found["spec"] == {"containers": [make_container(resources={})]}
+    assert found["metadata"]["labels"] == {"app": "hello"}
+    assert "annotations" not in found["metadata"]
+
+
+@pytest.mark.parametrize("command", ["kube-inject", "uninject"])
+def test_commands_on_manifests_share_their_flags(command: str) -> None:
+    shown = CliRunner().invoke(main, [command, "--help"]).stdout
+
+    for flag in ("-f, --filename", "-R, --recursive", "-o, --output", "--output-file"):
+        assert flag in shown
+
+
+def test_an_output_that_is_no_format_beside_a_file_is_a_wrong_argument(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["uninject", "-f", "-", "-o", "jsn", "--output-file", str(tmp_path / "x")])
+
+    assert (result.exit_code, result.stdout) == (64, "")
+    assert result.stderr == (
+        "error: -o: 'jsn' is not an output format; with --output-file, give one of yaml, json, patch\n"
+    )
+
+
+def test_a_pair_or_a_file_that_is_not_valid_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageError, match="--set-env"):
+        select(set_env=("A",))
+    with pytest.raises(ConfigError, match="nope: there is no such file"):
+        select(mesh=folder / "nope")

@@ -1,106 +1,54 @@
 from __future__ import annotations
 
-import json
-import os
-import stat
-from typing import TYPE_CHECKING
+import subprocess
+import sys
 
 import pytest
 
-from injector.cli.output import Processed, data_text, rendered, write
-from injector.errors import InjectorError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-KEPT = Processed("# as it was\nkind:   Service\n", {"kind": "Service"}, None)
-CHANGED = Processed("kind: Pod\n", {"kind": "Pod"}, {"kind": "Pod", "spec": {"size": 1}})
-
-
-def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through() -> None:
-    assert rendered([KEPT, CHANGED], "yaml") == "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"
-
-
-def test_a_document_without_a_last_line_end_gets_one() -> None:
-    assert rendered([Processed("a: 1", {"a": 1}, None)], "yaml") == "a: 1\n---\n"
-
-
-def test_json_of_one_document_is_the_object() -> None:
-    assert json.loads(rendered([CHANGED], "json")) == CHANGED.after
-
-
-def test_json_of_several_is_a_list_without_the_empty_ones() -> None:
-    empty = Processed("# nothing\n", None, None)
-
-    assert json.loads(rendered([KEPT, empty, CHANGED], "json")) == {
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [KEPT.before, CHANGED.after],
-    }
-
-
-def test_a_patch_is_one_line_for_each_document() -> None:
-    lines = rendered([KEPT, CHANGED], "patch").splitlines()
-
-    assert [json.loads(line) for line in lines] == [[], [{"op": "add", "path": "/spec", "value": {"size": 1}}]]
-
-
-def test_without_a_file_it_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    write("ä\n", None)
-
-    assert capsys.readouterr() == ("ä\n", "")
-
-
-def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "out.yaml"
-    path.write_text("old")
-    path.chmod(0o640)
-
-    write("new\n", path)
-
-    assert path.read_text() == "new\n"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
-
-
-def test_a_new_file_has_the_mode_that_the_user_gives_files(tmp_path: Path) -> None:
-    mask = os.umask(0o027)
-    try:
-        write("x", tmp_path / "out.yaml")
-    finally:
-        os.umask(mask)
-
-    assert stat.S_IMODE((tmp_path / "out.yaml").stat().st_mode) == 0o640
-
-
-def test_a_link_stays_one(tmp_path: Path) -> None:
-    (tmp_path / "target").write_text("old")
-    (tmp_path / "link").symlink_to("target")
-
-    write("new", tmp_path / "link")
-
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "target").read_text() == "new"
-
-
-def test_a_device_is_written_to(tmp_path: Path) -> None:
-    path = tmp_path / "null"
-    path.symlink_to("/dev/null")
-
-    write("x", path)
-
-    assert path.is_char_device()
-
-
-@pytest.mark.parametrize("name", ["nope/out.yaml", "."])
-def test_a_place_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InjectorError, match="cannot be written: ") as caught:
-        write("x", tmp_path / name)
-
-    assert caught.value.exit_code == 1
-    assert list(tmp_path.iterdir()) == []
+from injector.cli.output import data_text, printable, table, with_progress
 
 
 @pytest.mark.parametrize(("output", "text"), [("json", '{\n  "a": "\u00e9"\n}\n'), ("yaml", "a: \u00e9\n")])
 def test_data_for_programs_is_json_or_yaml(output: str, text: str) -> None:
     assert data_text({"a": "\u00e9"}, output) == text
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert table(("NAME", "N"), [("a-long-name", "1"), ("b", "")]) == "NAME          N\na-long-name   1\nb\n"
+
+
+def test_a_table_without_rows_is_its_headings() -> None:
+    assert table(("NAME", "WHY"), []) == "NAME   WHY\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a b", "a b"), ("", '""'), (" a", '" a"'), ("a\nb", '"a\\nb"'), ("\x1b[2J", '"\\u001b[2J"')]
+)
+def test_what_a_terminal_would_not_show_is_quoted(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_without_a_terminal_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(with_progress(["a", "b"], "work")) == ["a", "b"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_on_a_terminal_a_bar_is_on_standard_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+
+    assert list(with_progress(["a", "b"], "work")) == ["a", "b"]
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "work" in err
+
+
+def test_rich_is_not_loaded_before_it_is_needed() -> None:
+    code = "import sys, injector.cli.output; print('rich' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"

@@ -1,13 +1,36 @@
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from injector.cli.route import Asked, Labels, Routed, route
-from injector.errors import ConfigError, UsageError
-from injector.injection.tools.explain import Trace
+from injector.cli.cluster import Sources, read_view
+from injector.cli.route import (
+    Asked,
+    Labels,
+    Routed,
+    asked_name,
+    called_last,
+    delivery_steps,
+    live_route,
+    route,
+    served_names,
+)
+from injector.cluster.reader import ClusterReader
+from injector.errors import ClusterError, ConfigError, UsageError
+from injector.injection.tools.explain import Step, Trace
+from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
 from injector.revisions.tags import choose, parse_tags
-from tests.revisions.fakes import make_raw
+from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
+from tests.revisions.fakes import CONFIG, make_raw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from injector.cli.cluster import ClusterView
+
 
 STATE = SourceState(
     (make_raw("1-24"), make_raw("1-30")),
@@ -16,7 +39,6 @@ STATE = SourceState(
 )
 NO_TAGS = SourceState((make_raw("stable"), make_raw("canary")), default="stable")
 INJECT = "sidecar.istio.io/inject"
-REV = "istio.io/rev"
 
 
 def labels(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None, **declared: str) -> Labels:
@@ -151,3 +173,224 @@ def test_broken_tags_are_bad_input_since_nothing_is_known_of_them() -> None:
 
     with pytest.raises(ConfigError, match="odd tags"):
         route(state, Asked(), labels(), where="dir")
+
+
+OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
+
+
+def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> ClusterView:
+    return asyncio.run(read_view(cluster(*objects), Sources(revisions_dir, HOME), None))
+
+
+def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> Labels:
+    return Labels(namespace or {}, pod or {}, workload=("shop", "Deployment", "web"))
+
+
+def routed_live(given: Labels, *objects: dict[str, Any]) -> Routed:
+    found = live_route(around(*(objects or OBJECTS)), given)
+    assert isinstance(found, Routed)
+    return found
+
+
+def ends_live(given: Labels, *objects: dict[str, Any]) -> Trace:
+    found = live_route(around(*(objects or OBJECTS)), given)
+    assert isinstance(found, Trace)
+    return found
+
+
+def istiods(name: str, *, tagged: str = "") -> dict[str, Any]:
+    """A configuration as Istio installs it: the Service tells the revision, the path does not."""
+    options = WebhookOptions()
+    made = tag_webhook(tagged, name, options) if tagged else revision_webhook(name, options)
+    for webhook in made["webhooks"]:
+        webhook["clientConfig"] = {"service": {"name": f"istiod-{name}", "namespace": HOME, "path": "/inject"}}
+    return made
+
+
+def test_the_webhook_that_is_called_leads_by_its_path() -> None:
+    found = routed_live(labels_live({REV: "prod"}))
+
+    assert (found.raw.name, found.tag) == ("1-24", "prod")
+    assert found.steps[0].detail == (
+        "rev.namespace.sidecar-injector.istio.io of istio-revision-tag-prod is called for the namespace's "
+        "istio.io/rev=prod, with path /inject/prod"
+    )
+    assert found.steps[1].detail == "prod is a tag of 1-24"
+    assert [step.source for step in found.steps] == [
+        "MutatingWebhookConfiguration istio-revision-tag-prod",
+        "the label istio.io/tag of the mutatingwebhookconfigurations",
+    ]
+
+
+@pytest.mark.parametrize(("name", "tagged"), [("1-30", ""), ("1-24", "old")])
+def test_a_path_without_a_name_means_the_revision_of_its_configuration(name: str, tagged: str) -> None:
+    webhook = istiods(name, tagged=tagged)
+    config_maps = [each for each in OBJECTS if each["kind"] == "ConfigMap"]
+
+    found = routed_live(labels_live({REV: tagged or name}), *config_maps, webhook)
+
+    assert (found.raw.name, found.tag) == (name, None)
+
+
+def test_what_the_path_adds_to_the_proxy_goes_along() -> None:
+    options = WebhookOptions(Endpoint(url="https://example.com/inject/1-24"))
+    webhook = revision_webhook("1-24", options)
+    for each in webhook["webhooks"]:
+        each["clientConfig"]["url"] += "/cluster/east/net/n1"
+
+    found = routed_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
+
+    assert found.envs == {"ISTIO_META_CLUSTER_ID": "east", "ISTIO_META_NETWORK": "n1"}
+
+
+def test_of_two_that_are_called_the_last_decides() -> None:
+    second = {**revision_webhook("1-30", WebhookOptions()), "metadata": {"name": "z"}}
+    second["webhooks"][0]["namespaceSelector"] = {}
+    second["webhooks"][0]["matchConditions"] = [{"name": "x", "expression": "true"}]
+
+    found = routed_live(labels_live({REV: "1-24"}), *OBJECTS, second)
+
+    assert found.raw.name == "1-30"
+    assert found.steps[0].detail == (
+        "rev.namespace.sidecar-injector.istio.io of z is called for every pod of its selectors, with path /inject/1-30; "
+        "before it rev.namespace.sidecar-injector.istio.io of istio-sidecar-injector-1-24, "
+        "whose injection it takes the place of; its matchConditions are not judged here"
+    )
+
+
+def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
+    for name in ("1-24", "1-30"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config").write_text(CONFIG)
+    (tmp_path / "tags.yaml").write_text("prod: {1-24: 50, 1-30: 50}\n")
+    given = labels_live({REV: "prod"})
+
+    found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
+
+    assert isinstance(found, Routed)
+    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (labels_live({REV: "gone"}), "the namespace's label istio.io/rev names `gone`, which is not served"),
+        (labels_live(), "the namespace has neither istio-injection nor istio.io/rev"),
+        (labels_live({REV: "prod"}, {"sidecar.istio.io/inject": "false"}), "the pod's label sidecar.istio.io/inject"),
+    ],
+)
+def test_where_none_is_called_the_labels_tell_why_and_the_nearest_is_named(given: Labels, says: str) -> None:
+    found = ends_live(given)
+
+    assert (found.outcome, found.reason) == ("skipped", "no_webhook")
+    assert says in found.steps[0].detail
+    assert "; nearest is rev." in found.steps[0].detail
+
+
+def test_without_any_webhook_that_is_said() -> None:
+    assert ends_live(labels_live(), *OBJECTS[:2]).steps[0].detail == (
+        "none is called: no webhook of the cluster calls an injector"
+    )
+
+
+@pytest.mark.parametrize(("path", "reason"), [("/inject/No_Name", "webhook"), ("/inject/gone", "revision")])
+def test_a_path_that_nobody_serves_refuses_the_pod(path: str, reason: str) -> None:
+    webhook = istiods("1-24")
+    for each in webhook["webhooks"]:
+        each["clientConfig"]["service"]["path"] = path
+
+    found = ends_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
+
+    assert (found.outcome, found.reason) == ("refused", reason)
+
+
+def test_the_names_that_are_served_are_of_paths_tags_and_revisions() -> None:
+    found = live_webhooks([istiods("1-24"), istiods("1-24", tagged="old"), tag("prod", "1-24")])
+
+    assert served_names(found) == {"1-24", "old", "prod"}
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (labels_live({REV: "prod"}), "prod"),
+        (labels_live({REV: "gone"}), "gone"),
+        (labels_live({"istio-injection": "enabled"}), "default"),
+        (labels_live({}, {REV: "gone"}), "gone"),
+        (labels_live(), None),
+        (labels_live({REV: "gone"}, {"sidecar.istio.io/inject": "false"}), None),
+    ],
+)
+def test_what_is_asked_for_is_told_by_webhook_or_labels(given: Labels, name: str | None) -> None:
+    webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
+
+    assert asked_name(webhooks, given) == name
+    assert (called_last(webhooks, given) is not None) == (name == "prod")
+
+
+SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"
+
+
+def webhook(**options: Any) -> LiveWebhook:
+    return live_webhooks([revision_webhook("1-30", WebhookOptions(**options))])[0]
+
+
+def steps(made: LiveWebhook, *objects: dict[str, Any]) -> tuple[Step, ...]:
+    return asyncio.run(delivery_steps(cluster(*objects), made))
+
+
+def endpoints(*ready: bool | None, service: str = "injector", namespace: str = "injector-system") -> dict[str, Any]:
+    listed = [{"conditions": {} if each is None else {"ready": each}} for each in ready]
+    metadata = {"name": "x", "namespace": namespace, "labels": {"kubernetes.io/service-name": service}}
+    return {"kind": "EndpointSlice", "metadata": metadata, "endpoints": listed}
+
+
+def test_a_webhook_that_is_reached_has_nothing_against_it() -> None:
+    assert steps(webhook(ca_bundle="QQ=="), endpoints(True, False, None)) == (
+        Step("failure_policy", "passed", "Fail: without an answer the pod is not created", SOURCE),
+        Step("ca_bundle", "passed", "there is one", SOURCE),
+        Step("endpoints", "passed", "2 ready", "Service injector-system/injector"),
+    )
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        (),
+        (endpoints(False),),
+        (endpoints(True, service="other"),),
+        (endpoints(True, namespace="other"),),
+        ({**endpoints(), "endpoints": None},),
+    ],
+)
+@pytest.mark.parametrize(
+    ("policy", "outcome"), [("Fail", "pods are refused"), ("Ignore", "pods are created without a sidecar")]
+)
+def test_a_service_without_a_ready_endpoint_is_a_warning(
+    slices: tuple[dict[str, Any], ...], policy: str, outcome: str
+) -> None:
+    last = steps(webhook(failure_policy=policy), *slices)[-1]
+
+    assert (last.verdict, last.detail) == ("warning", f"none is ready: {outcome}")
+
+
+def test_an_empty_ca_bundle_and_pods_that_may_come_without_a_sidecar_are_warnings() -> None:
+    policy, bundle, _ = steps(webhook(failure_policy="Ignore"), endpoints(True))
+
+    assert (policy.verdict, policy.detail.partition(":")[0]) == ("warning", "Ignore")
+    assert (bundle.verdict, bundle.detail.partition(":")[0]) == ("warning", "it is empty")
+
+
+def test_a_url_is_not_tried() -> None:
+    assert steps(webhook(endpoint=Endpoint(url="https://example.com")))[-1].verdict == "unknown"
+
+
+def test_without_the_permission_it_is_said_that_it_cannot_be_told() -> None:
+    reader = ClusterReader(FakeKube(forbidden=("endpointslices",)))
+
+    last = asyncio.run(delivery_steps(reader, webhook()))[-1]
+
+    assert last.verdict == "unknown"
+    assert 'cannot list resource "endpointslices"' in last.detail
+    with pytest.raises(ClusterError):
+        asyncio.run(delivery_steps(Refusing("unreachable"), webhook()))

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.serve import _health_file, _unserved, option_of, serve, source_of, watched_folders
+from injector.cli.serve import option_of, serve
+from injector.cli.server import _health_file, _unserved, source_of, watched_folders
 from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
@@ -26,9 +31,9 @@ if TYPE_CHECKING:
 
     from injector.revisions.source import RevisionSource
 
+
 PLAIN = ("--insecure-http", "--port", "0")
-SERVED = "injector.cli.serve"
-"""The logger of the command."""
+LOGGER = "injector.cli.server"
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +69,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     """What the command logged at a level."""
-    return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (SERVED, level)]
+    return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (LOGGER, level)]
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +239,7 @@ def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None
         (["--port", "70000"], "70000 is not in the range 0<=x<=65535"),
         (["--ops-port", "http"], "'http' is not a valid integer range"),
         (["--explain", "all"], "'all' is not one of 'off', 'warnings', 'audit', 'both'"),
-        (["--shutdown-delay", "5"], "'5' is no duration; write it as 500ms, 5s or 1m30s"),
+        (["--shutdown-delay", "5"], "'5' is not a valid duration; write it as 500ms, 5s or 1m30s"),
         ([], "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, --tls-mode"),
         (["--tlsCertFile", "c"], "the webhook has no certificate"),
         (["--insecure-http", "--tlsKeyFile", "k"], "--insecure-http and a certificate exclude each other"),
@@ -414,3 +419,37 @@ def test_verbose_shows_the_traceback_before_the_line() -> None:
 
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[-1] == "error: nope: there is no such file; check the path"
+
+
+LIMIT = 60.0
+# Signals arrive from the moment that the command line is imported until the server serves, and after that.
+COMMAND = """
+import os, signal, sys, threading, time
+
+def hang_up():
+    while True:
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.01)
+
+sys.argv[1:] = ["serve", "--insecure-http", "--bind", "127.0.0.1", "--port", "0", "--ops-port", "0"]
+import injector.cli
+threading.Thread(target=hang_up, daemon=True).start()
+from injector.cli import main
+main(prog_name="injector")
+"""
+
+
+def test_signals_at_any_moment_do_not_end_a_server() -> None:
+    with subprocess.Popen([sys.executable, "-c", COMMAND], stderr=subprocess.PIPE, env=dict(os.environ)) as server:
+        assert server.stderr is not None
+        lines = []
+        deadline = time.monotonic() + LIMIT
+        for line in server.stderr:
+            lines.append(line)
+            if b"nothing changed" in line or time.monotonic() > deadline:
+                break
+        status = server.poll()
+        server.kill()
+
+    assert status is None, lines
+    assert any(b"serving the webhook" in line for line in lines)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,17 +10,23 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.clusterview import RUNNING
+from injector.cli.cluster import RUNNING, Sources, read_view
+from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
+from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
-from tests.cli.clusters import FakeKube, labelled, owned, reached, revision, tag
-from tests.revisions.fakes import VALUES, make_raw
+from tests.cli.clusters import HOME, FakeKube, cluster, labelled, namespace, owned, reached, revision, tag
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+
+    from injector.cli.cluster import ClusterView
+
 
 REVISIONS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-30"))
 
@@ -30,7 +38,7 @@ def injected(name: str, place: str, rev: str = "1-24", version: str = "1.24.6") 
     return {"apiVersion": "v1", "kind": "Pod", **answer.pod}
 
 
-CURRENT = injected("web", "shop", "1-30", "1.30.1")
+CURRENT_PODS = injected("web", "shop", "1-30", "1.30.1")
 OLDER = injected("old", "shop")
 SHOP = labelled("shop", "prod")
 
@@ -45,7 +53,9 @@ def filed(tmp_path: Path, *objects: dict[str, Any]) -> str:
 
 
 def test_the_table_has_a_row_for_each_workload_and_drift_ends_with_1(tmp_path: Path) -> None:
-    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT, OLDER, owned("bare", "shop") | {"kind": "Pod"}))
+    result = status(
+        "-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS, OLDER, owned("bare", "shop") | {"kind": "Pod"})
+    )
 
     assert (result.exit_code, result.stderr) == (1, "")
     assert result.stdout == (
@@ -59,7 +69,7 @@ def test_the_table_has_a_row_for_each_workload_and_drift_ends_with_1(tmp_path: P
 
 
 def test_where_all_is_current_it_ends_with_0_and_so_does_drift_that_may_be(tmp_path: Path) -> None:
-    assert status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT)).exit_code == 0
+    assert status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS)).exit_code == 0
     assert status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "--exit-code=false").exit_code == 0
 
 
@@ -89,13 +99,13 @@ def test_revisions_can_be_a_folders(tmp_path: Path) -> None:
     (tmp_path / "r" / "1-30" / "values").write_text(VALUES.replace("1.24.6", "1.30.2"))
     (tmp_path / "r" / "tags.yaml").write_text("prod: 1-30\n")
 
-    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT), "--revisions-dir", str(tmp_path / "r"))
+    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS), "--revisions-dir", str(tmp_path / "r"))
 
     assert "older template" in result.stdout
 
 
 def test_the_cluster_is_asked_without_files_and_for_no_pod_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = FakeKube(*REVISIONS, SHOP, labelled("other", "prod"), CURRENT, OLDER)
+    client = FakeKube(*REVISIONS, SHOP, labelled("other", "prod"), CURRENT_PODS, OLDER)
     reached(monkeypatch, client)
 
     assert status().exit_code == 1
@@ -122,8 +132,8 @@ def test_what_cannot_be_told_is_noted(tmp_path: Path) -> None:
     assert result.exit_code == 0
     notes = result.stderr.splitlines()
     assert notes[:2] == [
-        "note: no webhook calls an injector: there is none with path /inject that is asked about pods",
-        "note: namespace nowhere is left out: nothing says which labels it has",
+        "note: no webhook calls an injector: none has a path /inject and a rule for pods",
+        "note: skipped namespace nowhere: its labels are not known",
     ]
     assert "a revision cannot be used: ConfigMap istio-system/istio-sidecar-injector-half" in notes[2]
 
@@ -131,9 +141,9 @@ def test_what_cannot_be_told_is_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("objects", "arguments", "code", "says"),
     [
-        ((), (), 65, "there is no object in the files"),
-        ((SHOP,), (), 64, "there is no revision of Istio's; give --revisions-dir or --istio-namespace"),
-        (REVISIONS, ("-n", "nope"), 65, "there is no Namespace nope"),
+        ((), (), 65, "the files have no object"),
+        ((SHOP,), (), 64, "no Istio revision found; give --revisions-dir or --istio-namespace"),
+        (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
         (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
         (
             (*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}),
@@ -150,3 +160,150 @@ def test_wrong_flags_are_64_and_bad_input_is_65(
 
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr
+
+
+INJECT = "sidecar.istio.io/inject"
+OFF = CONFIG.replace("enabled", "disabled")
+OBJECTS = (
+    *revision("1-24", "1.24.6"),
+    *revision("1-30", "1.30.1"),
+    *revision("off", "1.30.1", config=OFF),
+    *revision("broken", "1.30.1", config="templates: {sidecar: '{{ .x'}"),
+    tag("prod", "1-24"),
+    *(labelled(name, name) for name in ("prod", "1-24", "1-30", "off", "broken", "gone")),
+    namespace("none"),
+)
+
+
+@pytest.fixture(scope="module")
+def around() -> ClusterView:
+    return asyncio.run(read_view(cluster(*OBJECTS), Sources(None, HOME), None))
+
+
+def injected_pods(around: ClusterView, name: str, place: str, **meta: Any) -> dict[str, Any]:
+    """A running pod with the sidecar of a revision."""
+    answer = inject_pod(around.built.revisions[name], owned("web", place, **meta), RequestFacts(place))
+    assert isinstance(answer, Injected)
+    return deepcopy(answer.pod)  # what a revision rendered is remembered, and not to be changed
+
+
+def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("has", "place", "gets", "state"),
+    [
+        ("1-24", "prod", "1-24", "current"),
+        ("1-24", "1-30", "1-30", "older revision"),
+        (None, "1-30", "1-30", "missing sidecar"),
+        ("1-24", "none", None, "unexpected sidecar"),
+        ("1-24", "off", None, "unexpected sidecar"),
+        ("1-24", "gone", "gone", "unknown revision"),
+        (None, "gone", "gone", "unknown revision"),
+        ("1-24", "broken", "broken", "unknown revision"),
+    ],
+)
+def test_a_pod_stands_by_what_it_has_and_its_namespace_asks_for(
+    around: ClusterView, has: str | None, place: str, gets: str | None, state: str
+) -> None:
+    pod = owned("web", place) if has is None else injected_pods(around, has, place)
+
+    assert sidecar_status(pod, around) == SidecarStatus((place, "Deployment", "web"), has, gets, Drift(state))
+
+
+@pytest.mark.parametrize("place", ["none", "off"])
+def test_a_pod_that_neither_has_nor_would_get_a_sidecar_is_left_out(around: ClusterView, place: str) -> None:
+    assert sidecar_status(owned("web", place), around) is None
+
+
+@pytest.mark.parametrize(
+    "changed", [{"status": {"phase": "Succeeded"}}, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}]
+)
+def test_a_pod_that_has_ended_is_left_out(around: ClusterView, changed: dict[str, Any]) -> None:
+    pod = owned("web", "1-30")
+    meta = {**pod["metadata"], **changed.get("metadata", {})}
+
+    assert sidecar_status({**pod, **changed, "metadata": meta}, around) is None
+
+
+def test_an_older_template_has_its_kinds(around: ClusterView) -> None:
+    pod = injected_pods(around, "1-24", "prod")
+    proxy_of(pod)["image"] = "proxy:1.24.5"
+
+    found = sidecar_status(pod, around)
+
+    assert found is not None
+    assert found.drift == Drift(OLDER_TEMPLATE, ("image",))
+
+
+def test_a_pod_that_would_be_refused_says_so(around: ClusterView) -> None:
+    pod = owned("web", "1-30", annotations={"sidecar.istio.io/proxyCPU": "odd!"})
+
+    found = sidecar_status(pod, around)
+
+    assert found == SidecarStatus(("1-30", "Deployment", "web"), None, "1-30", Drift("refused"))
+
+
+def test_a_pod_that_cannot_be_uninjected_is_told_by_its_revision_alone(around: ClusterView) -> None:
+    def broken(place: str) -> dict[str, Any]:
+        pod = injected_pods(around, "1-24", place)
+        proxy_of(pod).update({"image": "x", "env": [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}]})
+        return pod
+
+    found = [sidecar_status(broken(place), around) for place in ("1-24", "1-30")]
+
+    assert [each.drift.state for each in found if each is not None] == [CURRENT, OLDER_REVISION]
+
+
+def test_the_label_that_an_old_injection_wrote_asks_for_nothing(around: ClusterView) -> None:
+    status = {"containers": ["istio-proxy"], "initContainers": None, "volumes": None, "imagePullSecrets": None}
+    pod = injected_pods(around, "1-24", "none", labels={"istio.io/rev": "1-24"})
+    newer = sidecar_status(pod, around)
+    pod["metadata"]["annotations"]["sidecar.istio.io/status"] = json.dumps(status)
+    older = sidecar_status(pod, around)
+
+    assert [each.drift.state for each in (newer, older) if each is not None] == ["current", "unexpected sidecar"]
+
+
+def test_a_pod_that_is_none_or_whose_namespace_nobody_knows_is_an_error(around: ClusterView) -> None:
+    with pytest.raises(ManifestError):
+        sidecar_status({**owned("web", "prod"), "spec": {"containers": "x"}}, around)
+    with pytest.raises(KeyError):
+        sidecar_status(owned("web", "nowhere"), around)
+
+
+def standing(name: str, has: str, drift: Drift) -> SidecarStatus:
+    return SidecarStatus(("shop", "Deployment", name), has, "1-30", drift)
+
+
+def test_pods_that_stand_alike_are_one_row_of_their_workload() -> None:
+    current, older = standing("b", "1-30", Drift(CURRENT)), standing("b", "1-24", Drift(OLDER_REVISION))
+    template = standing("a", "1-30", Drift(OLDER_TEMPLATE, ("image", "env")))
+
+    found = rows_of([older, current, template, current])
+
+    assert found == [Row(template, 1), Row(current, 2), Row(older, 1)]
+    assert found[1].cells == ("shop", "Deployment/b", "2", "1-30", "1-30", "current")
+    assert found[0].data == {
+        "namespace": "shop",
+        "kind": "Deployment",
+        "name": "a",
+        "pods": 1,
+        "has": "1-30",
+        "wouldGet": "1-30",
+        "state": "older template",
+        "changes": ["image", "env"],
+    }
+
+
+def test_no_sidecar_is_a_dash() -> None:
+    assert Row(SidecarStatus(("s", "Pod", "p"), None, None, Drift(CURRENT)), 1).cells[3:5] == ("-", "-")
+
+
+def test_a_hostile_name_neither_moves_the_terminal_nor_fills_it() -> None:
+    row = Row(SidecarStatus(("s", "Pod", "p"), "\x1b[2J" + "x" * 500, None, Drift(CURRENT)), 1)
+
+    assert row.cells[3].startswith('"\\u001b[2Jx')
+    assert len(row.cells[3]) < 120

@@ -1,21 +1,31 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cli.tag import (
+    TagChange,
+    TagLocation,
+    _checked_webhook_name,
+    location_options,
+    tag_change_options,
+    write_options,
+)
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.errors import InjectorError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
+from injector.revisions.tags import Shadow, Tag
+from injector.revisions.tagstore import DirectoryTags
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TAGS = "# ours\nprod: 1-24  # since May\n"
 
@@ -90,9 +100,13 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
         (["set", "a"], 64, "--revision: the tag needs a revision"),
         (["set", "A", "-r", "1-24"], 64, "TAG: 'A' cannot name a tag"),
         (["set", "net", "-r", "1-24"], 64, "TAG: `net` cannot name a tag"),
-        (["set", "a", "-r", "x_y"], 64, "--revision: 'x_y' cannot name a revision"),
-        (["set", "a", "--weight", "1-24"], 64, "--weight: '1-24' is no weight; write REVISION=N"),
-        (["set", "a", "--weight", "1-24=-1"], 64, "--weight: '1-24=-1' is no weight"),
+        (
+            ["set", "a", "-r", "x_y"],
+            64,
+            "--revision: 'x_y' cannot name a revision",
+        ),
+        (["set", "a", "--weight", "1-24"], 64, "--weight: '1-24' is not a weight; write REVISION=N"),
+        (["set", "a", "--weight", "1-24=-1"], 64, "--weight: '1-24=-1' is not a weight"),
         (["set", "a", "--weight", "B=1"], 64, "--weight: 'B' cannot name a revision"),
         (["set", "a", "--weight", "1-24=0"], 64, "--weight: every weight is 0"),
         (["set", "a", "--weight", "1-24=1", "--weight", "1-24=2"], 64, "--weight: a revision has two weights"),
@@ -102,21 +116,29 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
             64,
             "--shadow and --no-shadow exclude each other",
         ),
-        (["set", "a", "-r", "1-24", "--shadow", "1-30=101"], 64, "--shadow: '101' is no percentage; write REVISION=N"),
-        (["set", "a", "-r", "1-24", "--shadow", "1-30=-1"], 64, "--shadow: '-1' is no percentage"),
+        (
+            ["set", "a", "-r", "1-24", "--shadow", "1-30=101"],
+            64,
+            "--shadow: '101' is not a percentage; write REVISION=N",
+        ),
+        (["set", "a", "-r", "1-24", "--shadow", "1-30=-1"], 64, "--shadow: '-1' is not a percentage"),
         (["set", "a", "-r", "1-24", "--shadow", "A"], 64, "--shadow: 'A' cannot name a revision"),
         (["set", "a", "-r", "1-24", "--shadow", "nope"], 1, 'with revision "nope"'),
-        (["set", "a", "-r", "1-24", "--service", "s"], 64, "--service has no effect beside --revisions-dir"),
-        (["set", "a", "-r", "1-24", "--webhook-name", "s"], 64, "--webhook-name has no effect beside --revisions-dir"),
-        (["list", "--context", "x"], 64, "--context has no effect beside --revisions-dir"),
-        (["remove", "prod", "--kubeconfig", "x"], 64, "--kubeconfig has no effect beside --revisions-dir"),
-        (["generate", "a", "-r", "1-24", "-c", "x"], 64, "--kubeconfig has no effect beside --revisions-dir"),
+        (["set", "a", "-r", "1-24", "--service", "s"], 64, "--service has no effect with --revisions-dir"),
+        (["set", "a", "-r", "1-24", "--webhook-name", "s"], 64, "--webhook-name has no effect with --revisions-dir"),
+        (["list", "--context", "x"], 64, "--context has no effect with --revisions-dir"),
+        (["remove", "prod", "--kubeconfig", "x"], 64, "--kubeconfig has no effect with --revisions-dir"),
+        (["generate", "a", "-r", "1-24", "-c", "x"], 64, "--kubeconfig has no effect with --revisions-dir"),
         (["remove", "a"], 1, 'cannot remove tag "a": cannot find MutatingWebhookConfiguration or Service for tag'),
         (["remove", "A"], 64, "TAG: 'A' cannot name a tag"),
         (["generate", "prod", "-r", "1-30"], 1, 'revision tag "prod" already exists, and --overwrite is false'),
         (["generate", "a", "-r", "nope"], 1, 'with revision "nope"'),
         (["generate", "a"], 64, "--revision: the tag needs a revision"),
-        (["generate", "a", "-r", "1-24", "--webhook-name", "x_y"], 64, "--webhook-name: 'x_y' cannot name"),
+        (
+            ["generate", "a", "-r", "1-24", "--webhook-name", "x_y"],
+            64,
+            "--webhook-name: 'x_y' is not a valid name of a MutatingWebhookConfiguration",
+        ),
     ],
 )
 def test_what_is_refused_changes_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
@@ -191,7 +213,7 @@ def test_a_tag_that_namespaces_use_is_removed_by_force(directory: Path) -> None:
 def test_force_takes_a_tag_that_is_not_there(directory: Path) -> None:
     result = run(directory, "remove", "nope", "--force")
 
-    assert (result.exit_code, result.output) == (0, "Revision tag nope is not there\n")
+    assert (result.exit_code, result.output) == (0, "Revision tag nope does not exist\n")
     assert tags_of(directory) == TAGS
 
 
@@ -358,7 +380,7 @@ def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster
 
     assert tag_command("remove", "prod", "--force").output == "Revision tag prod removed\n"
     assert tag_command("list").output == "No Istio revision tags found.\n"
-    assert tag_command("remove", "prod", "--force").output == "Revision tag prod is not there\n"
+    assert tag_command("remove", "prod", "--force").output == "Revision tag prod does not exist\n"
 
 
 def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: Objects) -> None:
@@ -377,7 +399,7 @@ def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: Objects)
 @pytest.mark.parametrize(
     ("request_", "reason", "says"),
     [
-        ("list mutatingwebhookconfigurations", "forbidden", "; ask for that permission, or give a --context"),
+        ("list mutatingwebhookconfigurations", "forbidden", "; get this permission, or give another --context"),
         ("list mutatingwebhookconfigurations", "unauthorized", "; log in again, or give another --context"),
         ("list mutatingwebhookconfigurations", "unreachable", "; check the network, or give another --context"),
     ],
@@ -409,3 +431,96 @@ def test_without_a_directory_and_a_cluster_there_is_nowhere_to_look(
 
     assert (result.exit_code, result.stdout) == (65, "")
     assert "kubeconfig: not given, and this process" in result.stderr
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home without a kubeconfig."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+
+def target(*arguments: str) -> TagChange:
+    """What the flags of a tag make."""
+    made: list[TagChange] = []
+
+    @click.command()
+    @tag_change_options
+    def command(change: TagChange) -> None:
+        made.append(change)
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return made[0]
+
+
+def place(*arguments: str, of_objects: bool | None = None) -> TagLocation:
+    """What the flags of a place make; ``of_objects`` says whether those of objects mean something in a directory."""
+    made: list[TagLocation] = []
+
+    @click.command()
+    @(location_options if of_objects is None else write_options(uses_webhook=of_objects))
+    def command(location: TagLocation) -> None:
+        made.append(location)
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return made[0]
+
+
+def test_a_target_is_a_tag_and_what_becomes_of_its_shadow() -> None:
+    assert target("prod", "-r", "1-24") == TagChange(Tag("prod", (("1-24", 1),)))
+    assert target("prod", "-r", "1-24", "--no-shadow").keep_shadow is False
+    assert target("prod", "-r", "a", "--weight", "b=10", "--salt", "x", "--shadow", "c=25") == TagChange(
+        Tag("prod", (("a", 90), ("b", 10)), "x", Shadow("c", 25))
+    )
+
+
+def test_without_a_directory_the_place_is_the_cluster() -> None:
+    assert place() == TagLocation(None, Kubeconfig(), "istio-system")
+    assert place("-c", "x", "--context", "y", "-i", "mesh") == TagLocation(None, Kubeconfig((Path("x"),), "y"), "mesh")
+    assert place("--webhook-name", "my-hook", "-i", "mesh", of_objects=False) == TagLocation(
+        None, Kubeconfig(), "mesh", WebhookOptions(istio_namespace="mesh"), "my-hook"
+    )
+
+
+def test_a_directory_is_a_place(tmp_path: Path) -> None:
+    with place("--revisions-dir", str(tmp_path)).store() as store:
+        assert store == DirectoryTags(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("of_objects", "arguments"),
+    [
+        (None, ["--context", "x"]),
+        (None, ["-i", "mesh"]),
+        (True, ["-c", "x"]),
+        (False, ["--auto-inject-namespaces"]),
+        (False, ["--service-port", "443"]),
+        (False, ["--istioNamespace", "istio-system"]),
+    ],
+)
+def test_flags_of_a_cluster_have_no_effect_on_a_directory(of_objects: bool | None, arguments: list[str]) -> None:
+    with pytest.raises(UsageError, match="has no effect with --revisions-dir; leave one of the two out"):
+        place("--revisions-dir", "x", *arguments, of_objects=of_objects)
+
+
+def test_flags_of_objects_mean_something_where_they_are_printed() -> None:
+    found = place("--revisions-dir", "x", "-i", "mesh", "--service", "our", of_objects=True)
+
+    assert (found.directory, found.options.endpoint.service, found.istio_namespace) == (Path("x"), "our", "mesh")
+
+
+def test_a_kubeconfig_of_the_environment_is_nothing_that_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "x")
+
+    assert place("--revisions-dir", "x").directory == Path("x")
+
+
+@pytest.mark.parametrize("name", [None, "my-hook", "a.b-c.d", "a" * 253])
+def test_a_webhook_has_a_name_that_kubernetes_takes(name: str | None) -> None:
+    assert _checked_webhook_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "A", "a..b", "-a", "a.", "a" * 254])
+def test_another_name_is_refused(name: str) -> None:
+    with pytest.raises(InjectorError, match="is not a valid name of a MutatingWebhookConfiguration"):
+        _checked_webhook_name(name)

@@ -247,14 +247,14 @@ def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:
     refused, forced = apply("-r", "1-24"), apply("-r", "1-24", "--force-conflicts")
 
     assert (refused.exit_code, refused.stdout) == (forced.exit_code, forced.stdout) == (1, "")
-    assert refused.stderr.endswith("; add --force-conflicts to take these fields over\n")
+    assert refused.stderr.endswith("; add --force-conflicts to take over these fields\n")
     assert forced.stderr.endswith("; try again\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["-r", "a", "--tag", "b"], 64, "--tag: it is either a revision or a tag"),
+        (["-r", "a", "--tag", "b"], 64, "--revision and --tag exclude each other"),
         (["-r", "1-99"], 1, 'with revision "1-99"; known revisions are 1-24, default'),
         (["--tag", "nope"], 1, 'for tag "nope"; there are no tags'),
         (["--tag", "odd"], 1, 'tag "odd" cannot be read; MutatingWebhookConfiguration istio-revision-tag-odd'),
@@ -277,10 +277,10 @@ def test_what_cannot_be_applied_is_refused(cluster: Objects, arguments: list[str
     ("arguments", "code", "says"),
     [
         (["--unserved", "ignore"], 64, "'ignore' is not one of 'warn', 'deny'"),
-        (["--unserved", "warn", "-r", "a"], 64, "--unserved: it is written for every name that is not served"),
-        (["--unserved", "deny", "--tag", "a"], 64, "--unserved: it is written for every name that is not served"),
-        (["-r", "a", "--tag", "b"], 64, "--tag: it is either a revision or a tag"),
-        (["--tag", "b"], 64, "--tag: nothing says which revision the tag leads to; give --revisions-dir"),
+        (["--unserved", "warn", "-r", "a"], 64, "--unserved: this webhook is for every unknown name"),
+        (["--unserved", "deny", "--tag", "a"], 64, "--unserved: this webhook is for every unknown name"),
+        (["-r", "a", "--tag", "b"], 64, "--revision and --tag exclude each other"),
+        (["--tag", "b"], 64, "--tag: the tag's revision is not known; give --revisions-dir"),
         (["-r", "A"], 64, "--revision: 'A' cannot name a revision"),
         (["--revisions-dir", "DIR", "-r", "nope"], 1, 'with revision "nope"; known revisions are 1-24, default'),
         (["--revisions-dir", "DIR", "--tag", "nope"], 1, 'for tag "nope"; known tags are prod'),

@@ -102,18 +102,20 @@ async def test_one_object_is_the_clients() -> None:
 
 def cluster_of_pods(count: int) -> Objects:
     objects = Objects()
-    objects.put(PODS, *({"metadata": {"name": f"p-{n}", "namespace": "a", "labels": {"x": "y"}}} for n in range(count)))
+    objects.put(
+        PODS, *({"metadata": {"name": f"p-{n:04}", "namespace": "a", "labels": {"x": "y"}}} for n in range(count))
+    )
     return objects
 
 
 def test_every_page_is_asked_for_and_labels_choose() -> None:
-    objects = cluster_of_pods(5)
+    objects = cluster_of_pods(2 * PAGE + 1)
     objects.put(PODS, {"metadata": {"name": "other", "namespace": "a"}})
 
     async def read() -> list[str]:
         return [item["metadata"]["name"] async for item in every(objects, Scope(PODS, labels="x=y"))]
 
-    assert asyncio.run(read()) == ["p-0", "p-1", "p-2", "p-3", "p-4"]
+    assert asyncio.run(read()) == [f"p-{n:04}" for n in range(2 * PAGE + 1)]
     assert objects.asked == ["list pods x=y"] * 3
 
 

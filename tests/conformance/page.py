@@ -40,8 +40,8 @@ The table lists the differences between minors, apart from their templates. The 
 DATES = """
 ## What is not supported
 
-Sprig's date functions are there for templates of users: no template of Istio calls one. Dates are those of Python: the years 1 to 9999, to
-the microsecond. The template fails with a clear error, where Go's would not, in these cases:
+Sprig's date functions are for your own templates. No template of Istio calls one. They support Python's dates: the years 1 to 9999, to
+the microsecond. Unlike in Go, the template fails with a clear error for:
 
 - a date outside these years, a layout without a year in `toDate`, and a fraction of a microsecond in `toDate` and `dateModify`;
 - the day of the year (`002`, `__2`) in the layout of `toDate`; `date` prints it;

@@ -16,8 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from injector.cli.inputs import changed_documents, read_manifests
-from injector.cli.output import rendered
+from injector.cli.manifests import changed_documents, manifest_text, read_manifests
 from injector.errors import InjectorError
 from injector.injection.tools.manifest import inject_object
 from tests.conformance import compare, core, corpus, doors, undone
@@ -67,7 +66,7 @@ def text_fault(case: corpus.Case) -> str:
         read_manifests([str(case.source)], recursive=False),
         lambda each: inject_object(revision, each, warn=lambda _: None),
     )
-    got = rendered(documents, "yaml", fold=revision.behaviours.yaml_folds)
+    got = manifest_text(documents, "yaml", fold=revision.behaviours.yaml_folds)
     return "" if compare.same_text(got, case.expected.read_text()) else "the same documents in another text"
 
 

@@ -51,7 +51,7 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
 
         for name in ("istio", "istio-sidecar-injector"):
             lab.delete("configmap", name, home)
-        served.until(lambda: "there is no revision any more" in served.error("default"))
+        served.until(lambda: "all revisions have been removed" in served.error("default"))
         assert served.image("default") == "proxy:1.24.6"
 
         lab.apply(*control_plane(home, "default", tag="1.24.7"))

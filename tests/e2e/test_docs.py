@@ -144,8 +144,8 @@ def test_a_page_can_be_followed_on_a_cluster(lab: Lab, tmp_path: Path, page: Pat
 
     with kubelet(lab, tmp_path / "kubelet") as cluster:
         if not any(DEPLOYED in block.text for block in found):
-            reader.does(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
+            reader.run(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
         for block in found:
             cluster.look()
             reader.addresses[OPERATIONS] = f"{cluster.address}:8080"
-            reader.does(block)
+            reader.run(block)

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.clusterflags import in_cluster
+from injector.cli.cluster import run_in_cluster
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.reader import WEBHOOKS
 from tests.architecture.serving import free_ports
@@ -87,7 +87,7 @@ def trusted(lab: Lab, name: str) -> None:
     async def work(client: KubeClient) -> None:
         await client.apply(WEBHOOKS, {"metadata": {"name": name}, "webhooks": bundles}, manager="rotator")
 
-    in_cluster(Kubeconfig((lab.kubeconfig,)), work)
+    run_in_cluster(Kubeconfig((lab.kubeconfig,)), work)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -24,27 +24,27 @@ def render(text: str, data: Any = None) -> str:
 
 
 def test_texts_and_constants_are_one_piece_of_output() -> None:
-    assert written('a{{/* c */}}b{{ "c" }}{{ 1.5 }}{{ print 1 2 }}') == ["w('abc1.51 2')"]
+    assert written('a{{/* c */}}b{{ "c" }}{{ 1.5 }}{{ print 1 2 }}') == ["write('abc1.51 2')"]
 
 
 def test_a_string_is_written_as_it_is() -> None:
-    assert written("{{ print . }}")[-1] == "w(t3)"
+    assert written("{{ print . }}")[-1] == "write(t3)"
 
 
 def test_a_loop_counts_its_rounds() -> None:
     assert "for d2 in EACH(t1):" in written("{{ range . }}a{{ end }}")
-    assert " S.tick(2)" in written("{{ range . }}a{{ end }}")
+    assert " rendering.tick(2)" in written("{{ range . }}a{{ end }}")
 
 
 def test_a_template_counts_all_its_branches_and_no_loops() -> None:
     trees = parse("t", "a{{ if . }}b{{ else }}c{{ end }}{{ range . }}d{{ else }}e{{ end }}", functions=BUILTINS)
     source = Source({}, is_pure=True)
     Actions(source, trees["t"], (BUILTINS, BUILTINS), {"t": "b"}, printed).template()
-    assert source.lines[1] == " S.tick(7)"
+    assert source.lines[1] == " rendering.tick(7)"
 
 
 def test_many_actions_in_a_row_look_at_the_budget_in_between() -> None:
-    assert written("{{ . }}" * 130).count("S.tick(0)") == 2
+    assert written("{{ . }}" * 130).count("rendering.tick(0)") == 2
 
 
 @pytest.mark.parametrize("links", [1, 4, 5, 40])

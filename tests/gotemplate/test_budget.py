@@ -4,9 +4,18 @@ import itertools
 
 import pytest
 
-from injector.gotemplate.budget import LONGEST_LOOK, MAX_SIZE, METER, Budget, Watch, check_size, reserve, spend
+from injector.gotemplate.budget import (
+    MAX_CLOCK_DELTA,
+    MAX_SIZE,
+    METER,
+    Budget,
+    Rendering,
+    Stopwatch,
+    check_size,
+    reserve,
+    spend,
+)
 from injector.gotemplate.errors import FuncError, Spent
-from injector.gotemplate.rendering import Rendering
 
 
 def test_a_size_within_the_limit_passes() -> None:
@@ -19,17 +28,17 @@ def test_a_size_beyond_it_is_refused_by_name() -> None:
 
 
 def test_the_time_is_over_when_there_was_more_work_than_allowed() -> None:
-    times = itertools.count(10.0, LONGEST_LOOK)
-    watch = Watch(lambda: next(times), 3 * LONGEST_LOOK + 0.001)
+    times = itertools.count(10.0, MAX_CLOCK_DELTA)
+    watch = Stopwatch(lambda: next(times), 3 * MAX_CLOCK_DELTA + 0.001)
 
-    assert [watch.out() for _ in range(5)] == [False, False, False, True, True]
+    assert [watch.expired() for _ in range(5)] == [False, False, False, True, True]
 
 
 def test_a_machine_that_stood_still_spends_no_templates_time() -> None:
     times = iter([0.0, 0.01, 60.0, 60.01])
-    watch = Watch(lambda: next(times), 0.5)
+    watch = Stopwatch(lambda: next(times), 0.5)
 
-    assert [watch.out() for _ in range(3)] == [False, False, False]
+    assert [watch.expired() for _ in range(3)] == [False, False, False]
 
 
 def test_what_works_for_a_rendering_spends_its_budget() -> None:

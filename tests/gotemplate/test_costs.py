@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate import Budget, BudgetError, ExecError, FuncError, compile_template
-from injector.gotemplate.budget import METER
+from injector.gotemplate import Budget, BudgetError, Cost, ExecError, FuncError, compile_template, costs
+from injector.gotemplate.budget import METER, Rendering
 from injector.gotemplate.builtins import BUILTINS
-from injector.gotemplate.costs import cost_of, metered
 from injector.gotemplate.errors import Spent
-from injector.gotemplate.rendering import Rendering
+from injector.gotemplate.functions import metered
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Pointer, Slice
 from injector.istio.behaviours import NEWEST
@@ -38,8 +37,8 @@ def spent(func: Func, *args: Any, **limits: int) -> str:
     return ""
 
 
-def whatever(name: str = "whatever") -> Func:
-    return Func(name, "func(interface {}) interface {}", lambda _: None)
+def whatever(cost: Cost = costs.ANY) -> Func:
+    return Func("whatever", "func(interface {}) interface {}", lambda _: None, cost=cost)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_a_call_pays_for_what_is_in_its_arguments(value: Any) -> None:
 
 
 def test_a_call_pays_for_the_memory_that_it_may_take() -> None:
-    assert spent(whatever("snakecase"), "aB" * 1_000, memory=90_000) == "functions made more than 90000 bytes"
+    assert spent(whatever(costs.WORDS), "aB" * 1_000, memory=90_000) == "functions made more than 90000 bytes"
 
 
 @pytest.mark.parametrize(
@@ -84,12 +83,20 @@ def test_what_a_function_returns_takes_memory(result: Any, size: int) -> None:
 
 def test_a_dictionary_that_a_function_returns_as_it_came_has_one_entry_more() -> None:
     entries = dict.fromkeys(range(10_000))
-    assert spent(Func("set", "func(interface {}) interface {}", lambda given: given), entries, memory=104) == ""
+    assert (
+        spent(Func("set", "func(interface {}) interface {}", lambda given: given, cost=costs.COPY), entries, memory=104)
+        == ""
+    )
 
 
 def test_what_a_function_finds_in_its_arguments_is_not_counted_again() -> None:
     assert (
-        spent(Func("index", "func(interface {}) interface {}", lambda given: given[0]), ["a" * 10**6], memory=0) == ""
+        spent(
+            Func("index", "func(interface {}) interface {}", lambda given: given[0], cost=costs.PASS),
+            ["a" * 10**6],
+            memory=0,
+        )
+        == ""
     )
 
 
@@ -105,8 +112,8 @@ def test_whatever_fails_in_a_function_is_an_error_of_that_function(error: Except
 
 
 def test_each_function_has_a_cost_of_its_own_or_pays_as_one_that_copies_all() -> None:
-    functions = {*BUILTINS, *go_functions(NEWEST, {}, with_sprig=True)}
-    ordinary = {name for name in functions if cost_of(name) == cost_of("no such function")}
+    functions = {**BUILTINS, **go_functions(NEWEST, {}, with_sprig=True)}
+    ordinary = {name for name, func in functions.items() if func.cost == costs.ANY}
 
     assert ordinary == {
         *("deepCopy", "mustDeepCopy", "deepEqual", "has", "mustHas", "uniq", "mustUniq", "without", "mustWithout"),

@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from injector.gotemplate.budget import CLOCK_EVERY, Budget
+from injector.gotemplate.budget import CLOCK_EVERY, Budget, Rendering
 from injector.gotemplate.errors import Spent
-from injector.gotemplate.rendering import Rendering
 
 
 def rendering(**limits: int) -> Rendering:
@@ -77,9 +76,9 @@ def test_a_rendering_inside_another_spends_that_ones_budget() -> None:
     inner = Rendering(Budget(clock=lambda: 0.0), outer)
     inner.spend(5)
     inner.reserve(5)
-    inner.tell()
+    inner.report_to_outer()
     inner.spend(1)
     with pytest.raises(Spent, match="more than 5 steps"):
-        inner.tell()
+        inner.report_to_outer()
     with pytest.raises(Spent, match="made more than 5 bytes"):
         inner.reserve(1)

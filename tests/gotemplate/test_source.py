@@ -33,7 +33,7 @@ def error_of(raised: Exception, mark: Mark, **given: Any) -> ExecError:
             source.line(f"local_{name} = {name}", Mark(TREE, ROOT))
         source.line("raise raised", mark)
     source.places.append(DOT)
-    run = source.program("<template t>").run()["run"]
+    run = source.run("<template t>")["run"]
     line_map = LineMap("<template t>", TREE, tuple(source.marks), tuple(source.places))
     with pytest.raises(type(raised)) as caught:
         run()

@@ -4,18 +4,26 @@ from typing import Any
 
 import pytest
 
+from injector.errors import ManifestError
 from injector.istio.webhooks import (
     UNSERVED_ACTIONS,
     UNSERVED_KINDS,
     Endpoint,
+    Service,
     WebhookOptions,
     called,
     deactivated,
     is_deactivated,
+    live_webhooks,
     options_of,
+    overlaps,
+    passed_over,
     revision_webhook,
     tag_webhook,
+    unserved,
     unserved_webhook,
+    webhooks_of,
+    why_none,
 )
 from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json
@@ -25,7 +33,7 @@ REV, AUTO, INJECT, NAME = "istio.io/rev", "istio-injection", "sidecar.istio.io/i
 
 
 def at_istiod(revision: str, **options: Any) -> WebhookOptions:
-    """Options with the Service that Istio's own webhooks name."""
+    """Options with the Service of Istio's own webhooks."""
     return WebhookOptions(endpoint=Endpoint(service_of(revision), "istio-system"), **options)
 
 
@@ -51,7 +59,7 @@ def test_a_tag_of_a_revision_without_annotations_has_none() -> None:
     assert "annotations" not in tag_webhook("prod", "1-24", WebhookOptions())["metadata"]
 
 
-def test_what_is_said_of_a_webhook_is_in_each_of_them() -> None:
+def test_every_webhook_of_a_configuration_has_the_options() -> None:
     options = WebhookOptions(
         endpoint=Endpoint("our", "ours", 8443),
         ca_bundle="Q0E=",
@@ -76,7 +84,7 @@ def test_what_is_said_of_a_webhook_is_in_each_of_them() -> None:
         )  # fmt: skip
 
 
-def test_only_the_default_takes_namespaces_without_labels() -> None:
+def test_only_the_default_injects_namespaces_without_labels() -> None:
     options = WebhookOptions(auto_inject=True)
 
     assert len(revision_webhook("1-24", options)["webhooks"]) == 2
@@ -95,7 +103,7 @@ def test_only_the_default_takes_namespaces_without_labels() -> None:
     ],
 )
 def test_a_url_ends_in_the_path_of_the_name(url: str, expected: str) -> None:
-    assert Endpoint(url=url).client_config("prod") == {"url": expected}
+    assert Endpoint(url=url).client_config("/inject/prod", "prod") == {"url": expected}
 
 
 CALLED = [
@@ -111,11 +119,11 @@ CALLED = [
     ({REV: "prdo", NAME: "kube-system"}, {}, []),
     ({NAME: "injector-system"}, {REV: "prdo"}, []),
 ]
-"""Labels of a namespace and of a pod, and whose name the webhook for names that nobody serves is called for."""
+"""Labels of a namespace and of a pod, and the objects whose names the unserved-name webhook is called for."""
 
 
 @pytest.mark.parametrize(("namespace", "pod", "kinds"), CALLED)
-def test_names_that_nobody_serves_are_looked_for_where_istio_looks_for_names(
+def test_the_unserved_name_webhook_is_called_where_istio_reads_names(
     namespace: dict[str, str], pod: dict[str, str], kinds: list[str]
 ) -> None:
     webhooks = unserved_webhook("warn", WebhookOptions())["webhooks"]
@@ -131,7 +139,7 @@ def test_names_that_nobody_serves_are_looked_for_where_istio_looks_for_names(
 
 
 @pytest.mark.parametrize(("namespace", "pod", "kinds"), [case for case in CALLED if NAME not in case[0]])
-def test_the_webhook_for_names_that_nobody_serves_is_called_for_what_that_names_own_would_be(
+def test_the_unserved_name_webhook_is_called_for_the_same_pods_as_a_served_names_webhook(
     namespace: dict[str, str], pod: dict[str, str], kinds: list[str]
 ) -> None:
     names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
@@ -142,7 +150,7 @@ def test_the_webhook_for_names_that_nobody_serves_is_called_for_what_that_names_
 
 
 @pytest.mark.parametrize("action", UNSERVED_ACTIONS)
-def test_the_webhook_for_names_that_nobody_serves_holds_up_no_pod(action: str) -> None:
+def test_the_unserved_name_webhook_never_blocks_pods_by_itself(action: str) -> None:
     options = WebhookOptions(ca_bundle="Q0E=", reinvocation_policy="IfNeeded")
     configuration = unserved_webhook(action, options)
 
@@ -161,9 +169,7 @@ def test_the_webhook_for_names_that_nobody_serves_holds_up_no_pod(action: str) -
         assert webhook["rules"][0]["operations"] == ["CREATE"]
 
 
-def test_the_webhook_for_names_that_nobody_serves_takes_the_timeout_the_namespaces_and_the_url_that_it_is_given() -> (
-    None
-):
+def test_the_unserved_name_webhook_takes_timeout_namespace_and_url_from_the_options() -> None:
     endpoint = Endpoint(namespace="ours", url="https://injector.example/inject")
     configuration = unserved_webhook("deny", WebhookOptions(endpoint, timeout=9, istio_namespace="mesh"))
 
@@ -188,7 +194,7 @@ def test_another_istio_namespace_is_a_part_of_the_names() -> None:
     ] == ["istio-sidecar-injector-mesh", "istio-sidecar-injector-1-24-mesh", "istio-revision-tag-prod-mesh", "my-hook"]
 
 
-def test_what_is_deactivated_matches_nothing_and_keeps_the_rest() -> None:
+def test_a_deactivated_configuration_matches_nothing_and_keeps_the_rest() -> None:
     configuration = revision_webhook("default", WebhookOptions())
     before = dump_json(configuration)
 
@@ -200,7 +206,7 @@ def test_what_is_deactivated_matches_nothing_and_keeps_the_rest() -> None:
     assert dump_json(configuration) == before
 
 
-def test_what_matches_nothing_is_known_again() -> None:
+def test_a_deactivated_configuration_is_recognised() -> None:
     configuration = revision_webhook("default", WebhookOptions())
 
     assert not is_deactivated(configuration)
@@ -223,13 +229,291 @@ def test_the_options_of_a_configuration_are_read_from_it(options: WebhookOptions
 
 
 @pytest.mark.parametrize("file", ["revision-1-24", "tag-prod"])
-def test_istios_own_is_not_the_injectors(file: str) -> None:
+def test_a_configuration_of_istio_is_not_the_injectors(file: str) -> None:
     assert options_of(golden(file), "1-24") is None
 
 
-def test_what_has_no_webhook_of_istios_is_not_the_injectors() -> None:
+def test_a_configuration_with_other_webhooks_is_not_the_injectors() -> None:
     assert options_of({"metadata": {"name": "x"}}, "prod") is None
     assert (
         options_of({"webhooks": [{"name": "other.example", "clientConfig": {"url": "https://x/inject/prod"}}]}, "prod")
         is None
     )
+
+
+NAMES = ("1-24", "1-30", "default", "prod")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "prefix", "name"),
+    [
+        ({REV: "1-24"}, {}, "rev.namespace", "1-24"),
+        ({REV: "prod"}, {}, "rev.namespace", "prod"),
+        ({REV: "prod"}, {REV: "1-24"}, "rev.namespace", "prod"),
+        ({REV: "prod"}, {INJECT: "true"}, "rev.namespace", "prod"),
+        ({}, {REV: "1-30"}, "rev.object", "1-30"),
+        ({}, {REV: "1-30", INJECT: "true"}, "rev.object", "1-30"),
+        ({AUTO: "enabled"}, {}, "namespace", "default"),
+        ({AUTO: "enabled", REV: "prod"}, {}, "namespace", "default"),
+        ({AUTO: "enabled"}, {REV: "prod"}, "namespace", "default"),
+        ({}, {INJECT: "true"}, "object", "default"),
+        ({REV: "default"}, {}, "rev.namespace", "default"),
+    ],
+)
+def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], prefix: str, name: str) -> None:
+    found = called(NAMES, namespace, pod)
+
+    assert [(each.name, each.webhook.name) for each in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "says"),
+    [
+        ({}, {}, "the namespace has neither istio-injection nor istio.io/rev"),
+        ({AUTO: "enabled"}, {INJECT: "false"}, "the pod's label sidecar.istio.io/inject is `false`"),
+        ({AUTO: "disabled"}, {}, "the namespace's label istio-injection is `disabled`"),
+        ({AUTO: "disabled", REV: "prod"}, {INJECT: "true"}, "istio-injection is `disabled`"),
+        ({REV: "1-99"}, {}, "names `1-99`, which is not served; known are 1-24, 1-30, default, prod"),
+        ({}, {REV: "1-99"}, "the pod's label istio.io/rev names `1-99`, which is not served; known"),
+        ({REV: "prdo"}, {}, "names `prdo`, which is not served (did you mean prod?); known are 1-24"),
+        ({}, {REV: "Prod"}, "names `Prod`, which is not served (did you mean prod?); known are 1-24"),
+    ],
+)
+def test_the_reason_is_given_if_no_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], says: str) -> None:
+    assert called(NAMES, namespace, pod) == ()
+    assert says in why_none(namespace, pod, NAMES)
+
+
+@pytest.mark.parametrize(("namespace", "pod"), [({AUTO: "enabled"}, {}), ({}, {INJECT: "true"})])
+def test_the_reason_names_a_missing_default_revision(namespace: dict[str, str], pod: dict[str, str]) -> None:
+    assert called(("1-24",), namespace, pod) == ()
+    assert "selects the default revision, which does not exist" in why_none(namespace, pod, ("1-24",))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "notes"),
+    [
+        ({REV: "prod"}, {}, ()),
+        ({REV: "prod"}, {REV: "prod"}, ()),
+        ({}, {REV: "prod"}, ()),
+        ({REV: "prod"}, {REV: "1-24"}, ("the pod's istio.io/rev=1-24 does not count: the namespace's label decides",)),
+        (
+            {AUTO: "enabled", REV: "prod"},
+            {},
+            ("the namespace's istio.io/rev=prod does not count beside istio-injection",),
+        ),
+    ],
+)
+def test_labels_without_effect_are_named(
+    namespace: dict[str, str], pod: dict[str, str], notes: tuple[str, ...]
+) -> None:
+    assert passed_over(namespace, pod) == notes
+
+
+def test_unmet_requirements_are_given_as_text() -> None:
+    webhook = webhooks_of("default")[3]
+
+    assert webhook.unmet({AUTO: "x", REV: "y"}, {REV: "z"}) == (
+        "namespace: istio-injection does not exist",
+        "namespace: istio.io/rev does not exist",
+        "pod: sidecar.istio.io/inject in (true)",
+        "pod: istio.io/rev does not exist",
+    )
+    assert webhooks_of("a")[0].unmet({REV: "a"}, {INJECT: "false"}) == ("pod: sidecar.istio.io/inject not in (false)",)
+
+
+def test_the_labels_that_a_webhook_is_called_for_are_named() -> None:
+    assert webhooks_of("a")[1].asked_by({}, {REV: "a"}) == ("the pod's istio.io/rev=a",)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "wanted"),
+    [
+        ({REV: "gone"}, {}, "gone"),
+        ({REV: "gone"}, {REV: "1-24"}, "gone"),
+        ({REV: "1-24"}, {}, None),
+        ({}, {REV: "gone"}, "gone"),
+        ({AUTO: "enabled"}, {}, "default"),
+        ({AUTO: "enabled", REV: "1-24"}, {}, "default"),
+        ({}, {INJECT: "true"}, "default"),
+        ({AUTO: "disabled", REV: "gone"}, {}, None),
+        ({REV: "gone"}, {INJECT: "false"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_labels_can_name_a_revision_that_is_not_served(
+    namespace: dict[str, str], pod: dict[str, str], wanted: str | None
+) -> None:
+    assert unserved(namespace, pod, ("1-24", "1-30")) == wanted
+
+
+def test_a_served_name_is_not_reported_as_unserved() -> None:
+    assert unserved({AUTO: "enabled"}, {}, ("default",)) is None
+
+
+def configuration(name: str = "w", **changed: Any) -> dict[str, Any]:
+    """A configuration with one webhook of an injector; keywords are fields of the webhook."""
+    webhook = {
+        "name": "a",
+        "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/inject"}},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        **changed,
+    }
+    return {"metadata": {"name": name}, "webhooks": [webhook]}
+
+
+def test_the_configuration_of_a_revision_is_read_back() -> None:
+    options = WebhookOptions(Endpoint("injector", "home"), ca_bundle="QQ==", failure_policy="Ignore")
+
+    first, second = live_webhooks([revision_webhook("1-30", options)])
+
+    assert (first.configuration, first.webhook.name) == (
+        "istio-sidecar-injector-1-30",
+        "rev.namespace.sidecar-injector.istio.io",
+    )
+    assert (first.path, first.revision, first.tag) == ("/inject/1-30", "1-30", "")
+    assert (first.service, first.fails, first.trusted, first.conditional) == (
+        Service("injector", "home"),
+        False,
+        True,
+        False,
+    )
+    assert str(first.service) == "home/injector"
+    assert (first.calls({REV: "1-30"}, {}), second.calls({REV: "1-30"}, {})) == (True, False)
+    assert (first.calls({}, {REV: "1-30"}), second.calls({}, {REV: "1-30"})) == (False, True)
+
+
+def test_a_tag_is_read_from_its_label_and_the_path_from_a_url() -> None:
+    options = WebhookOptions(Endpoint(url="https://example.com:9443/inject"))
+
+    first, _ = live_webhooks([tag_webhook("prod", "1-30", options)])
+
+    assert (first.path, first.revision, first.tag) == ("/inject/prod", "1-30", "prod")
+    assert (first.service, first.fails, first.trusted) == (None, True, False)
+
+
+def test_live_webhooks_are_in_the_api_servers_order() -> None:
+    found = live_webhooks([configuration("b"), configuration("a"), configuration("c")])
+
+    assert [each.configuration for each in found] == ["a", "b", "c"]
+
+
+def test_a_deactivated_webhook_is_never_called() -> None:
+    assert not any(
+        each.calls({"istio-injection": "enabled"}, {}) or each.calls({REV: "default"}, {})
+        for each in live_webhooks([deactivated(revision_webhook("default", WebhookOptions()))])
+    )
+
+
+@pytest.mark.parametrize("path", ["/inject", "/inject/", "/inject/1-30", "/inject/cluster/c/net/n"])
+def test_webhooks_of_an_injector_are_found_by_their_path(path: str) -> None:
+    service = {"name": "s", "namespace": "n", "path": path}
+
+    assert [each.path for each in live_webhooks([configuration(clientConfig={"service": service})])] == [path]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/injection"}}},
+        {"clientConfig": {"service": {"name": "s", "namespace": "n"}}},
+        {"clientConfig": {"url": "https://example.com/validate"}},
+        {"rules": []},
+        {"rules": [{"operations": ["UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]},
+        {"rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}]},
+        {"rules": [{"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*"]}]},
+    ],
+)
+def test_other_webhooks_are_left_out(changed: dict[str, Any]) -> None:
+    assert live_webhooks([configuration(**changed)]) == ()
+
+
+def test_a_rule_for_everything_includes_pods_and_conditions_are_reported() -> None:
+    rule = {key: ["*"] for key in ("operations", "apiGroups", "apiVersions", "resources")}
+
+    (found,) = live_webhooks([configuration(rules=[rule], matchConditions=[{"name": "x", "expression": "true"}])])
+
+    assert found.conditional
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"clientConfig": "x"}, "MutatingWebhookConfiguration w: a value is not an object"),
+        ({"rules": ["x"]}, "MutatingWebhookConfiguration w: a value is not an object"),
+        (
+            {"objectSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}},
+            'MutatingWebhookConfiguration w: objectSelector: "Near" is not a valid label selector operator',
+        ),
+    ],
+)
+def test_an_unreadable_configuration_is_named(changed: dict[str, Any], says: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        live_webhooks([configuration(**changed)])
+
+    assert str(caught.value).startswith(says)
+
+
+PLAIN = WebhookOptions()
+
+
+def overlap(*names: str) -> str:
+    return f"Webhook overlaps with others: [{' '.join(names)}]. This may cause injection to occur twice."
+
+
+def test_istios_own_configurations_do_not_overlap() -> None:
+    others = [golden("revision-1-24"), golden("revision-1-30"), golden("tag-canary")]
+
+    assert overlaps(golden("tag-prod"), others) == ()
+    assert overlaps(golden("tag-default"), others) == ()
+
+
+def test_the_default_tag_overlaps_with_a_default_revision_that_is_not_deactivated() -> None:
+    revision = revision_webhook("default", PLAIN)
+    found = overlaps(tag_webhook("default", "1-24", PLAIN), [revision])
+
+    suffix = "sidecar-injector.istio.io"
+    assert found == tuple(
+        overlap(f"istio-sidecar-injector/{prefix}.{suffix}")
+        for prefix in ("rev.namespace", "rev.object", "namespace", "object")
+    )
+    assert overlaps(tag_webhook("default", "1-24", PLAIN), [deactivated(revision)]) == ()
+
+
+def test_a_webhook_without_selectors_overlaps_with_each_webhook() -> None:
+    everything = {"metadata": {"name": "x"}, "webhooks": [{"name": "all.istio.io"}]}
+
+    assert overlaps(tag_webhook("prod", "1-24", PLAIN), [everything]) == (overlap("x/all.istio.io"),)
+
+
+def test_webhooks_of_one_configuration_can_overlap() -> None:
+    twice = {"metadata": {"name": "x", "labels": {"istio.io/rev": "a"}}, "webhooks": [{"name": "a"}, {"name": "b"}]}
+
+    assert overlaps(twice, []) == (overlap("x/b"), overlap("x/a"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"metadata": {"name": "theirs"}, "webhooks": [{"name": "mutate.kyverno.svc"}]},
+        {"metadata": {"name": "empty"}},
+        {
+            "metadata": {"name": "x"},
+            "webhooks": [{"name": "a.istio.io", "namespaceSelector": {"matchLabels": {"!": "x"}}}],
+        },
+        {
+            "metadata": {"name": "x"},
+            "webhooks": [{"name": "a.istio.io", "namespaceSelector": {"matchLabels": {"istio.io/rev": "other"}}}],
+        },
+    ],
+)
+def test_other_webhooks_and_other_pods_do_not_overlap(other: dict[str, Any]) -> None:
+    assert overlaps(tag_webhook("prod", "1-24", PLAIN), [other]) == ()
+
+
+def test_a_revision_that_only_a_selector_names_counts() -> None:
+    selector = {"matchExpressions": [{"key": "istio.io/rev", "operator": "In", "values": ["blue", "prod"]}]}
+    other = {"metadata": {"name": "x"}, "webhooks": [{"name": "a.istio.io", "namespaceSelector": selector}]}
+
+    assert overlaps(tag_webhook("prod", "1-24", PLAIN), [other]) == (overlap("x/a.istio.io"),)
+    assert overlaps(tag_webhook("green", "1-24", PLAIN), [other]) == ()

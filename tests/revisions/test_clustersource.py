@@ -360,7 +360,7 @@ def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> N
 
     assert prepared is not None
     report = loader.adopt(prepared)
-    assert str(report.revisions["default"].error) == "there is no revision any more; add one"
+    assert str(report.revisions["default"].error) == "all revisions have been removed; add a revision"
     assert list(registry.snapshot.revisions) == ["default"]
 
 

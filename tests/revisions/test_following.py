@@ -16,7 +16,7 @@ from injector.errors import ConfigError, InternalError, RecentPodError
 from injector.metrics import Metrics
 from injector.revisions import following as following_module
 from injector.revisions.directory import DirectorySource, SingleSource
-from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Tempo, failure_of
+from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Timing, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.verify import KEEP, RecentPods
@@ -72,9 +72,9 @@ class Following:
         self.loader.load(0.0)
         self.source.readers.clear()
         self.metrics = Metrics(self.collector)
-        tempo = Tempo(self.interval, sleep=self.clock.sleep, now=lambda: 7.0)
+        timing = Timing(self.interval, sleep=self.clock.sleep, now=lambda: 7.0)
         self.follower = Follower(
-            self.loader, self.watch, tempo, recent=self.recent, metrics=self.metrics, shown=self.show
+            self.loader, self.watch, timing, recent=self.recent, metrics=self.metrics, report=self.show
         )
 
     async def watch(self) -> AsyncIterator[None]:
@@ -207,7 +207,7 @@ async def test_a_template_that_breaks_keeps_the_last_good_one_until_it_is_mended
         mended = await at_work.changed()
 
     assert "unexpected right paren" in str(broken.revisions["a"].error)
-    assert any(message.startswith("not served, the last good one stays: ") for message in caplog.messages)
+    assert any(message.startswith("not served, keeping the last good one: ") for message in caplog.messages)
     assert (mended.revisions["a"].error, at_work.version("a")) == (None, "1.30")
     assert (at_work.count(), at_work.count("revision")) == (2, 1)
 
@@ -324,7 +324,7 @@ async def test_a_reload_that_is_asked_for_does_not_wait_and_tries_again_what_was
         at_work.follower.reload()
         await at_work.shown.get()
         at_work.follower.reload()
-        await until(lambda: "asked to reload: nothing changed" in caplog.messages)
+        await until(lambda: "reload requested: nothing changed" in caplog.messages)
 
     assert at_work.clock.slept == []
     assert (at_work.count(), at_work.count("revision")) == (3, 2)
@@ -366,7 +366,7 @@ async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
         await at_work.changed()
 
     assert (at_work.version("b"), at_work.count(), at_work.count("internal")) == ("1.30", 2, 1)
-    assert any(message.startswith("failed to show a reload: KeyError at ") for message in caplog.messages)
+    assert any(message.startswith("failed to report a reload: KeyError at ") for message in caplog.messages)
 
 
 async def test_a_watch_that_fails_is_said_once_and_begun_anew(
@@ -379,7 +379,7 @@ async def test_a_watch_that_fails_is_said_once_and_begun_anew(
         await at_work.changed()
         await until(lambda: at_work.watches >= 4)
 
-    assert caplog.messages == ["changes are only polled for, every 30 s: no watches left"]
+    assert caplog.messages == ["file watch failed, falling back to polling every 30 s: no watches left"]
     assert at_work.version("b") == "1.30"
 
 

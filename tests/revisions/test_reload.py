@@ -367,7 +367,7 @@ def test_a_source_that_cannot_be_read_is_shown_by_every_revision_until_it_can(se
 def test_a_source_that_holds_nothing_any_more_is_one_that_cannot_be_read(setup: Setup) -> None:
     setup.source.state = SourceState(())
 
-    with pytest.raises(ConfigError, match="there is no revision any more; add one"):
+    with pytest.raises(ConfigError, match="all revisions have been removed; add a revision"):
         setup.loader.load(2.0)
 
     assert list(setup.registry.snapshot.revisions) == ["a", "b"]
@@ -524,9 +524,9 @@ def report(*states: RevisionState, tags: str = "") -> LoadReport:
             [(logging.INFO, SERVED.format("beef")), (logging.WARNING, "revision a: it leaves a pod alone")],
         ),
         (EMPTY, report(NEVER), [(logging.ERROR, "not served: a/config: is empty")]),
-        (report(GOOD), report(KEPT), [(logging.ERROR, "not served, the last good one stays: a/config: is empty")]),
+        (report(GOOD), report(KEPT), [(logging.ERROR, "not served, keeping the last good one: a/config: is empty")]),
         (report(KEPT), report(KEPT), []),
-        (report(KEPT), report(GOOD), [(logging.INFO, "revision a: its source holds what is served again")]),
+        (report(KEPT), report(GOOD), [(logging.INFO, "revision a: its source matches the served revision again")]),
         # Nodes and namespaces that came and went: another object, the same build.
         (report(GOOD), report(replace(GOOD, served=fake_revision("a"))), []),
         (
@@ -534,15 +534,15 @@ def report(*states: RevisionState, tags: str = "") -> LoadReport:
             report(replace(GOOD, notes=("it hides another",))),
             [(logging.WARNING, "revision a: it hides another")],
         ),
-        (report(GOOD), EMPTY, [(logging.INFO, "revision a: gone")]),
-        (report(GOOD), GONE, [(logging.ERROR, "everything stays as it was: gone")]),
+        (report(GOOD), EMPTY, [(logging.INFO, "revision a: removed")]),
+        (report(GOOD), GONE, [(logging.ERROR, "keeping the current configuration: gone")]),
         (GONE, GONE, []),
         (GONE, report(GOOD), [(logging.INFO, "the configuration can be read again")]),
         (report(GOOD), report(GOOD, tags="prod: a"), [(logging.INFO, "tag prod: a")]),
         (
             report(GOOD, tags="prod: a\nold: a"),
             report(GOOD, tags="prod: {a: 9, b: 1}"),
-            [(logging.INFO, "tag old: gone"), (logging.INFO, "tag prod: a 9, b 1")],
+            [(logging.INFO, "tag old: removed"), (logging.INFO, "tag prod: a 9, b 1")],
         ),
         (
             report(GOOD),

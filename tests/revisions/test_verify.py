@@ -11,9 +11,9 @@ from injector.revisions.build import build
 from injector.revisions.verify import (
     BUILT_IN_PODS,
     KEEP,
+    MAX_PODS,
     MAX_REVIEW,
     NAMESPACE,
-    PODS,
     RecentPods,
     verify,
     verify_recent,
@@ -153,7 +153,7 @@ def test_no_more_than_a_few_are_kept_however_many_come() -> None:
     for number in range(100):
         keep(recent, f"w{number}")
 
-    assert [owner for _, owner, _ in kept(recent)] == [f"StatefulSet w{100 - PODS + i}" for i in range(PODS)]
+    assert [owner for _, owner, _ in kept(recent)] == [f"StatefulSet w{100 - MAX_PODS + i}" for i in range(MAX_PODS)]
 
 
 @pytest.mark.parametrize(("size", "count"), [(MAX_REVIEW, 1), (MAX_REVIEW + 1, 0)])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import ssl
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cryptography import x509
@@ -12,9 +14,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.files import FileSource
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def ec_key() -> ec.EllipticCurvePrivateKey:
@@ -125,3 +129,71 @@ def encrypted(key_path: Path) -> Path:
 def pem_of(key: Any, protection: serialization.KeySerializationEncryption) -> bytes:
     pem: bytes = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, protection)
     return pem
+
+
+@dataclass
+class MountedSecret:
+    """A mounted Secret: its files are links into ``..data``, which the kubelet replaces by one rename."""
+
+    folder: Path
+    root: Issued = field(default_factory=authority)
+    now: float = field(default_factory=Order().now.timestamp)
+    generation: int = 0
+
+    @property
+    def files(self) -> CertificateFiles:
+        return CertificateFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "ca.crt")
+
+    def put(self, order: Order | None = None) -> Issued:
+        """Mount a new certificate."""
+        issued = issue(order, self.root)
+        self.put_bytes(issued.chain_pem, issued.key_pem)
+        return issued
+
+    def put_bytes(self, chain: bytes, key: bytes) -> None:
+        self.generation += 1
+        data = self.folder / f"..{self.generation}"
+        data.mkdir()
+        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
+            (data / name).write_bytes(content)
+            if not (self.folder / name).is_symlink():
+                (self.folder / name).symlink_to(Path("..data") / name)
+        (self.folder / "..tmp").symlink_to(data.name)
+        (self.folder / "..tmp").rename(self.folder / "..data")
+
+    def source(self, interval: float = 1.0) -> FileSource:
+        return FileSource(self.files, interval=interval, clock=lambda: self.now)
+
+    def client(self) -> ssl.SSLContext:
+        """Trusts the authority, and demands the name."""
+        return ssl.create_default_context(cadata=self.root.chain_pem.decode())
+
+
+def _mismatched(secret: MountedSecret) -> None:
+    secret.put_bytes(issue(issuer=secret.root).chain_pem, issue(issuer=secret.root).key_pem)
+
+
+def _half(secret: MountedSecret, of: str) -> None:
+    issued = issue(issuer=secret.root)
+    chain, key = issued.chain_pem, issued.key_pem
+    secret.put_bytes(chain[: len(chain) // 2] if of == "chain" else chain, key[:40] if of == "key" else key)
+
+
+def _self_signed(secret: MountedSecret) -> None:
+    issued = issue()
+    secret.put_bytes(issued.chain_pem, issued.key_pem)
+
+
+BAD_PAIRS: dict[str, Callable[[MountedSecret], Any]] = {
+    "the key belongs to another certificate": _mismatched,
+    "it expired at": lambda secret: secret.put(Order(until=-0.5)),
+    "it is not valid before": lambda secret: secret.put(Order(since=1)),
+    "not a PEM certificate": lambda secret: _half(secret, "chain"),
+    "tls.crt: not a PEM certificate": lambda secret: secret.put_bytes(b"", b""),
+    "not a PEM key": lambda secret: _half(secret, "key"),
+    "it has no DNS name": lambda secret: secret.put(Order(names=())),
+    "it is for a.example, and the current one for localhost": lambda secret: secret.put(Order(names=("a.example",))),
+    "it did not sign the certificate": _self_signed,
+    "cannot be read: No such file": lambda secret: (secret.folder / "..data" / "tls.key").unlink(),
+}
+"""Ways to mount a pair that is not valid, by the error."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime as dt
-import itertools
 import random
 import signal
 import ssl
@@ -31,12 +30,11 @@ from injector.errors import ClusterError
 from injector.metrics import Metrics
 from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
 from injector.webhook.tls.cabundle import CaBundles
-from injector.webhook.tls.certificate import CertificateFiles, read_certificates
-from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.certificate import read_certificates
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
-from tests.webhook.certificates import Issued, Order, authority, issue
+from tests.webhook.certificates import BAD_PAIRS, MountedSecret, Order, ec_key, rsa_key
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
 
 if TYPE_CHECKING:
@@ -269,6 +267,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RATE = 500.0
 """Requests a second that are asked for; half of them on new connections."""
 CLIENTS = 4
+POLL = min(1.0, EVERY / 4)
 RELOADS = "injector_certificate_reloads_total"
 
 
@@ -345,49 +344,17 @@ async def loaded(
         await runner.cleanup()
 
 
-@dataclass
-class Mounted:
-    """A mounted Secret; what it holds changes by one rename."""
-
-    folder: Path
-    root: Issued = field(default_factory=authority)
-    numbers: itertools.count[int] = field(default_factory=itertools.count)
-
-    def put(self, chain: bytes | None, key: bytes | None) -> None:
-        data = self.folder / f"..{next(self.numbers)}"
-        data.mkdir()
-        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
-            if content is not None:
-                (data / name).write_bytes(content)
-            if not (self.folder / name).is_symlink():
-                (self.folder / name).symlink_to(Path("..data") / name)
-        (self.folder / "..tmp").symlink_to(data.name)
-        (self.folder / "..tmp").rename(self.folder / "..data")
-
-    def rotate(self, order: Order | None = None) -> Issued:
-        issued = issue(order, self.root)
-        self.put(issued.chain_pem, issued.key_pem)
-        return issued
-
-    def source(self) -> FileSource:
-        files = CertificateFiles(*(self.folder / name for name in ("tls.crt", "tls.key", "ca.crt")))
-        return FileSource(files, interval=min(1.0, EVERY / 4))
-
-    def client(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cadata=self.root.chain_pem.decode())
-
-
 async def test_under_rotations_no_handshake_fails_and_every_certificate_is_served(
     tmp_path: Path, metrics: Metrics
 ) -> None:
-    secret = Mounted(tmp_path)
-    issued = [secret.rotate()]
-    source, client = secret.source(), secret.client()
+    secret = MountedSecret(tmp_path)
+    issued = [secret.put()]
+    source, client = secret.source(POLL), secret.client()
 
     async with loaded(source, metrics, lambda: client) as load:
-        for _ in range(EVENTS - 1):
+        for number in range(EVENTS - 1):
             await asyncio.sleep(EVERY)
-            issued.append(secret.rotate())
+            issued.append(secret.put(Order(key=rsa_key if number % 7 == 3 else ec_key)))
             await load.until(lambda: issued[-1].certificate.serial_number in load.serials)
 
     assert load.failed == []
@@ -395,56 +362,31 @@ async def test_under_rotations_no_handshake_fails_and_every_certificate_is_serve
     assert load.answered > EVENTS
 
 
-def mismatched(secret: Mounted) -> None:
-    secret.put(issue(issuer=secret.root).chain_pem, issue(issuer=secret.root).key_pem)
-
-
-def truncated(secret: Mounted) -> None:
-    one = issue(issuer=secret.root)
-    secret.put(one.chain_pem[: len(one.chain_pem) // 2], one.key_pem)
-
-
-def half_written(secret: Mounted) -> None:
-    one = issue(issuer=secret.root)
-    secret.put(one.chain_pem, one.key_pem[: len(one.key_pem) // 2])
-
-
-BAD: dict[str, Callable[[Mounted], object]] = {
-    "a key of another": mismatched,
-    "a chain that is cut": truncated,
-    "expired": lambda secret: secret.rotate(Order(until=-0.5)),
-    "another name": lambda secret: secret.rotate(Order(names=("other.example",))),
-    "empty": lambda secret: secret.put(b"", b""),
-    "a file that is missing": lambda secret: secret.put(issue(issuer=secret.root).chain_pem, None),
-    "half written": half_written,
-}
-
-
 async def test_bad_rotations_fail_no_handshake_and_each_is_counted(
     tmp_path: Path, metrics: Metrics, collector: CollectorRegistry
 ) -> None:
-    secret = Mounted(tmp_path)
-    good = [secret.rotate()]
-    source, client = secret.source(), secret.client()
+    secret = MountedSecret(tmp_path)
+    good = [secret.put()]
+    source, client = secret.source(POLL), secret.client()
 
     def counted(outcome: str) -> float:
         return collector.get_sample_value(RELOADS, {"outcome": outcome}) or 0.0
 
     async with loaded(source, metrics, lambda: client) as load:
-        for number, bad in enumerate(BAD.values(), 1):
+        for number, bad in enumerate(BAD_PAIRS.values(), 1):
             bad(secret)
             await load.until(lambda: counted("failure") == number)  # noqa: B023 -- called at once
-            await asyncio.sleep(SECONDS / len(BAD) / 2)
+            await asyncio.sleep(SECONDS / len(BAD_PAIRS) / 2)
             assert source.certificate.fingerprint == good[-1].fingerprint
             expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
             assert expiry == good[-1].certificate.not_valid_after_utc.timestamp()
-            good.append(secret.rotate())
+            good.append(secret.put())
             await load.until(lambda: counted("success") == number)  # noqa: B023 -- called at once
 
     assert load.failed == []
-    assert counted("failure") == len(BAD)
+    assert counted("failure") == len(BAD_PAIRS)
     assert load.serials <= {each.certificate.serial_number for each in good}
-    assert load.answered > len(BAD)
+    assert load.answered > len(BAD_PAIRS)
 
 
 GENERATIONS = 3

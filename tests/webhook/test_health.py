@@ -62,7 +62,7 @@ class Parts:
 
     @property
     def watch(self) -> UnservedNames | None:
-        found = None if self.unserved is None else SimpleNamespace(shown=lambda: self.unserved)
+        found = None if self.unserved is None else SimpleNamespace(to_dict=lambda: self.unserved)
         return cast("UnservedNames | None", found)
 
 

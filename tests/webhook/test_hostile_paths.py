@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from yarl import URL
 
-from injector.cli.logs import JsonFormatter, TextFormatter
+from injector.cli.server import JsonFormatter, TextFormatter
 from tests.factories import UID, make_pod, make_review
 
 if TYPE_CHECKING:

@@ -374,31 +374,6 @@ async def test_an_idle_connection_is_closed_in_the_end(served: Served, hurry: Hu
     assert await client.ended()
 
 
-# Memory.
-
-
-async def test_nothing_is_kept_of_an_answer_that_was_sent() -> None:
-    made: list[web.Response] = []
-
-    async def handle(request: web.Request) -> web.Response:
-        del request
-        made.append(web.Response(body=b"ok"))
-        return made[-1]
-
-    app = web.Application()
-    app.add_routes([web.post("/", handle)])
-    listener = Listener(app)
-    client = Client(*await asyncio.open_connection("127.0.0.1", await listener.listen("127.0.0.1", 0)))
-    for _ in range(2):
-        assert await client.ask()
-    while made[-1].body is not None:  # noqa: ASYNC110 -- it has no event
-        await asyncio.sleep(0.001)
-
-    assert [each.body for each in made] == [None, None]
-    client.writer.close()
-    await listener.close()
-
-
 async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
     # asyncio has no public option for them: this test fails if the attributes that set them disappear.
     async with serving() as served:

@@ -35,8 +35,7 @@ def sent(*chunks: bytes, limit: int = LIMIT, ends: bool = True) -> web.Request:
 
 async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
     with pytest.raises(Refusal) as caught:
-        async with reader.body(request):
-            pass
+        await reader.read(request)
     return caught.value
 
 
@@ -79,12 +78,12 @@ async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(l
     queue = AdmissionQueue(max_bytes=10)
     reader = Reader(lifecycle, queue)
 
-    async with reader.body(sent(b"abc", b"def", b"ghi")) as body:
-        assert body == b"abcdefghi"
-        assert (await refusal_of(reader, sent(b"xy"))).status == 429
+    body = await reader.read(sent(b"abc", b"def", b"ghi"))
+    assert body == b"abcdefghi"
+    assert (await refusal_of(reader, sent(b"xy"))).status == 429
 
-    async with reader.body(sent(b"abcdefghij")) as body:
-        assert body == b"abcdefghij"
+    reader.done(body)
+    assert await reader.read(sent(b"abcdefghij")) == b"abcdefghij"
 
 
 async def test_a_body_beyond_the_limit_is_refused_and_its_connection_closed(lifecycle: Lifecycle) -> None:
@@ -123,8 +122,7 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecy
 async def test_a_large_body_of_few_values_is_read(lifecycle: Lifecycle) -> None:
     sent_body = b'{"a":"' + b"x" * (8 * SMALL) + b'"}'
 
-    async with Reader(lifecycle, AdmissionQueue()).body(sent(sent_body, limit=len(sent_body))) as body:
-        assert body == sent_body
+    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body, limit=len(sent_body))) == sent_body
 
 
 @pytest.mark.parametrize(

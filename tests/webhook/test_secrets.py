@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from injector.cli.logs import JsonFormatter, TextFormatter
+from injector.cli.server import JsonFormatter, TextFormatter
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader

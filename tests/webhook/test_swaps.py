@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from injector.revisions.directory import DirectorySource
-from injector.revisions.following import SETTLE, Follower, Tempo
+from injector.revisions.following import SETTLE, Follower, Timing
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.verify import RecentPods
@@ -95,8 +95,8 @@ async def served(
             await told.get()
             yield
 
-    tempo = Tempo(30.0, sleep=FakeClock({SETTLE}).sleep)
-    follower = Follower(loader, watch, tempo, recent=recent, metrics=metrics, shown=shown.put_nowait)
+    timing = Timing(30.0, sleep=FakeClock({SETTLE}).sleep)
+    follower = Follower(loader, watch, timing, recent=recent, metrics=metrics, report=shown.put_nowait)
     client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, recent=recent)))
     task = asyncio.create_task(follower.run())
     yield Served(tmp_path / "a", client, told, shown)

@@ -5,7 +5,7 @@ import functools
 import logging
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,18 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from injector.errors import ConfigError
 from injector.webhook.tls import files
-from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, format_time, read_pair
+from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.source import FAILURE, SUCCESS
 from tests.held import DAY, failures_held
 from tests.revisions.clock import steps_between
 from tests.webhook.certificates import (
+    BAD_PAIRS,
     Issued,
+    MountedSecret,
     Order,
     authority,
     ec_key,
-    encrypted,
     issue,
     pem_of,
     rsa_key,
@@ -45,47 +46,9 @@ HOUR = 3600.0
 LIMIT = 60.0
 
 
-@dataclass
-class Secret:
-    """A mounted Secret: its files are links into ``..data``, which the kubelet replaces by one rename."""
-
-    folder: Path
-    root: Issued = field(default_factory=authority)
-    now: float = field(default_factory=Order().now.timestamp)
-    generation: int = 0
-
-    @property
-    def files(self) -> CertificateFiles:
-        return CertificateFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "ca.crt")
-
-    def put(self, order: Order | None = None) -> Issued:
-        """Mount a new certificate."""
-        issued = issue(order, self.root)
-        self.put_bytes(issued.chain_pem, issued.key_pem)
-        return issued
-
-    def put_bytes(self, chain: bytes, key: bytes) -> None:
-        self.generation += 1
-        data = self.folder / f"..{self.generation}"
-        data.mkdir()
-        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
-            (data / name).write_bytes(content)
-            if not (self.folder / name).is_symlink():
-                (self.folder / name).symlink_to(Path("..data") / name)
-        (self.folder / "..tmp").symlink_to(data.name)
-        (self.folder / "..tmp").rename(self.folder / "..data")
-
-    def source(self) -> FileSource:
-        return FileSource(self.files, clock=lambda: self.now)
-
-    def client(self) -> ssl.SSLContext:
-        """Trusts the authority, and demands the name."""
-        return ssl.create_default_context(cadata=self.root.chain_pem.decode())
-
-
 @pytest.fixture
-def secret(tmp_path: Path) -> Secret:
-    return Secret(tmp_path)
+def secret(tmp_path: Path) -> MountedSecret:
+    return MountedSecret(tmp_path)
 
 
 @pytest.fixture
@@ -143,7 +106,7 @@ async def shown_by(port: int, client: ssl.SSLContext) -> str:
     return connection.fingerprint
 
 
-def test_a_certificate_with_its_key_serves_tls_from_1_2_on(secret: Secret) -> None:
+def test_a_certificate_with_its_key_serves_tls_from_1_2_on(secret: MountedSecret) -> None:
     issued = secret.put()
 
     source = secret.source()
@@ -162,13 +125,6 @@ def test_a_missing_file_is_named_with_its_flag(tmp_path: Path, missing: str, fla
         FileSource(CertificateFiles(certificate, key))
 
 
-def test_an_encrypted_key_is_refused_without_asking_for_its_password(tmp_path: Path) -> None:
-    certificate, key = write_certificate(tmp_path)
-
-    with pytest.raises(ConfigError, match="unencrypted key"):
-        FileSource(CertificateFiles(certificate, encrypted(key)))
-
-
 @pytest.mark.parametrize(
     ("order", "says"),
     [
@@ -176,49 +132,19 @@ def test_an_encrypted_key_is_refused_without_asking_for_its_password(tmp_path: P
         (Order(since=1), "it is not valid before .*; have it"),
     ],
 )
-def test_a_certificate_that_is_out_of_its_dates_cannot_be_started_with(secret: Secret, order: Order, says: str) -> None:
+def test_a_certificate_that_is_out_of_its_dates_cannot_be_started_with(
+    secret: MountedSecret, order: Order, says: str
+) -> None:
     secret.put(order)
 
     with pytest.raises(ConfigError, match=rf"tls\.crt: {says}"):
         secret.source()
 
 
-async def test_twenty_rotations_under_a_loop_of_new_connections_fail_no_handshake(
-    secret: Secret, port: Callable[[FileSource], Any]
-) -> None:
-    issued = [secret.put()]
-    source, client = secret.source(), secret.client()
-    number = await port(source)
-    kept = await Connection.open(number, client)
-    shown: list[str] = []
-    done = asyncio.Event()
-
-    async def connect() -> None:
-        while not done.is_set():
-            shown.append(await shown_by(number, client))
-
-    async with asyncio.timeout(LIMIT):
-        clients = [asyncio.create_task(connect()) for _ in range(4)]
-        for turn in range(ROTATIONS):
-            issued.append(secret.put(Order(key=rsa_key if turn % 7 == 3 else ec_key)))
-            assert await asyncio.to_thread(source.poll) == SUCCESS
-            # Not one that began after the pair was in use is shown another.
-            assert await shown_by(number, client) == issued[-1].fingerprint
-        done.set()
-        await asyncio.gather(*clients)
-        assert await kept.echoes()
-        await kept.close()
-
-    order = [each.fingerprint for each in issued]
-    assert set(shown) <= set(order)
-    assert kept.fingerprint == order[0]
-    assert source.error is None
-
-
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize(("before", "after"), [(ec_key, rsa_key), (rsa_key, ec_key)])
 async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
-    secret: Secret,
+    secret: MountedSecret,
     port: Callable[[FileSource], Any],
     before: Callable[[], Any],
     after: Callable[[], Any],
@@ -235,62 +161,15 @@ async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
     assert await shown_by(number, client) == issued.fingerprint
 
 
-async def test_a_client_that_names_no_host_gets_the_newest_certificate_too(
-    secret: Secret, port: Callable[[FileSource], Any]
-) -> None:
-    secret.put(Order(names=("localhost", "127.0.0.1")))
-    source = secret.source()
-    number = await port(source)
-    issued = secret.put(Order(names=("localhost", "127.0.0.1")))
-    source.poll()
-
-    reader, writer = await asyncio.open_connection(
-        "127.0.0.1", number, ssl=secret.client(), server_hostname="127.0.0.1"
-    )
-    connection = Connection(reader, writer)
-
-    assert connection.fingerprint == issued.fingerprint
-    await connection.close()
-
-
-def _mismatched(secret: Secret) -> None:
-    secret.put_bytes(issue(issuer=secret.root).chain_pem, issue(issuer=secret.root).key_pem)
-
-
-def _half(secret: Secret, of: str) -> None:
-    issued = issue(issuer=secret.root)
-    chain, key = issued.chain_pem, issued.key_pem
-    secret.put_bytes(chain[: len(chain) // 2] if of == "chain" else chain, key[:40] if of == "key" else key)
-
-
-def _self_signed(secret: Secret) -> None:
-    issued = issue()
-    secret.put_bytes(issued.chain_pem, issued.key_pem)
-
-
-BAD: dict[str, Callable[[Secret], Any]] = {
-    "the key belongs to another certificate": _mismatched,
-    "it expired at": lambda secret: secret.put(Order(until=-0.5)),
-    "it is not valid before": lambda secret: secret.put(Order(since=1)),
-    "not a PEM certificate": lambda secret: _half(secret, "chain"),
-    "not a PEM key": lambda secret: _half(secret, "key"),
-    "it has no DNS name": lambda secret: secret.put(Order(names=())),
-    "it is for a.example, and the current one for localhost": lambda secret: secret.put(Order(names=("a.example",))),
-    "it did not sign the certificate": _self_signed,
-    "cannot be read: No such file": lambda secret: (secret.folder / "..data" / "tls.key").unlink(),
-}
-"""What makes the mounted pair a bad one, by what is said of it."""
-
-
-@pytest.mark.parametrize("fault", BAD)
+@pytest.mark.parametrize("fault", BAD_PAIRS)
 async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
-    secret: Secret, port: Callable[[FileSource], Any], fault: str, caplog: pytest.LogCaptureFixture
+    secret: MountedSecret, port: Callable[[FileSource], Any], fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = secret.put()
     source, client = secret.source(), secret.client()
     number = await port(source)
 
-    BAD[fault](secret)
+    BAD_PAIRS[fault](secret)
     outcomes = [source.poll() for _ in range(3)]
 
     assert outcomes == [FAILURE, None, None]
@@ -308,13 +187,13 @@ async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
     assert (source.status()["valid"], source.status()["error"]) == (True, None)
 
 
-@pytest.mark.parametrize("fault", BAD)
+@pytest.mark.parametrize("fault", BAD_PAIRS)
 def test_a_bad_pair_that_stays_for_a_day_takes_no_memory(
-    secret: Secret, fault: str, monkeypatch: pytest.MonkeyPatch
+    secret: MountedSecret, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put(Order(until=48))
     source = secret.source()
-    BAD[fault](secret)
+    BAD_PAIRS[fault](secret)
     source.poll()
     # The files do not change any more, so they need not be read 86,400 times.
     monkeypatch.setattr(files, "_read", functools.cache(files._read))
@@ -329,7 +208,7 @@ def test_a_bad_pair_that_stays_for_a_day_takes_no_memory(
     assert failures_held() <= held + 20
 
 
-def test_putting_the_pair_in_use_back_ends_the_error(secret: Secret) -> None:
+def test_putting_the_pair_in_use_back_ends_the_error(secret: MountedSecret) -> None:
     good = secret.put()
     source = secret.source()
     secret.put_bytes(b"garbage", good.key_pem)
@@ -343,7 +222,7 @@ def test_putting_the_pair_in_use_back_ends_the_error(secret: Secret) -> None:
     assert outcomes == [FAILURE, None, FAILURE]
 
 
-def test_each_bad_pair_is_told_once(secret: Secret, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_bad_pair_is_told_once(secret: MountedSecret, caplog: pytest.LogCaptureFixture) -> None:
     good = secret.put()
     source = secret.source()
 
@@ -355,7 +234,7 @@ def test_each_bad_pair_is_told_once(secret: Secret, caplog: pytest.LogCaptureFix
     assert len(caplog.records) == 2
 
 
-def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(secret: Secret) -> None:
+def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(secret: MountedSecret) -> None:
     secret.put()
     source = secret.source()
     issued = secret.put(Order(since=1))
@@ -367,7 +246,9 @@ def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(secret: Secret) 
     assert source.certificate.fingerprint == issued.fingerprint
 
 
-def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of_any_name(secret: Secret) -> None:
+def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of_any_name(
+    secret: MountedSecret,
+) -> None:
     secret.put()
     source = secret.source()
     secret.now += 25 * HOUR
@@ -381,7 +262,7 @@ def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of
 
 
 async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
-    secret: Secret, port: Callable[[FileSource], Any], monkeypatch: pytest.MonkeyPatch
+    secret: MountedSecret, port: Callable[[FileSource], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = secret.source()
@@ -403,7 +284,7 @@ async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwh
     assert source.certificate.fingerprint == newest[0].fingerprint
 
 
-def test_a_swap_between_the_two_files_is_no_fault(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swap_between_the_two_files_is_no_fault(secret: MountedSecret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.put()
     source = secret.source()
     newest: list[Issued] = []
@@ -421,7 +302,7 @@ def test_a_swap_between_the_two_files_is_no_fault(secret: Secret, monkeypatch: p
     assert source.certificate.fingerprint == newest[0].fingerprint
 
 
-async def test_what_openssl_refuses_is_a_bad_pair(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_openssl_refuses_is_a_bad_pair(secret: MountedSecret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.put()
     source = secret.source()
     secret.put()
@@ -436,7 +317,7 @@ async def test_what_openssl_refuses_is_a_bad_pair(secret: Secret, monkeypatch: p
 
 
 async def test_following_polls_each_interval_and_counts(
-    secret: Secret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+    secret: MountedSecret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = FileSource(secret.files, interval=7.0, clock=lambda: secret.now)
@@ -458,7 +339,7 @@ async def test_following_polls_each_interval_and_counts(
 
 
 async def test_files_that_have_not_changed_are_not_read(
-    secret: Secret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+    secret: MountedSecret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = FileSource(secret.files, interval=1.0, clock=lambda: secret.now)
@@ -483,7 +364,7 @@ async def test_files_that_have_not_changed_are_not_read(
     assert changes == [2]
 
 
-async def test_an_interval_of_nought_never_looks_again(secret: Secret, metrics: Metrics) -> None:
+async def test_an_interval_of_nought_never_looks_again(secret: MountedSecret, metrics: Metrics) -> None:
     secret.put()
 
     async def pause(seconds: float) -> None:
@@ -492,7 +373,7 @@ async def test_an_interval_of_nought_never_looks_again(secret: Secret, metrics: 
     await FileSource(secret.files, interval=0.0).follow(metrics, sleep=pause)
 
 
-def test_the_status_has_the_certificate_and_never_the_key(secret: Secret) -> None:
+def test_the_status_has_the_certificate_and_never_the_key(secret: MountedSecret) -> None:
     issued = secret.put()
     source = secret.source()
 
@@ -606,7 +487,3 @@ def test_the_fingerprint_of_a_pair_changes_with_each_file(part: int) -> None:
 
     assert Pair(*files).fingerprint != before
     assert Pair(b"ab", b"c").fingerprint != Pair(b"a", b"bc").fingerprint
-
-
-def test_times_are_shown_in_utc() -> None:
-    assert format_time(0.9) == "1970-01-01T00:00:00Z"

@@ -4,6 +4,57 @@ It promises sprig's results and error texts. Functions that depend on more than 
 marked so and take those from the caller; none reads the process's environment or the network on its own.
 """
 
-from injector.gotemplate.sprig.table import txt_func_map
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+from injector.gotemplate import costs
+from injector.gotemplate.functions import FuncMap
+from injector.gotemplate.sprig import (
+    collections,
+    crypto,
+    dates,
+    defaults,
+    numeric,
+    randoms,
+    regex,
+    semver,
+    strings,
+    url,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from injector.gotemplate.sprig.randoms import Source
 
 __all__ = ["txt_func_map"]
+
+
+def txt_func_map(
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    environ: Mapping[str, str] | None = None,
+    source: Source | None = None,
+    lookup: Callable[[str], str] = lambda _name: "",
+) -> FuncMap:
+    """Return sprig's functions by name.
+
+    Args:
+        clock: what time it is, for now, ago, date and the certificates.
+        environ: what ``env`` and ``expandenv`` read; empty by default, so that no template reads the process's secrets.
+        source: randomness; the operating system's by default.
+        lookup: what ``getHostByName`` asks; by default it answers nothing and touches no network.
+    """
+    functions = FuncMap()
+    for module in (collections, crypto, dates, defaults, numeric, regex, semver, strings, url):
+        functions.update(module.FUNCTIONS)
+    source = source or SystemRandom()
+    functions.update(dates.date_functions(clock))
+    functions.update(randoms.random_functions(source))
+    functions.update(randoms.environment_functions(environ or {}))
+    functions.update(crypto.crypto_functions(clock, source))
+    functions.define("func(string) string", "getHostByName", cost=costs.PASS, hermetic=False)(lookup)
+    return functions

@@ -6,13 +6,17 @@ import copy
 import math
 from typing import Any, Final
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.builtins import slice_
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import is_true, kind_of, type_of
 from injector.gotemplate.sprig.numeric import to_int
 from injector.gotemplate.sprig.strings import strslice, strval
 from injector.gotemplate.values import Slice
+
+FUNCTIONS: Final = FuncMap()
 
 _COUNTED: Final = 4
 """Integers that are made in a step."""
@@ -29,21 +33,28 @@ def _items(value: Any, cannot: str) -> list[Any]:
     raise FuncError(f"{cannot} on type {kind_of(value)}")
 
 
+@FUNCTIONS.define("func(...interface {}) []interface {}", "tuple", "list", cost=costs.COPY)
 def make_list(*values: Any) -> list[Any]:
     """Return the arguments as a list."""
     return list(values)
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "append", "push", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}, interface {}) ([]interface {}, error)", "mustAppend", "mustPush", cost=costs.COPY)
 def push(items: Any, value: Any) -> list[Any]:
     """Return a list with a value added at its end."""
     return [*_items(items, "Cannot push"), value]
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "prepend", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}, interface {}) ([]interface {}, error)", "mustPrepend", cost=costs.COPY)
 def prepend(items: Any, value: Any) -> list[Any]:
     """Return a list with a value added at its front."""
     return [value, *_items(items, "Cannot prepend")]
 
 
+@FUNCTIONS.define("func(int, interface {}) [][]interface {}", "chunk", cost=costs.COPY)
+@FUNCTIONS.define("func(int, interface {}) ([][]interface {}, error)", "mustChunk", cost=costs.COPY)
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
     found = _items_of("Cannot chunk type", items)
@@ -65,46 +76,61 @@ def _items_of(text: str, value: Any) -> list[Any]:
     raise FuncError(f"{text} {kind_of(value)}")
 
 
+@FUNCTIONS.define("func(interface {}) interface {}", "last", cost=costs.NOTHING)
+@FUNCTIONS.define("func(interface {}) (interface {}, error)", "mustLast", cost=costs.NOTHING)
 def last(items: Any) -> Any:
     """Return the last item, nil of an empty list."""
     found = _items(items, "Cannot find last")
     return found[-1] if found else None
 
 
+@FUNCTIONS.define("func(interface {}) interface {}", "first", cost=costs.NOTHING)
+@FUNCTIONS.define("func(interface {}) (interface {}, error)", "mustFirst", cost=costs.NOTHING)
 def first(items: Any) -> Any:
     """Return the first item, nil of an empty list."""
     found = _items(items, "Cannot find first")
     return found[0] if found else None
 
 
+@FUNCTIONS.define("func(interface {}) []interface {}", "rest", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustRest", cost=costs.COPY)
 def rest(items: Any) -> Any:
     """Return a list without its first item."""
     found = _items(items, "Cannot find rest")
     return list(found[1:]) if found else Slice("interface {}", nil=True)
 
 
+@FUNCTIONS.define("func(interface {}) []interface {}", "initial", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustInitial", cost=costs.COPY)
 def initial(items: Any) -> Any:
     """Return a list without its last item."""
     found = _items(items, "Cannot find initial")
     return list(found[:-1]) if found else Slice("interface {}", nil=True)
 
 
+@FUNCTIONS.define("func(interface {}) []string", "sortAlpha", cost=costs.PARTS)
 def sort_alpha(value: Any) -> Slice:
     """Return the values of a list as text, sorted by bytes."""
     texts = strslice(value) if isinstance(value, list) else [strval(value)]
     return Slice("string", sorted(texts, key=lambda text: text.encode("utf-8", "surrogateescape")))
 
 
+@FUNCTIONS.define("func(interface {}) []interface {}", "reverse", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustReverse", cost=costs.COPY)
 def reverse(items: Any) -> list[Any]:
     """Return a list in reverse."""
     return list(reversed(_items(items, "Cannot find reverse")))
 
 
+@FUNCTIONS.define("func(interface {}) []interface {}", "compact", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustCompact", cost=costs.COPY)
 def compact(items: Any) -> list[Any]:
     """Return a list without empty values."""
     return [item for item in _items(items, "Cannot compact") if is_true(item)]
 
 
+@FUNCTIONS.define("func(interface {}) []interface {}", "uniq")
+@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustUniq")
 def uniq(items: Any) -> list[Any]:
     """Return a list with each value once."""
     return _unique(_items(items, "Cannot find uniq"))
@@ -123,6 +149,7 @@ def _contains(items: list[Any], wanted: Any) -> bool:
     return any(same(item, wanted) for item in items)
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) bool", "deepEqual")
 def same(left: Any, right: Any) -> bool:
     """Return whether two values are deeply equal: of one type and the same (reflect.DeepEqual)."""
     if type(left) is not type(right) or getattr(left, "go_type", "") != getattr(right, "go_type", ""):
@@ -139,16 +166,22 @@ def same(left: Any, right: Any) -> bool:
     return bool(same(target, right.target)) if target is not None else bool(left == right)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) []interface {}", "without")
+@FUNCTIONS.define("func(interface {}, ...interface {}) ([]interface {}, error)", "mustWithout")
 def without(items: Any, *omitted: Any) -> list[Any]:
     """Return a list without the values given."""
     return [item for item in _items(items, "Cannot find without") if not _contains(list(omitted), item)]
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) bool", "has")
+@FUNCTIONS.define("func(interface {}, interface {}) (bool, error)", "mustHas")
 def has(wanted: Any, items: Any) -> bool:
     """Return whether a value is in a list."""
     return items is not None and _contains(_items(items, "Cannot find has"), wanted)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "slice", cost=costs.PASS)
+@FUNCTIONS.define("func(interface {}, ...interface {}) (interface {}, error)", "mustSlice", cost=costs.PASS)
 def slice_list(items: Any, *indices: Any) -> Any:
     """Return a part of a list."""
     if items is None:
@@ -165,6 +198,7 @@ def slice_list(items: Any, *indices: Any) -> Any:
     return slice_(items, begin, end)
 
 
+@FUNCTIONS.define("func(...interface {}) interface {}", "concat", cost=costs.COPY)
 def concat(*lists: Any) -> Any:
     """Return the items of several lists."""
     found: list[Any] = []
@@ -179,11 +213,13 @@ def concat(*lists: Any) -> Any:
     return found or Slice("interface {}", nil=True)
 
 
+@FUNCTIONS.define("func(int) []int", "until", cost=costs.COPY)
 def until(count: int) -> Slice:
     """Return the integers from 0 up to, or down to, ``count``, without it."""
     return until_step(0, count, -1 if count < 0 else 1)
 
 
+@FUNCTIONS.define("func(int, int, int) []int", "untilStep", cost=costs.COPY)
 def until_step(start: int, stop: int, step: int) -> Slice:
     """Return the integers from ``start`` to ``stop``, without it, by ``step``."""
     if (stop < start and step >= 0) or (stop >= start and step <= 0):
@@ -195,6 +231,7 @@ def until_step(start: int, stop: int, step: int) -> Slice:
     return Slice("int", numbers)
 
 
+@FUNCTIONS.define("func(...int) string", "seq", cost=costs.COPY)
 def seq(*params: int) -> str:
     """Return integers as text, like the command of that name: ``seq end``, ``seq start end``, ``seq start step end``."""
     if not 1 <= len(params) <= 3:  # noqa: PLR2004 - the three forms
@@ -213,17 +250,22 @@ def seq(*params: int) -> str:
 Dict = dict[str, Any]
 
 
+@FUNCTIONS.define("func(...interface {}) map[string]interface {}", "dict", cost=costs.COPY)
 def make_dict(*pairs: Any) -> Dict:
     """Return a dictionary of alternating keys and values; a last key alone maps to the empty string."""
     values = [*pairs[1::2], ""]
     return {strval(key): value for key, value in zip(pairs[::2], values, strict=False)}
 
 
+@FUNCTIONS.define("func(map[string]interface {}, string) interface {}", "get", cost=costs.NOTHING)
 def get(entries: Dict, key: str) -> Any:
     """Return the value of a key, the empty string where there is none."""
     return entries.get(key, "")
 
 
+@FUNCTIONS.define(
+    "func(map[string]interface {}, string, interface {}) map[string]interface {}", "set", cost=costs.COPY, mutates=True
+)
 def set_(entries: Dict, key: str, value: Any) -> Dict:
     """Put a value into a dictionary and return it; sprig changes the one given, and so does this."""
     if getattr(entries, "nil", False):
@@ -232,42 +274,55 @@ def set_(entries: Dict, key: str, value: Any) -> Dict:
     return entries
 
 
+@FUNCTIONS.define(
+    "func(map[string]interface {}, string) map[string]interface {}", "unset", cost=costs.COPY, mutates=True
+)
 def unset(entries: Dict, key: str) -> Dict:
     """Remove a key from a dictionary and return it; the one given is changed."""
     entries.pop(key, None)
     return entries
 
 
+@FUNCTIONS.define("func(map[string]interface {}, string) bool", "hasKey", cost=costs.NOTHING)
 def has_key(entries: Dict, key: str) -> bool:
     """Return whether a key is there."""
     return key in entries
 
 
+@FUNCTIONS.define("func(string, ...map[string]interface {}) []interface {}", "pluck", cost=costs.COPY)
 def pluck(key: str, *dicts: Dict) -> list[Any]:
     """Return a key's values from several dictionaries."""
     return [entries[key] for entries in dicts if key in entries]
 
 
+@FUNCTIONS.define("func(...map[string]interface {}) []string", "keys", cost=costs.PARTS)
 def keys(*dicts: Dict) -> Slice:
     """Return all keys; Go's order is random, here it is sorted."""
     return Slice("string", [key for entries in dicts for key in sorted(entries)])
 
 
+@FUNCTIONS.define("func(map[string]interface {}) []interface {}", "values", cost=costs.COPY)
 def values(entries: Dict) -> list[Any]:
     """Return all values; Go's order is random, here it is by key."""
     return [entries[key] for key in sorted(entries)]
 
 
+@FUNCTIONS.define("func(map[string]interface {}, ...string) map[string]interface {}", "pick", cost=costs.COPY)
 def pick(entries: Dict, *wanted: str) -> Dict:
     """Return a dictionary with some of the keys."""
     return {key: entries[key] for key in wanted if key in entries}
 
 
+@FUNCTIONS.define("func(map[string]interface {}, ...string) map[string]interface {}", "omit", cost=costs.COPY)
 def omit(entries: Dict, *unwanted: str) -> Dict:
     """Return a dictionary without some of the keys."""
     return {key: value for key, value in entries.items() if key not in unwanted}
 
 
+@FUNCTIONS.define("func(map[string]interface {}, ...map[string]interface {}) interface {}", "merge", mutates=True)
+@FUNCTIONS.define(
+    "func(map[string]interface {}, ...map[string]interface {}) (interface {}, error)", "mustMerge", mutates=True
+)
 def merge(target: Dict, *sources: Dict) -> Dict:
     """Merge dictionaries into the first, deeply, what is there and not empty winning; the first is changed."""
     for source in sources:
@@ -275,6 +330,14 @@ def merge(target: Dict, *sources: Dict) -> Dict:
     return target
 
 
+@FUNCTIONS.define(
+    "func(map[string]interface {}, ...map[string]interface {}) interface {}", "mergeOverwrite", mutates=True
+)
+@FUNCTIONS.define(
+    "func(map[string]interface {}, ...map[string]interface {}) (interface {}, error)",
+    "mustMergeOverwrite",
+    mutates=True,
+)
 def merge_overwrite(target: Dict, *sources: Dict) -> Dict:
     """Merge dictionaries into the first, deeply, the later winning; the first is changed."""
     for source in sources:
@@ -291,6 +354,7 @@ def _merge(target: Dict, source: Dict, *, overwrite: bool) -> None:
             target[key] = value
 
 
+@FUNCTIONS.define("func(...interface {}) (interface {}, error)", "dig", cost=costs.PASS)
 def dig(*path: Any) -> Any:
     """Return what a path of keys leads to in the dictionary given last, or the default given before it."""
     if len(path) < 3:  # noqa: PLR2004 - a key, a default and a dictionary
@@ -319,6 +383,8 @@ def _checked_step(entries: Any) -> None:
         )
 
 
+@FUNCTIONS.define("func(interface {}) interface {}", "deepCopy")
+@FUNCTIONS.define("func(interface {}) (interface {}, error)", "mustDeepCopy")
 def deep_copy(value: Any) -> Any:
     """Return a deep copy."""
     if value is None:

@@ -12,16 +12,22 @@ import hashlib
 import hmac
 import ipaddress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from injector.gotemplate.sprig.randoms import Source
+
+FUNCTIONS: Final = FuncMap()
 
 _BCRYPT_COST: Final = 10
 _SCRYPT_COST: Final = 32768
@@ -82,6 +88,7 @@ class Certificate(Struct):
         yield "Key", self.key
 
 
+@FUNCTIONS.define("func(uint32, string, string, string, string) string", "derivePassword", cost=costs.DERIVED)
 def derive_password(counter: int, kind: str, password: str, user: str, site: str) -> str:
     """Return the password of a site by the Master Password algorithm."""
     templates = _TEMPLATES.get(kind, "").split()
@@ -137,6 +144,7 @@ class Encrypter:
         return base64.b64encode(vector + encrypted).decode()
 
 
+@FUNCTIONS.define("func(string, string) (string, error)", "decryptAES", cost=costs.COPY)
 def decrypt_aes(password: str, text: str) -> str:
     """Return what ``encryptAES`` encrypted."""
     if not text:
@@ -206,6 +214,7 @@ def _load_cert(pem: str) -> Any:
         raise FuncError(f"error parsing certificate: {error}") from error
 
 
+@FUNCTIONS.define("func(string, string) (sprig.certificate, error)", "buildCustomCert", cost=costs.CERTIFICATE)
 def build_custom_cert(cert: str, key: str) -> Certificate:
     """Return a certificate and key that are given in base 64."""
     parts = []
@@ -335,6 +344,32 @@ def _alternative_names(ips: Any, dns: Any) -> list[Any]:
     return names
 
 
-def system_clock() -> datetime:
-    """Return the current time."""
-    return datetime.now(UTC)
+def crypto_functions(clock: Callable[[], datetime], source: Source) -> FuncMap:
+    """Return the functions that are random, and those that read a clock for the validity of certificates."""
+    authority, functions = Authority(clock), FuncMap()
+    text, dns, certificate = "func(string) string", "[]interface {}, []interface {}", "(sprig.certificate, error)"
+    with_key, new = costs.CERTIFICATE, costs.NEW_CERTIFICATE
+    for signature, cost, call, name in (
+        (text, costs.HASHED, bcrypt, "bcrypt"),
+        ("func(string, string) string", costs.HASHED, htpasswd, "htpasswd"),
+        ("func(string, string) (string, error)", costs.COPY, Encrypter(source.randbytes).encrypt, "encryptAES"),
+        (text, costs.NEW_KEY, gen_private_key, "genPrivateKey"),
+        (f"func(string, int) {certificate}", new, authority.ca, "genCA"),
+        (f"func(string, int, string) {certificate}", with_key, authority.ca_with_key, "genCAWithKey"),
+        (f"func(string, {dns}, int) {certificate}", new, authority.self_signed, "genSelfSignedCert"),
+        (
+            f"func(string, {dns}, int, string) {certificate}",
+            with_key,
+            authority.self_signed_with_key,
+            "genSelfSignedCertWithKey",
+        ),
+        (f"func(string, {dns}, int, sprig.certificate) {certificate}", new, authority.signed, "genSignedCert"),
+        (
+            f"func(string, {dns}, int, sprig.certificate, string) {certificate}",
+            with_key,
+            authority.signed_with_key,
+            "genSignedCertWithKey",
+        ),
+    ):
+        functions.define(signature, name, cost=cost, hermetic=False)(call)
+    return functions

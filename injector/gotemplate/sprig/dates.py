@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from injector.golang import time as gotime
 from injector.golang.time import SECOND, UnsupportedDateError, go_duration, parse_duration
+from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.sprig.numeric import atoi
 from injector.gotemplate.values import Func, Int64, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+FUNCTIONS: Final = FuncMap()
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -163,6 +167,22 @@ class Dates:
         return "0s"
 
 
+def date_functions(clock: Callable[[], datetime]) -> FuncMap:
+    """Return the functions that read a clock."""
+    dates, functions = Dates(clock), FuncMap()
+    for signature, cost, call, *names in (
+        ("func() time.Time", costs.SCAN, dates.now, "now"),
+        ("func(interface {}) string", costs.DATES, dates.ago, "ago"),
+        ("func(string, interface {}) string", costs.DATES, dates.date, "date"),
+        ("func(string, interface {}, string) string", costs.DATES, dates.date_in_zone, "date_in_zone", "dateInZone"),
+        ("func(interface {}) string", costs.DATES, dates.html_date, "htmlDate"),
+        ("func(interface {}, string) string", costs.DATES, dates.html_date_in_zone, "htmlDateInZone"),
+        ("func(interface {}) string", costs.DURATIONS, dates.duration_round, "durationRound"),
+    ):
+        functions.define(signature, *names, cost=cost, hermetic=False)(call)
+    return functions
+
+
 _UNITS: Final = (("y", 365 * 86400), ("mo", 30 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -180,18 +200,23 @@ def _duration_or_zero(text: str) -> int:
         return 0
 
 
+@FUNCTIONS.define("func(string, time.Time) time.Time", "date_modify", "dateModify", cost=costs.DURATIONS)
 @_go_errors
 def date_modify(text: str, value: TimeStruct) -> TimeStruct:
     """Return a date moved by a duration; unchanged if the text is not a duration."""
     return TimeStruct(gotime.add_duration(value.time, _duration_or_zero(text)))
 
 
+@FUNCTIONS.define(
+    "func(string, time.Time) (time.Time, error)", "must_date_modify", "mustDateModify", cost=costs.DURATIONS
+)
 @_go_errors
 def must_date_modify(text: str, value: TimeStruct) -> TimeStruct:
     """Return a date moved by a duration."""
     return TimeStruct(gotime.add_duration(value.time, parse_duration(text)))
 
 
+@FUNCTIONS.define("func(interface {}) string", "duration", cost=costs.DURATIONS)
 def duration(value: Any) -> str:
     """Return a number of seconds as a duration."""
     seconds = 0
@@ -202,6 +227,7 @@ def duration(value: Any) -> str:
     return go_duration(_wrap(seconds * SECOND))
 
 
+@FUNCTIONS.define("func(string, string) (time.Time, error)", "mustToDate", cost=costs.DATES)
 @_go_errors
 def must_to_date(layout: str, text: str) -> TimeStruct:
     """Return the date that a text gives in a layout."""
@@ -209,6 +235,7 @@ def must_to_date(layout: str, text: str) -> TimeStruct:
     return TimeStruct(gotime.parse_time(layout, text))
 
 
+@FUNCTIONS.define("func(string, string) time.Time", "toDate", cost=costs.DATES)
 @_go_errors
 def to_date(layout: str, text: str) -> TimeStruct:
     """Return the date that a text gives in a layout; the zero time if it is not a date."""
@@ -219,6 +246,7 @@ def to_date(layout: str, text: str) -> TimeStruct:
         return TimeStruct(_ZERO)
 
 
+@FUNCTIONS.define("func(time.Time) string", "unixEpoch", cost=costs.SCAN)
 def unix_epoch(value: TimeStruct) -> str:
     """Return a date in seconds since 1970."""
     return str(gotime.unix_nanoseconds(value.time) // SECOND)

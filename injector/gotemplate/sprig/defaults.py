@@ -8,10 +8,14 @@ from typing import Any, Final
 
 from injector.errors import DataError
 from injector.golang.strconv import go_float
+from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import is_nil, is_true, kind_of, sorted_items, type_of
 from injector.gotemplate.text import quote
 from injector.gotemplate.values import Pointer, Struct
+
+FUNCTIONS: Final = FuncMap()
 
 _SPACE: Final = " \t\r\n"
 _END: Final = "unexpected end of JSON input"
@@ -175,36 +179,43 @@ _HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 _LINES: Final = {0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
+@FUNCTIONS.define("func(interface {}) bool", "empty", cost=costs.NOTHING)
 def empty(value: Any) -> bool:
     """Return whether a value is the zero value of its type, or has no elements."""
     return not is_true(value)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "default", cost=costs.NOTHING)
 def dfault(default: Any, *given: Any) -> Any:
     """Return the value given, or the default where it is empty."""
     return given[0] if given and is_true(given[0]) else default
 
 
+@FUNCTIONS.define("func(...interface {}) interface {}", "coalesce", cost=costs.NOTHING)
 def coalesce(*values: Any) -> Any:
     """Return the first value that is not empty."""
     return next((value for value in values if is_true(value)), None)
 
 
+@FUNCTIONS.define("func(...interface {}) bool", "all", cost=costs.NOTHING)
 def all_(*values: Any) -> bool:
     """Return whether no value is empty."""
     return all(is_true(value) for value in values)
 
 
+@FUNCTIONS.define("func(...interface {}) bool", "any", cost=costs.NOTHING)
 def any_(*values: Any) -> bool:
     """Return whether some value is not empty."""
     return any(is_true(value) for value in values)
 
 
+@FUNCTIONS.define("func(interface {}, interface {}, bool) interface {}", "ternary", cost=costs.NOTHING)
 def ternary(yes: Any, no: Any, condition: bool) -> Any:  # noqa: FBT001 - sprig's own signature
     """Return ``yes`` where the condition holds, else ``no``."""
     return yes if condition else no
 
 
+@FUNCTIONS.define("func(string) interface {}", "fromJson", cost=costs.READ_JSON)
 def from_json(text: str) -> Any:
     """Return decoded JSON, nil where it is none."""
     try:
@@ -213,6 +224,7 @@ def from_json(text: str) -> Any:
         return None
 
 
+@FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)
 def must_from_json(text: str) -> Any:
     """Return decoded JSON."""
     fault = json_fault(text)
@@ -228,6 +240,7 @@ def _number(text: str) -> float:
     return number
 
 
+@FUNCTIONS.define("func(interface {}) string", "toJson", cost=costs.JSON)
 def to_json(value: Any) -> str:
     """Return a value as JSON, empty where it has none."""
     try:
@@ -236,11 +249,13 @@ def to_json(value: Any) -> str:
         return ""
 
 
+@FUNCTIONS.define("func(interface {}) (string, error)", "mustToJson", cost=costs.JSON)
 def must_to_json(value: Any) -> str:
     """Return a value as JSON."""
     return _encode(value).translate(_HTML | _LINES)
 
 
+@FUNCTIONS.define("func(interface {}) string", "toPrettyJson", cost=costs.JSON)
 def to_pretty_json(value: Any) -> str:
     """Return a value as indented JSON, empty where it has none."""
     try:
@@ -249,11 +264,14 @@ def to_pretty_json(value: Any) -> str:
         return ""
 
 
+@FUNCTIONS.define("func(interface {}) (string, error)", "mustToPrettyJson", cost=costs.JSON)
 def must_to_pretty_json(value: Any) -> str:
     """Return a value as indented JSON."""
     return _encode(value, "\n").translate(_HTML | _LINES)
 
 
+@FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON)
+@FUNCTIONS.define("func(interface {}) (string, error)", "mustToRawJson", cost=costs.JSON)
 def must_to_raw_json(value: Any) -> str:
     """Return a value as JSON without HTML escapes."""
     return _encode(value).translate(_LINES)
@@ -310,21 +328,29 @@ def json_float(value: float) -> str:
         raise FuncError(error.what) from error
 
 
+@FUNCTIONS.define("func(string, interface {}) bool", "typeIs", cost=costs.NOTHING)
 def type_is(wanted: str, value: Any) -> bool:
     """Return whether a value has a type."""
     return type_of(value) == wanted
 
 
+@FUNCTIONS.define("func(string, interface {}) bool", "typeIsLike", cost=costs.NOTHING)
 def type_is_like(wanted: str, value: Any) -> bool:
     """Return whether a value has a type or is a pointer to it."""
     return type_of(value) in (wanted, f"*{wanted}")
 
 
+@FUNCTIONS.define("func(string, interface {}) bool", "kindIs", cost=costs.NOTHING)
 def kind_is(wanted: str, value: Any) -> bool:
     """Return whether a value has a kind."""
     return kind_of(value) == wanted
 
 
+@FUNCTIONS.define("func(string) (string, error)", "fail", cost=costs.PASS)
 def fail(message: str) -> str:
     """End the rendering with a message."""
     raise FuncError(message)
+
+
+FUNCTIONS.define("func(interface {}) string", "typeOf", cost=costs.NOTHING)(type_of)
+FUNCTIONS.define("func(interface {}) string", "kindOf", cost=costs.NOTHING)(kind_of)

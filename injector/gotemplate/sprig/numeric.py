@@ -7,13 +7,17 @@ import re
 from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.numbers import parse_float, parse_int
 from injector.gotemplate.values import Int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+FUNCTIONS: Final = FuncMap()
 
 _INT64: Final = 2**63
 _MANY_DIGITS: Final = 20  # more than an int64 has; Python refuses to read thousands
@@ -31,6 +35,7 @@ def _wrapped(number: int) -> Int64:
     return Int64((number + _INT64) % (2 * _INT64) - _INT64)
 
 
+@FUNCTIONS.define("func(interface {}) int64", "int64", cost=costs.NUMBERS)
 def to_int64(value: Any) -> Int64:
     """Return a value as int64; what is no number is 0."""
     if isinstance(value, bool):
@@ -58,11 +63,13 @@ def _trimmed_zeros(text: str) -> str:
     return head if point and not fraction.strip("0") else text
 
 
+@FUNCTIONS.define("func(interface {}) int", "int", cost=costs.NUMBERS)
 def to_int(value: Any) -> int:
     """Return a value as int."""
     return int(to_int64(value))
 
 
+@FUNCTIONS.define("func(interface {}) float64", "float64", cost=costs.NUMBERS)
 def to_float64(value: Any) -> float:
     """Return a value as float64; what is no number is 0."""
     if isinstance(value, str):
@@ -70,6 +77,7 @@ def to_float64(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
+@FUNCTIONS.define("func(string) int", "atoi", cost=costs.NUMBERS)
 def atoi(text: str) -> int:
     """Return a decimal integer's value, 0 where the text is none."""
     body = text[1:] if text[:1] in ("+", "-") else text
@@ -80,6 +88,7 @@ def atoi(text: str) -> int:
     return max(-number, -_INT64) if text.startswith("-") else min(number, _INT64 - 1)
 
 
+@FUNCTIONS.define("func(interface {}) int64", "toDecimal", cost=costs.NUMBERS)
 def to_decimal(value: Any) -> Int64:
     """Return an octal number's value, 0 where the text is none."""
     text = sprint(value)
@@ -87,21 +96,25 @@ def to_decimal(value: Any) -> Int64:
     return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
 
 
+@FUNCTIONS.define("func(...interface {}) int64", "add", cost=costs.NUMBERS)
 def add(*values: Any) -> Int64:
     """Return a sum of integers."""
     return _wrapped(sum(to_int64(value) for value in values))
 
 
+@FUNCTIONS.define("func(interface {}) int64", "add1", cost=costs.NUMBERS)
 def add1(value: Any) -> Int64:
     """Return an integer plus 1."""
     return _wrapped(to_int64(value) + 1)
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) int64", "sub", cost=costs.NUMBERS)
 def sub(left: Any, right: Any) -> Int64:
     """Return a difference of integers."""
     return _wrapped(to_int64(left) - to_int64(right))
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) int64", "mul", cost=costs.NUMBERS)
 def mul(first: Any, *others: Any) -> Int64:
     """Return a product of integers."""
     product = int(to_int64(first))
@@ -110,6 +123,7 @@ def mul(first: Any, *others: Any) -> Int64:
     return Int64(product)
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) int64", "div", cost=costs.NUMBERS)
 def div(left: Any, right: Any) -> Int64:
     """Return an integer quotient, cut towards zero."""
     dividend, divisor = _operands(left, right)
@@ -117,6 +131,7 @@ def div(left: Any, right: Any) -> Int64:
     return _wrapped(quotient if (dividend < 0) == (divisor < 0) else -quotient)
 
 
+@FUNCTIONS.define("func(interface {}, interface {}) int64", "mod", cost=costs.NUMBERS)
 def mod(left: Any, right: Any) -> Int64:
     """Return the remainder of an integer division, with the dividend's sign."""
     dividend, divisor = _operands(left, right)
@@ -152,46 +167,55 @@ def _finite(value: Any) -> Decimal:
     return Decimal(repr(number))
 
 
+@FUNCTIONS.define("func(...interface {}) float64", "addf", cost=costs.NUMBERS)
 def addf(*values: Any) -> float:
     """Return a sum."""
     return _decimal(Decimal.__add__, 0.0, values)
 
 
+@FUNCTIONS.define("func(interface {}) float64", "add1f", cost=costs.NUMBERS)
 def add1f(value: Any) -> float:
     """Return a number plus 1."""
     return _decimal(Decimal.__add__, value, (1,))
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "subf", cost=costs.NUMBERS)
 def subf(first: Any, *others: Any) -> float:
     """Return a difference."""
     return _decimal(Decimal.__sub__, first, others)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "mulf", cost=costs.NUMBERS)
 def mulf(first: Any, *others: Any) -> float:
     """Return a product."""
     return _decimal(Decimal.__mul__, first, others)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "divf", cost=costs.NUMBERS)
 def divf(first: Any, *others: Any) -> float:
     """Return a quotient, to 16 decimal places."""
     return _decimal(lambda a, b: round(a / b, _DIVISION_PLACES), first, others)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) int64", "biggest", "max", cost=costs.NUMBERS)
 def biggest(first: Any, *others: Any) -> Int64:
     """Return the largest integer."""
     return max((to_int64(first), *map(to_int64, others)))
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) int64", "min", cost=costs.NUMBERS)
 def smallest(first: Any, *others: Any) -> Int64:
     """Return the smallest integer."""
     return min((to_int64(first), *map(to_int64, others)))
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "maxf", cost=costs.NUMBERS)
 def maxf(first: Any, *others: Any) -> float:
     """Return the largest number; one that is none counts for more than any but infinity."""
     return _extreme(max, math.inf, first, others)
 
 
+@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "minf", cost=costs.NUMBERS)
 def minf(first: Any, *others: Any) -> float:
     """Return the smallest number; one that is none counts for less than any but infinity."""
     return _extreme(min, -math.inf, first, others)
@@ -204,18 +228,21 @@ def _extreme(choose: Callable[[list[float]], float], limit: float, first: Any, o
     return math.nan if any(map(math.isnan, numbers)) else choose(numbers)
 
 
+@FUNCTIONS.define("func(interface {}) float64", "ceil", cost=costs.NUMBERS)
 def ceil(value: Any) -> float:
     """Return a number rounded up."""
     number = to_float64(value)
     return float(math.ceil(number)) if math.isfinite(number) else number
 
 
+@FUNCTIONS.define("func(interface {}) float64", "floor", cost=costs.NUMBERS)
 def floor(value: Any) -> float:
     """Return a number rounded down."""
     number = to_float64(value)
     return float(math.floor(number)) if math.isfinite(number) else number
 
 
+@FUNCTIONS.define("func(interface {}, int, ...float64) float64", "round", cost=costs.NUMBERS)
 def round_(value: Any, places: int, *threshold: float) -> float:
     """Return a number rounded to decimal places; a fraction from ``threshold`` (a half) on goes up."""
     number = to_float64(value)

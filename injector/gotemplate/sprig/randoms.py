@@ -9,8 +9,10 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableSequence
@@ -112,3 +114,29 @@ class Randoms:
         characters = list(text)
         self.source.shuffle(characters)
         return "".join(characters)
+
+
+def random_functions(source: Source) -> FuncMap:
+    """Return the functions that are random, less those of cryptography."""
+    randoms, functions = Randoms(source), FuncMap()
+    for signature, cost, call, name in (
+        ("func(int) string", costs.COPY, randoms.alpha_num, "randAlphaNum"),
+        ("func(int) string", costs.COPY, randoms.alpha, "randAlpha"),
+        ("func(int) string", costs.COPY, randoms.ascii, "randAscii"),
+        ("func(int) string", costs.COPY, randoms.numeric, "randNumeric"),
+        ("func(int, int) int", costs.SCAN, randoms.integer, "randInt"),
+        ("func(int) (string, error)", costs.COPY, randoms.raw, "randBytes"),
+        ("func() string", costs.SCAN, randoms.uuid, "uuidv4"),
+        ("func(string) string", costs.QUOTED, randoms.shuffle, "shuffle"),
+    ):
+        functions.define(signature, name, cost=cost, hermetic=False)(call)
+    return functions
+
+
+def environment_functions(environ: Mapping[str, str]) -> FuncMap:
+    """Return ``env`` and ``expandenv``."""
+    functions = FuncMap()
+    define = functions.define
+    define("func(string) string", "env", cost=costs.NOTHING, hermetic=False)(lambda name: environ.get(name, ""))
+    define("func(string) string", "expandenv", cost=costs.BY_CHARACTER, hermetic=False)(Expander(environ).expand)
+    return functions

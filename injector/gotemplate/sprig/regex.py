@@ -6,14 +6,18 @@ import re as _re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import byte_length
 from injector.gotemplate.text import quote
 from injector.gotemplate.values import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+FUNCTIONS: Final = FuncMap()
 
 _PER_STEP: Final = 64
 """Instructions that the engine follows in a step, over all characters; where it cannot but follow all of them for each."""
@@ -91,6 +95,7 @@ def _fault(pattern: str, error: Exception) -> str:
     return f"{_FAULTS.get(name, name)}: `{part}`"
 
 
+@FUNCTIONS.define("func(string, string) bool", "regexMatch", cost=costs.SCAN)
 def match(pattern: str, text: str) -> bool:
     """Return whether a text has a match; a bad expression has none."""
     try:
@@ -99,6 +104,7 @@ def match(pattern: str, text: str) -> bool:
         return False
 
 
+@FUNCTIONS.define("func(string, string) (bool, error)", "mustRegexMatch", cost=costs.SCAN)
 def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
     return _search(pattern, text) is not None
@@ -142,23 +148,27 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
         yield each
 
 
+@FUNCTIONS.define("func(string, string, int) ([]string, error)", "mustRegexFindAll", cost=costs.SCAN)
 def find_all(pattern: str, text: str, count: int) -> Slice:
     """Return at most ``count`` matches, all where it is negative."""
     found = [text[each.start() : each.end()] for each in _matches(pattern, text, count)]
     return Slice("string", found, nil=not found)
 
 
+@FUNCTIONS.define("func(string, string) (string, error)", "mustRegexFind", cost=costs.SCAN)
 def find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
     found = _search(pattern, text)
     return text[found.start() : found.end()] if found is not None else ""
 
 
+@FUNCTIONS.define("func(string, string, string) (string, error)", "mustRegexReplaceAll", cost=costs.SCAN)
 def replace_all(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced; ``$1`` and ``${name}`` stand for groups."""
     return _replaced(pattern, text, lambda found: _expanded(replacement, text, found))
 
 
+@FUNCTIONS.define("func(string, string, string) (string, error)", "mustRegexReplaceAllLiteral", cost=costs.SCAN)
 def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced by a text as it is."""
     return _replaced(pattern, text, lambda _found: replacement)
@@ -191,6 +201,7 @@ def _expanded(replacement: str, text: str, found: Any) -> str:
     return _TEMPLATE.sub(group, replacement)
 
 
+@FUNCTIONS.define("func(string, string, int) ([]string, error)", "mustRegexSplit", cost=costs.SCAN)
 def split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
     _compiled(pattern)
@@ -212,6 +223,17 @@ def split(pattern: str, text: str, count: int) -> Slice:
     return Slice("string", parts)
 
 
+@FUNCTIONS.define("func(string) string", "regexQuoteMeta", cost=costs.BY_CHARACTER)
 def quote_meta(text: str) -> str:
     """Return a text with everything escaped that means something in an expression."""
     return _META.sub(lambda found: f"\\{found[0]}", text)
+
+
+for _name, _signature, _call in (
+    ("regexFindAll", "func(string, string, int) []string", find_all),
+    ("regexFind", "func(string, string) string", find),
+    ("regexReplaceAll", "func(string, string, string) string", replace_all),
+    ("regexReplaceAllLiteral", "func(string, string, string) string", replace_all_literal),
+    ("regexSplit", "func(string, string, int) []string", split),
+):
+    FUNCTIONS.define(_signature, _name, cost=costs.SCAN)(or_panic(_call))

@@ -6,13 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.text import quote
 from injector.gotemplate.values import Func, Pointer, Struct, Uint64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+FUNCTIONS: Final = FuncMap()
 
 _UINT64: Final = 2**64
 _UINT64_DIGITS: Final = 20
@@ -105,6 +109,7 @@ def _version_of(value: Any) -> Version:
     return target.version
 
 
+@FUNCTIONS.define("func(string) (*semver.Version, error)", "semver", cost=costs.READ_JSON)
 def semver(text: str) -> Pointer:
     """Return a version."""
     return _VersionPointer(VersionStruct(parse(text)))
@@ -174,6 +179,7 @@ def _part_key(part: str) -> tuple[int, int, str]:
     return (1, 0, part) if number is None else (0, number, "")
 
 
+@FUNCTIONS.define("func(string, string) (bool, error)", "semverCompare", cost=costs.READ_JSON)
 def semver_compare(constraint: str, text: str) -> bool:
     """Return whether a version satisfies a constraint."""
     spend(len(constraint) ** 2 // _PER_STEP)

@@ -16,15 +16,19 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import byte_length, byte_slice
 from injector.gotemplate.text import quote as go_quote
 from injector.gotemplate.values import Map, Slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+FUNCTIONS: Final = FuncMap()
 
 
 class _Kind(Enum):
@@ -55,11 +59,13 @@ class _Word:
 _END = _Word(_Kind.END, "")
 
 
+@FUNCTIONS.define("func(string) string", "snakecase", cost=costs.WORDS)
 def to_snake_case(text: str) -> str:
     """Return ``first_name`` for ``FirstName``."""
     return _joined(text, "_")
 
 
+@FUNCTIONS.define("func(string) string", "kebabcase", cost=costs.WORDS)
 def to_kebab_case(text: str) -> str:
     """Return ``first-name`` for ``FirstName``."""
     return _joined(text, "-")
@@ -166,6 +172,7 @@ _RUNS: tuple[tuple[_Kind, Callable[[str], bool]], ...] = (
 )
 
 
+@FUNCTIONS.define("func(string) string", "camelcase", cost=costs.WORDS)
 def to_pascal_case(text: str) -> str:
     """Return ``HttpServer`` for ``http_server``; sprig calls it camelcase.
 
@@ -203,11 +210,37 @@ _LOOKED_FOR: Final = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
 
 
+@FUNCTIONS.define("func() string", "hello", cost=costs.NOTHING)
+def hello() -> str:
+    """Return a greeting."""
+    return "Hello!"
+
+
+@FUNCTIONS.define("func(string, string) bool", "contains", cost=costs.PASS)
+def contains(part: str, text: str) -> bool:
+    """Return whether a text contains another."""
+    return part in text
+
+
+@FUNCTIONS.define("func(string, string) bool", "hasPrefix", cost=costs.PASS)
+def has_prefix(prefix: str, text: str) -> bool:
+    """Return whether a text begins with another."""
+    return text.startswith(prefix)
+
+
+@FUNCTIONS.define("func(string, string) bool", "hasSuffix", cost=costs.PASS)
+def has_suffix(suffix: str, text: str) -> bool:
+    """Return whether a text ends with another."""
+    return text.endswith(suffix)
+
+
+@FUNCTIONS.define("func(interface {}) string", "toString", cost=costs.PRINTED)
 def strval(value: Any) -> str:
     """Return a value as text: strings as they are, all else as fmt prints it."""
     return value if isinstance(value, str) else sprint(value)
 
 
+@FUNCTIONS.define("func(interface {}) []string", "toStrings", cost=costs.LISTED)
 def strslice(value: Any) -> Slice:
     """Return a list's values as text, nil left out; a single value as a list of one."""
     if isinstance(value, list):
@@ -215,6 +248,7 @@ def strslice(value: Any) -> Slice:
     return Slice("string", [] if value is None else [strval(value)])
 
 
+@FUNCTIONS.define("func(...interface {}) string", "quote", cost=costs.QUOTED)
 def quote(*values: Any) -> str:
     """Return the values in double quotes, nil left out."""
     if len(values) == 1 and isinstance(values[0], str):
@@ -222,16 +256,19 @@ def quote(*values: Any) -> str:
     return " ".join(go_quote(strval(value)) for value in values if value is not None)
 
 
+@FUNCTIONS.define("func(...interface {}) string", "squote", cost=costs.PRINTED)
 def squote(*values: Any) -> str:
     """Return the values in single quotes, nil left out."""
     return " ".join(f"'{sprint(value)}'" for value in values if value is not None)
 
 
+@FUNCTIONS.define("func(...interface {}) string", "cat", cost=costs.PRINTED)
 def cat(*values: Any) -> str:
     """Return the values joined by spaces, nil left out."""
     return " ".join(sprint(value) for value in values if value is not None)
 
 
+@FUNCTIONS.define("func(int, string) string", "trunc", cost=costs.SCAN)
 def trunc(count: int, text: str) -> str:
     """Return the first bytes of a text, or with a negative count the last."""
     size = byte_length(text)
@@ -240,6 +277,7 @@ def trunc(count: int, text: str) -> str:
     return byte_slice(text, 0, count) if 0 <= count < size else text
 
 
+@FUNCTIONS.define("func(int, int, string) string", "substr", cost=costs.SCAN)
 def substr(start: int, end: int, text: str) -> str:
     """Return a part of a text, in bytes; a negative bound is no bound."""
     size = byte_length(text)
@@ -263,6 +301,7 @@ def _check_bounds(start: int, end: int, size: int) -> None:
         raise FuncError(f"runtime error: slice bounds out of range {shown}")
 
 
+@FUNCTIONS.define("func(int, string) string", "repeat", cost=costs.COPY)
 def repeat(count: int, text: str) -> str:
     """Return a text repeated."""
     if count < 0:
@@ -271,11 +310,13 @@ def repeat(count: int, text: str) -> str:
     return text * count
 
 
+@FUNCTIONS.define("func(string) string", "trim", cost=costs.SCAN)
 def trim(text: str) -> str:
     """Return a text without white space around it (strings.TrimSpace)."""
     return text.strip(SPACE)
 
 
+@FUNCTIONS.define("func(string, string) string", "trimall", "trimAll", cost=costs.SCAN)
 def trim_all(cutset: str, text: str) -> str:
     """Return a text without the characters of ``cutset`` around it."""
     characters = "".join(set(cutset))
@@ -283,26 +324,31 @@ def trim_all(cutset: str, text: str) -> str:
     return text.strip(characters) if characters else text
 
 
+@FUNCTIONS.define("func(string, string) string", "trimSuffix", cost=costs.SCAN)
 def trim_suffix(suffix: str, text: str) -> str:
     """Return a text without a suffix."""
     return text.removesuffix(suffix)
 
 
+@FUNCTIONS.define("func(string, string) string", "trimPrefix", cost=costs.SCAN)
 def trim_prefix(prefix: str, text: str) -> str:
     """Return a text without a prefix."""
     return text.removeprefix(prefix)
 
 
+@FUNCTIONS.define("func(string) string", "lower", cost=costs.BY_CHARACTER)
 def lower(text: str) -> str:
     """Return a text in lower case, character by character (strings.ToLower)."""
     return text.lower() if text.isascii() else "".join(map(_lower, text))
 
 
+@FUNCTIONS.define("func(string) string", "upper", cost=costs.BY_CHARACTER)
 def upper(text: str) -> str:
     """Return a text in upper case, character by character (strings.ToUpper)."""
     return text.upper() if text.isascii() else "".join(map(_upper, text))
 
 
+@FUNCTIONS.define("func(string) string", "title", cost=costs.BY_CHARACTER)
 def title(text: str) -> str:
     """Return a text with each word's first letter in title case (strings.Title)."""
     out, previous = [], " "
@@ -348,11 +394,13 @@ def _words_changed(text: str, change: Any) -> str:
     return "".join(out)
 
 
+@FUNCTIONS.define("func(string) string", "untitle", cost=costs.BY_CHARACTER)
 def untitle(text: str) -> str:
     """Return a text with each word's first letter in lower case."""
     return _words_changed(text, _lower)
 
 
+@FUNCTIONS.define("func(string) string", "nospace", cost=costs.BY_CHARACTER)
 def nospace(text: str) -> str:
     """Return a text without white space; as goutils does, byte by byte, which takes other than ASCII apart."""
     if not any(char in SPACE for char in _bytes_as_text(text)):
@@ -364,6 +412,7 @@ def _bytes_as_text(text: str) -> str:
     return text if text.isascii() else _raw(text).decode("latin-1")
 
 
+@FUNCTIONS.define("func(string) string", "initials", cost=costs.BY_CHARACTER)
 def initials(text: str) -> str:
     """Return the first letter of each word."""
     out, at_start = [], True
@@ -374,6 +423,7 @@ def initials(text: str) -> str:
     return "".join(out)
 
 
+@FUNCTIONS.define("func(string) string", "swapcase", cost=costs.BY_CHARACTER)
 def swapcase(text: str) -> str:
     """Return a text with the case of each letter changed, first letters of words in title case."""
     out, space_before = [], True
@@ -390,6 +440,7 @@ def swapcase(text: str) -> str:
     return "".join(out)
 
 
+@FUNCTIONS.define("func(int, string) string", "indent", cost=costs.COPY)
 def indent(spaces: int, text: str) -> str:
     """Return a text with every line indented."""
     pad = repeat(spaces, " ")
@@ -397,27 +448,32 @@ def indent(spaces: int, text: str) -> str:
     return pad + text.replace("\n", "\n" + pad)
 
 
+@FUNCTIONS.define("func(int, string) string", "nindent", cost=costs.COPY)
 def nindent(spaces: int, text: str) -> str:
     """Return a new line and a text with every line indented."""
     return "\n" + indent(spaces, text)
 
 
+@FUNCTIONS.define("func(string, string, string) string", "replace", cost=costs.COPY)
 def replace(old: str, new: str, text: str) -> str:
     """Return a text with every ``old`` replaced."""
     check_size(byte_length(text) + (text.count(old) if old else len(text) + 1) * byte_length(new), "replace")
     return text.replace(old, new)
 
 
+@FUNCTIONS.define("func(string, string, int) string", "plural", cost=costs.NOTHING)
 def plural(one: str, many: str, count: int) -> str:
     """Return ``one`` for a count of 1, else ``many``."""
     return one if count == 1 else many
 
 
+@FUNCTIONS.define("func(int, string) string", "abbrev", cost=costs.COPY)
 def abbrev(width: int, text: str) -> str:
     """Return a text cut to a width, an ellipsis at its end."""
     return text if width < 4 else _abbreviated(text, 0, width)  # noqa: PLR2004 - room for the ellipsis
 
 
+@FUNCTIONS.define("func(int, int, string) string", "abbrevboth", cost=costs.COPY)
 def abbrevboth(left: int, right: int, text: str) -> str:
     """Return a part of a text with an ellipsis at both ends."""
     if right < 4 or (left > 0 and right < 7):  # noqa: PLR2004 - room for the ellipses
@@ -441,11 +497,13 @@ def _abbreviated(text: str, offset: int, width: int) -> str:
     return "..." + byte_slice(text, size - (width - 3), size)
 
 
+@FUNCTIONS.define("func(int, string) string", "wrap", cost=costs.BY_CHARACTER)
 def wrap(width: int, text: str) -> str:
     """Return a text wrapped at a width."""
     return wrap_with(width, "", text, breaks_words=False)
 
 
+@FUNCTIONS.define("func(int, string, string) string", "wrapWith", cost=costs.BY_CHARACTER)
 def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = True) -> str:
     """Return a text wrapped at a width of bytes, lines joined by ``separator``; long words are broken, letters too."""
     separator = separator or "\n"
@@ -483,11 +541,13 @@ def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> st
     return "".join(out) + text[offset:]
 
 
+@FUNCTIONS.define("func(string, string) map[string]string", "split", cost=costs.NUMBERED)
 def split(separator: str, text: str) -> Map:
     """Return the parts of a text as a map with the keys _0, _1 and so on."""
     return _numbered(split_list(separator, text))
 
 
+@FUNCTIONS.define("func(string, int, string) map[string]string", "splitn", cost=costs.NUMBERED)
 def splitn(separator: str, count: int, text: str) -> Map:
     """Return at most ``count`` parts of a text as a map."""
     if count == 0:
@@ -504,11 +564,13 @@ def _numbered(parts: list[str]) -> Map:
     return Map("string", "string", {f"_{index}": part for index, part in enumerate(parts)})
 
 
+@FUNCTIONS.define("func(string, string) []string", "splitList", cost=costs.PARTS)
 def split_list(separator: str, text: str) -> Slice:
     """Return the parts of a text."""
     return Slice("string", text.split(separator) if separator else list(text))
 
 
+@FUNCTIONS.define("func(string, interface {}) string", "join", cost=costs.LISTED)
 def join(separator: str, values: Any) -> str:
     """Return the values of a list as text, joined."""
     parts = strslice(values)
@@ -516,11 +578,13 @@ def join(separator: str, values: Any) -> str:
     return separator.join(parts)
 
 
+@FUNCTIONS.define("func(string) string", "b64enc", cost=costs.COPY)
 def b64enc(text: str) -> str:
     """Return a text in base 64."""
     return base64.b64encode(_raw(text)).decode()
 
 
+@FUNCTIONS.define("func(string) string", "b64dec", cost=costs.COPY)
 def b64dec(text: str) -> str:
     """Return what base 64 holds; what is none gives Go's error as text."""
     try:
@@ -540,11 +604,13 @@ def _illegal_at(text: str) -> int:
     return len(text) - len(text.replace("\n", "").replace("\r", "")) % 4
 
 
+@FUNCTIONS.define("func(string) string", "b32enc", cost=costs.COPY)
 def b32enc(text: str) -> str:
     """Return a text in base 32."""
     return base64.b32encode(_raw(text)).decode()
 
 
+@FUNCTIONS.define("func(string) string", "b32dec", cost=costs.BY_CHARACTER)
 def b32dec(text: str) -> str:
     """Return what base 32 holds; what is none gives Go's error as text."""
     try:
@@ -559,21 +625,25 @@ def _raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+@FUNCTIONS.define("func(string) string", "sha1sum", cost=costs.SCAN)
 def sha1sum(text: str) -> str:
     """Return the SHA-1 digest in hexadecimal."""
     return hashlib.sha1(_raw(text), usedforsecurity=False).hexdigest()
 
 
+@FUNCTIONS.define("func(string) string", "sha256sum", cost=costs.SCAN)
 def sha256sum(text: str) -> str:
     """Return the SHA-256 digest in hexadecimal."""
     return hashlib.sha256(_raw(text)).hexdigest()
 
 
+@FUNCTIONS.define("func(string) string", "sha512sum", cost=costs.SCAN)
 def sha512sum(text: str) -> str:
     """Return the SHA-512 digest in hexadecimal."""
     return hashlib.sha512(_raw(text)).hexdigest()
 
 
+@FUNCTIONS.define("func(string) string", "adler32sum", cost=costs.SCAN)
 def adler32sum(text: str) -> str:
     """Return the Adler-32 checksum in decimal."""
     return str(zlib.adler32(_raw(text)))

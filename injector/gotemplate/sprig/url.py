@@ -6,14 +6,19 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
+from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.sprig.strings import strval
 from injector.gotemplate.text import quote as go_quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+FUNCTIONS: Final = FuncMap()
 
+
+@FUNCTIONS.define("func(string) string", "clean", "osClean", cost=costs.PARTS)
 def clean(path: str) -> str:
     """Return the shortest path that means the same."""
     if not path:
@@ -32,6 +37,7 @@ def clean(path: str) -> str:
     return ("/" if rooted else "") + "/".join(parts) or "."
 
 
+@FUNCTIONS.define("func(string) string", "base", "osBase", cost=costs.SCAN)
 def base(path: str) -> str:
     """Return the last element of a path."""
     if not path:
@@ -39,11 +45,13 @@ def base(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2] or "/"
 
 
+@FUNCTIONS.define("func(string) string", "dir", "osDir", cost=costs.PARTS)
 def dir_(path: str) -> str:
     """Return a path without its last element."""
     return clean(path[: path.rfind("/") + 1])
 
 
+@FUNCTIONS.define("func(string) string", "ext", "osExt", cost=costs.SCAN)
 def ext(path: str) -> str:
     """Return the suffix of a path from its last dot on."""
     name = path.rpartition("/")[2]
@@ -51,6 +59,7 @@ def ext(path: str) -> str:
     return name[dot:] if dot >= 0 else ""
 
 
+@FUNCTIONS.define("func(string) bool", "isAbs", "osIsAbs", cost=costs.NOTHING)
 def is_abs(path: str) -> bool:
     """Return whether a path begins at the root."""
     return path.startswith("/")
@@ -62,6 +71,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _PATH_SAFE: Final = "/$&+,:;=@!~*'()"
 
 
+@FUNCTIONS.define("func(string) map[string]interface {}", "urlParse", cost=costs.BY_CHARACTER)
 def parse(text: str) -> dict[str, Any]:
     """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
     rest, _, fragment = text.partition("#")
@@ -119,6 +129,7 @@ def _hostname(host: str) -> str:
     return host.partition(":")[0]
 
 
+@FUNCTIONS.define("func(map[string]interface {}) string", "urlJoin", cost=costs.BY_CHARACTER)
 def join(parts: Mapping[str, Any]) -> str:
     """Return the URL of parts as ``parse`` gives them."""
     get = {

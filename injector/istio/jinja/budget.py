@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import jinja2
 from jinja2.runtime import Undefined
 
-from injector.gotemplate.budget import Watch, spend
+from injector.gotemplate.budget import Stopwatch, spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,10 +43,10 @@ class BudgetSpentError(Exception):
 class Budget:
     """Counts the steps and the memory of one rendering, and looks at the clock once in a while; and so does the injection it is for."""
 
-    __slots__ = ("_left", "_memory", "_steps", "_stretch", "_watch")
+    __slots__ = ("_left", "_memory", "_steps", "_stopwatch", "_stretch")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._watch = Watch(clock, MAX_SECONDS)
+        self._stopwatch = Stopwatch(clock, MAX_SECONDS)
         self._memory = 0
         self._steps = 0
         # The steps until the next look, and how many they were after the last one.
@@ -65,7 +65,7 @@ class Budget:
         if self._steps > MAX_STEPS:
             raise BudgetSpentError(f"more than {MAX_STEPS} steps")
         self._left = self._stretch = min(CLOCK_EVERY, MAX_STEPS - self._steps)
-        if self._watch.out():
+        if self._stopwatch.expired():
             raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
         spend(taken)
 

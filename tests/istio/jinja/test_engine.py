@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from injector.errors import TemplateRenderError
-from injector.gotemplate.budget import LONGEST_LOOK
+from injector.gotemplate.budget import MAX_CLOCK_DELTA
 from injector.istio.goview import string_struct, view
 from injector.istio.jinja.budget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
 from injector.istio.jinja.engine import JinjaTemplate, compile_jinja_templates
@@ -342,7 +342,7 @@ def test_the_time_of_a_rendering_is_that_of_its_own_work() -> None:
     assert template.clock is time.thread_time
 
 
-@pytest.mark.parametrize(("a_look", "refused"), [(MAX_SECONDS / 40, False), (LONGEST_LOOK, True)])
+@pytest.mark.parametrize(("a_look", "refused"), [(MAX_SECONDS / 40, False), (MAX_CLOCK_DELTA, True)])
 def test_a_rendering_ends_when_its_time_is_over(a_look: float, refused: bool) -> None:
     template = _template("{% for i in range(900) %}{% endfor %}")
     ticks = itertools.count(0.0, a_look)

@@ -1,25 +1,31 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.certificates import own_namespace, tls_of
+from injector.cli.server import JsonFormatter, TextFormatter, log_to, own_namespace, tls_of
 from injector.cluster.client import KubeClient
 from injector.cluster.webhooks import Target
 from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
+from injector.webhook.decisions import FIELDS
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
 from tests.webhook.certificates import authority, issue
 
 if TYPE_CHECKING:
-    from injector.cli.certificates import Tls
+    from injector.cli.server import Tls
+
 
 SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}
 
@@ -52,10 +58,10 @@ def secret(tls: Tls) -> CaSecret:
     return work.__self__
 
 
-def test_plain_http_has_no_certificate_and_no_probe() -> None:
+def test_plain_http_has_no_certificate() -> None:
     tls = made(insecure_http=True)
 
-    assert (tls.certificates, tls.clients, tls.follow, tls.self_check("")) == (None, None, {}, None)
+    assert (tls.certificates, tls.clients, tls.follow) == (None, None, {})
 
 
 def test_files_need_no_api_server(files: dict[str, Any]) -> None:
@@ -64,7 +70,6 @@ def test_files_need_no_api_server(files: dict[str, Any]) -> None:
     assert isinstance(tls.certificates, FileSource)
     assert tls.follow == {}
     assert tls.certificates.bundle == files["ca_cert_file"].read_bytes()
-    assert tls.self_check("127.0.0.1") is not None
 
 
 def test_files_are_patched_into_webhooks_where_that_is_asked(files: dict[str, Any]) -> None:
@@ -125,7 +130,7 @@ def test_credentials_that_are_missing_end_the_start(files: dict[str, Any], monke
     for given in ({**files, "patch_webhooks": True, "namespace": "n"}, SELF_SIGNED):
         tls = made(**given)
         for work in tls.follow.values():
-            with pytest.raises(ConfigError, match="this is no pod with a service account's token"):
+            with pytest.raises(ConfigError, match="this process has no service account token"):
                 asyncio.run(_followed(work))
 
 
@@ -136,3 +141,100 @@ async def _followed(work: Any) -> None:
 def test_an_authority_of_clients_that_is_not_there_ends_the_start(files: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="correct --client-ca-file"):
         made(**files, client_ca_file=Path("/nope"))
+
+
+HOSTILE = "a\nINFO forged\r\x1b[2J\x00\x7f\x85\u2028\ud800 \"'"
+CANARY = "s3cr3t-value"
+
+
+def record_of(message: str = "skipped", **fields: object) -> logging.LogRecord:
+    """A record of a fixed time."""
+    record = logging.LogRecord("injector.x", logging.INFO, "x.py", 1, "%s", (message,), None)
+    record.created, record.msecs = 0.0, 5.0
+    setattr(record, FIELDS, fields)
+    return record
+
+
+def faulty() -> logging.LogRecord:
+    """A record with an exception whose text is secret."""
+    empty: dict[str, str] = {}
+    try:
+        empty[CANARY]
+    except KeyError:
+        error = sys.exc_info()
+    return logging.LogRecord("aiohttp.server", logging.ERROR, "x.py", 1, "failed", (), error)
+
+
+def test_a_line_of_text_has_time_level_message_and_fields() -> None:
+    line = TextFormatter().format(record_of(reason="label", owner="Deployment/web", at="a b", ms=1.2))
+
+    assert line == '1970-01-01T00:00:00.005Z INFO skipped reason=label owner=Deployment/web at="a b" ms=1.2'
+
+
+def test_a_line_of_json_has_the_same_by_name() -> None:
+    line = JsonFormatter().format(record_of(reason="label", ms=1.2))
+
+    assert json.loads(line) == {
+        "time": "1970-01-01T00:00:00.005Z",
+        "level": "info",
+        "logger": "injector.x",
+        "message": "skipped",
+        "reason": "label",
+        "ms": 1.2,
+    }
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_whatever_a_name_holds_a_record_is_one_printable_line(formatter: logging.Formatter) -> None:
+    for record in (record_of(HOSTILE), record_of(owner=HOSTILE)):
+        line = formatter.format(record)
+
+        assert line.isprintable()
+        assert line.encode()
+        assert "forged" in line
+
+
+def test_json_gives_a_hostile_name_back_as_it_was() -> None:
+    assert json.loads(JsonFormatter().format(record_of(owner=HOSTILE)))["owner"] == HOSTILE
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_an_exception_is_its_class_and_its_place_and_never_its_text(formatter: logging.Formatter) -> None:
+    line = formatter.format(faulty())
+
+    assert "KeyError at " in line
+    assert "test_server.py:" in line
+    assert CANARY not in line
+    assert line.isprintable()
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "form", "starts"),
+    [
+        (io.StringIO(), "auto", "{"),
+        (Terminal(), "auto", "2"),
+        (io.StringIO(), "text", "2"),
+        (Terminal(), "json", "{"),
+    ],
+)
+def test_a_terminal_gets_text_and_all_else_json_unless_told(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, form: str, starts: str
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", logging.WARNING)
+
+    log_to(stream, form)
+    root.info("serving")
+    root.debug("nothing")
+
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith(starts)
+    assert "serving" in line

@@ -1,0 +1,365 @@
+"""Builds the server of ``injector serve`` from its settings, and runs it.
+
+``cli/serve.py`` imports this module only to serve, because its libraries take long to load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import CollectorRegistry
+
+from injector.cli.options import key_values, offline_source
+from injector.cli.version import own_version
+from injector.cluster.client import ApiThrottle, KubeClient
+from injector.cluster.secrets import SecretStore
+from injector.cluster.webhooks import Target
+from injector.errors import ConfigError, InjectorError, UsageError, whereabouts
+from injector.istio.webhooks import DEFAULT_NAME
+from injector.kube.escaping import escape_line
+from injector.metrics import Metrics
+from injector.revisions.clustersource import ClusterSource
+from injector.revisions.directory import MergedSource, SingleSource
+from injector.revisions.files import file_changes
+from injector.revisions.following import Follower, Timing
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader, LoadReport, changes
+from injector.revisions.unservednames import UnservedNames
+from injector.revisions.verify import RecentPods
+from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
+from injector.webhook.inject import Desk
+from injector.webhook.queue import AdmissionQueue
+from injector.webhook.server import Listeners, Services, serve
+from injector.webhook.status.health import HealthFile
+from injector.webhook.status.report import revision_rows
+from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.certificate import CertificateFiles
+from injector.webhook.tls.clients import ClientAuthority
+from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.selfcheck import SelfCheck
+from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from injector.webhook.tls.source import Handshakes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TextIO
+
+    from injector.revisions.following import Watch
+    from injector.revisions.source import RevisionSource
+    from injector.settings import Settings
+    from injector.webhook.lifecycle import Follow
+    from injector.webhook.tls.source import CertificateSource
+
+_log = logging.getLogger(__name__)
+
+
+def run_server(settings: Settings) -> None:
+    """Serve until a signal ends the server.
+
+    Raises:
+        InjectorError: the settings, the configuration or the certificate cannot be used, or an address cannot be listened on.
+    """
+    log_to(sys.stderr, settings.log_format)
+    for warning in settings.warnings():
+        _log.warning("%s", warning)
+    registry, throttle = Registry(), ApiThrottle()
+    metrics = Metrics(CollectorRegistry(), version=own_version())
+    client = KubeClient(settings.kubeconfig, throttle) if settings.asks_cluster else None
+    tls = tls_of(settings, client, metrics)
+    cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
+    loader = Loader(source_of(settings, cluster), registry)
+    report = loader.load(time.time())
+    if cluster is None:
+        _check_usable(report)
+    _log_changes(LoadReport(), report)
+
+    def started(port: int, ops_port: int) -> None:
+        scheme = "http" if context is None else "https"
+        address = settings.bind or "all addresses"
+        _log.info("serving the webhook on %s port %d (%s), operations on port %d", address, port, scheme, ops_port)
+        # Loaded objects stay, so the garbage collector need not visit them again. That would take 30 ms with one revision of Istio
+        # 1.30, and longer with more, without answering requests. The price: a revision that is replaced later does not free the 2.5 MB
+        # that were loaded here.
+        gc.collect()
+        gc.freeze()
+
+    context = None if tls.certificates is None else tls.certificates.context
+    listeners = Listeners(
+        settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
+    )
+    show, recent = partial(_show, metrics), RecentPods()
+    show(report)
+    follower = Follower(
+        loader, _watch(settings), Timing(settings.reload_interval), recent=recent, metrics=metrics, report=show
+    )
+    services = Services(
+        registry,
+        loader,
+        metrics,
+        own_version(),
+        recent,
+        follower,
+        certificates=tls.certificates,
+        probe=None if tls.certificates is None else SelfCheck(tls.certificates, settings.bind),
+        health_file=_health_file(settings),
+        unserved=_unserved(settings, registry, throttle),
+        elsewhere=frozenset(settings.served_elsewhere),
+        desk=Desk(
+            AdmissionQueue(settings.max_waiting),
+            Decisions(LOGGED[settings.log_decisions]),
+            explained=EXPLAINED[settings.explain],
+            guard=settings.guard,
+        ),
+    )
+    follow = dict(tls.follow)
+    if cluster is not None:
+        registry.subscribe(cluster.served_changed)
+        follow["cluster"] = partial(
+            cluster.follow,
+            partial(_cluster_changed, loader, follower, show),
+            lambda: registry.snapshot.revisions.values(),  # noqa: PLW0108 -- the snapshot is replaced
+        )
+
+    async def serve_and_close() -> None:
+        try:
+            await serve(listeners, services, started=started, follow=follow)
+        finally:
+            if client is not None:
+                await client.close()
+
+    asyncio.run(serve_and_close())
+    _log.info("drained")
+
+
+def source_of(settings: Settings, cluster: RevisionSource | None = None) -> RevisionSource:
+    """Return the source of the revisions. ``cluster`` is the source of --from-cluster, if the settings have it."""
+    if settings.inject_config is not None:
+        files: RevisionSource = SingleSource(
+            config=settings.inject_config,
+            values=settings.values_file,
+            mesh=settings.mesh_config,
+            name=settings.revision or DEFAULT_NAME,
+            settings=_revision_settings(settings),
+        )
+    else:
+        files = offline_source(settings.revisions_dir)
+    if cluster is None:
+        return files
+    has_files = settings.inject_config is not None or settings.revisions_dir is not None
+    return MergedSource(files, cluster) if has_files else cluster
+
+
+def _revision_settings(settings: Settings) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if settings.istio_version is not None:
+        given["istioVersion"] = settings.istio_version
+    if settings.set_env:
+        given["env"] = key_values(settings.set_env, flag="--set-env")
+    if settings.node_version:
+        given["nodeVersions"] = list(settings.node_version)
+    return given
+
+
+def watched_folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders to watch for changes of the configuration; none for the embedded revisions.
+
+    For a file, watch its folder, because a file that replaces it by a rename is a different file.
+    """
+    if settings.inject_config is not None:
+        files = (settings.inject_config, settings.values_file, settings.mesh_config)
+        return tuple(dict.fromkeys(path.absolute().parent for path in files if path is not None))
+    return () if settings.revisions_dir is None else (settings.revisions_dir.absolute(),)
+
+
+def _watch(settings: Settings) -> Watch | None:
+    folders = watched_folders(settings)
+    return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
+
+
+def _health_file(settings: Settings) -> HealthFile | None:
+    if settings.health_check_file is None or not settings.health_check_interval:
+        return None
+    return HealthFile(settings.health_check_file, settings.health_check_interval)
+
+
+def _unserved(settings: Settings, registry: Registry, throttle: ApiThrottle) -> UnservedNames | None:
+    if not settings.watch_unserved:
+        return None
+    return UnservedNames(KubeClient(settings.kubeconfig, throttle), registry, frozenset(settings.served_elsewhere))
+
+
+def _check_usable(report: LoadReport) -> None:
+    """Raise the first error if no revision can be served."""
+    if not any(state.served for state in report.revisions.values()):
+        raise report.errors[0] if report.errors else ConfigError("there is no revision", hint="add a folder for one")
+
+
+def _cluster_changed(loader: Loader, follower: Follower, show: Callable[[LoadReport], None]) -> None:
+    """Reload the cluster's revisions: at once before the server is ready, later in the background."""
+    if follower.running:
+        follower.changed()
+        return
+    before = loader.report
+    try:
+        report = loader.load(time.time())
+    except InjectorError as error:
+        _log.error("loading the configuration failed: %s", error)
+        return
+    _log_changes(before, report)
+    show(report)
+
+
+def _log_changes(before: LoadReport, after: LoadReport) -> None:
+    for level, text in changes(before, after):
+        _log.log(level, "%s", text)
+
+
+def _show(metrics: Metrics, report: LoadReport) -> None:
+    """Update the metrics about revisions."""
+    metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
+
+
+# https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
+OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS of the webhook's port: its certificate, None for plain HTTP, and its clients, None for any.
+
+    ``follow`` has the background tasks for it that follow the cluster, by name.
+    """
+
+    certificates: CertificateSource | None = None
+    clients: ClientAuthority | None = None
+    follow: Mapping[str, Follow] = field(default_factory=dict)
+
+
+def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> Tls:
+    """Return TLS as the settings configure it. ``client`` is None if no setting needs the API server.
+
+    Raises:
+        ConfigError: a file is not valid.
+        UsageError: the namespace is not known.
+    """
+    if settings.insecure_http:
+        return Tls()
+    clients = None
+    if settings.client_ca_file is not None:
+        clients = ClientAuthority(settings.client_ca_file, settings.client_name)
+    handshakes, rollout = Handshakes(clients), BundleRollout()
+    follow: dict[str, Follow] = {}
+    certificates: CertificateSource
+    if client is not None and settings.self_signed:
+        secret = _secret(settings, client, handshakes, rollout)
+        certificates = secret.certificates
+        follow["ca-secret"] = secret.follow
+    else:
+        certificates = _certificate_files(settings, handshakes)
+    if client is not None and settings.patches:
+        by_name = settings.webhook_config_name or ""
+        namespace = "" if by_name else own_namespace(settings)
+        target = Target(settings.service, namespace, by_name, settings.webhook_name or "")
+        bundles = CaBundles(client, target, lambda: certificates.bundle, rollout=rollout, observer=metrics)
+        certificates.changed = bundles.wake
+        follow["cabundle"] = partial(_patch_webhooks, client, bundles)
+    return Tls(certificates, clients, follow)
+
+
+def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
+    """Return the namespace of the injector's Service and Secret.
+
+    Raises:
+        UsageError: the settings do not have it, and the process does not run in a pod.
+    """
+    if settings.namespace:
+        return settings.namespace
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise UsageError("the namespace of the injector is not known", hint="give --namespace") from error
+
+
+def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, rollout: BundleRollout) -> CaSecret:
+    namespace = own_namespace(settings)
+    if not settings.patches:
+        rollout = ExternalRollout()
+    certificates = SelfSigned(service_names(settings.service, namespace), rollout, handshakes=handshakes)
+    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, rollout)
+
+
+def _certificate_files(settings: Settings, handshakes: Handshakes) -> FileSource:
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        raise UsageError("the webhook has no certificate", hint="give --tlsCertFile and --tlsKeyFile")
+    files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
+    return FileSource(files, interval=settings.tls_reload_interval, handshakes=handshakes)
+
+
+async def _patch_webhooks(client: KubeClient, bundles: CaBundles, settled: asyncio.Event) -> None:
+    """Keep the webhooks' caBundle up to date. Missing credentials end the start; other errors are retried."""
+    await client.open()
+    settled.set()
+    await bundles.follow()
+
+
+_PLAIN: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)
+
+
+class TextFormatter(logging.Formatter):
+    """Formats lines such as ``2026-01-31T12:00:05.123Z INFO skipped reason=label revision=1-24``.
+
+    Names in a message come from requests, so control characters are escaped. An exception is shown by its class and places only: its
+    text, and so a traceback, may quote a pod or a file.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        words = [_time(record), record.levelname, record.getMessage()]
+        words += [f"{name}={_quoted(str(value))}" for name, value in _fields(record).items()]
+        return escape_line(" ".join(words))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a JSON object with ``time``, ``level``, ``logger``, ``message`` and the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        return json.dumps({**line, **_fields(record)})
+
+
+def log_to(stream: TextIO, log_format: str) -> None:
+    """Log to ``stream``. The format ``auto`` means text on a terminal, else JSON."""
+    text = log_format == "text" or (log_format == "auto" and stream.isatty())
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter() if text else JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, FIELDS, {})
+    error = record.exc_info[1] if record.exc_info else None
+    return fields if error is None else {**fields, "error": whereabouts(error)}
+
+
+def _time(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -1,0 +1,157 @@
+"""Functions of templates: how they are declared, and how a call is counted before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from injector.gotemplate.budget import METER, reserve
+from injector.gotemplate.costs import ANY, NOTHING, Cost
+from injector.gotemplate.errors import FuncError
+from injector.gotemplate.values import Func, Map, Pointer, Slice, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_Call = TypeVar("_Call", bound="Callable[..., Any]")
+
+
+class FuncMap(dict[str, Func]):
+    """Functions by the names that templates call them by (Go's template.FuncMap).
+
+    ::
+
+        functions = FuncMap()
+
+        @functions.define("func(string, int) string", "shout")
+        def shout(text: str, times: int) -> str:
+            return text.upper() + "!" * times
+    """
+
+    def define(
+        self, signature: str, *names: str, cost: Cost = ANY, hermetic: bool = True, mutates: bool = False
+    ) -> Callable[[_Call], _Call]:
+        """Return a decorator that adds a function.
+
+        Args:
+            signature: the Go signature, by which arguments are checked and converted.
+            names: the names in templates.
+            cost: what a call takes.
+            hermetic: whether the result depends on the arguments only.
+            mutates: whether it changes a map that it is given.
+        """
+
+        def add(call: _Call) -> _Call:
+            for name in names:
+                self[name] = Func(name, signature, call, hermetic=hermetic, mutates=mutates, cost=cost)
+            return call
+
+        return add
+
+
+_SHORT: Final = 64
+"""Characters of a text that nothing is counted for."""
+_TEXT: Final = 64
+"""Bytes of a text beside its characters, and its place in a list."""
+_AT_ONCE: Final = 500
+"""Steps after which a walk through arguments is counted."""
+_ENTRY: Final = 104
+"""Bytes of an entry of a map."""
+_FAILURES: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What Python raises where Go's function panics: text/template makes an error of either (safeCall)."""
+
+
+def metered(func: Func) -> Func:
+    """Return a function that counts what it takes before it runs, and what it returns.
+
+    It raises ``FuncError`` for whatever else fails in it, and ``failures.Spent`` where the rendering has not enough left.
+    """
+    function, cost = func.call, func.cost
+    if cost is NOTHING:
+        return func
+    looks_inside, longest, makes = cost.item > 0, -1 if cost.once else _SHORT, cost.makes
+
+    def call(*args: Any) -> Any:
+        for value in args:
+            if isinstance(value, str):
+                if len(value) > longest:
+                    _charge(args, cost)
+                    break
+            elif looks_inside and value.__class__ not in _SCALARS:
+                _charge(args, cost)
+                break
+        try:
+            result = function(*args)
+        except _FAILURES as error:
+            raise FuncError(f"{type(error).__name__}: {error}") from error
+        kind = result.__class__
+        if makes and (len(result) > _SHORT if kind is str else kind not in _SCALARS):
+            grown = bool(args) and result is args[0]
+            reserve(_ENTRY if grown else _size_of(result, cost))
+        return result
+
+    return replace(func, call=call)
+
+
+_SCALARS: Final = frozenset({bool, int, float, type(None)})
+
+
+def _charge(values: tuple[Any, ...], cost: Cost) -> None:
+    """Count what a call takes, as it is found: what is inside itself, or in many places, never ends."""
+    meter = METER.get()
+    if meter is None:
+        return
+    steps, size = cost.once, 0
+    looks_inside = cost.item > 0
+    level: Sequence[Any] = values
+    while level:
+        found: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                steps += len(value) // cost.characters
+                size += len(value) * cost.text_bytes
+            elif looks_inside:
+                inner = _inside(value)
+                steps += len(inner) * cost.item
+                size += len(inner) * cost.item_bytes
+                found += inner
+            if steps > _AT_ONCE:
+                meter.spend(steps)
+                meter.reserve(size)
+                steps = size = 0
+        level, looks_inside = found, looks_inside and cost.deep
+    meter.spend(steps)
+    meter.reserve(size)
+
+
+_LOOKS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {}
+"""How to look inside the values of each class that was met; asking what a value is takes longer."""
+
+
+def _inside(value: Any) -> Sequence[Any]:
+    look = _LOOKS.get(value.__class__)
+    if look is None:
+        look = _LOOKS[value.__class__] = _look_at(value)
+    return look(value)
+
+
+def _look_at(value: Any) -> Callable[[Any], Sequence[Any]]:
+    if isinstance(value, list):
+        return lambda items: items
+    if isinstance(value, dict):
+        return lambda entries: [*entries.keys(), *entries.values()]
+    if isinstance(value, Pointer):
+        return lambda pointer: () if pointer.target is None else (pointer.target,)
+    return (lambda struct: (struct.parts(),)) if isinstance(value, Struct) else (lambda _scalar: ())
+
+
+def _size_of(value: Any, cost: Cost) -> int:
+    """Return the bytes of a result, which what it holds of the arguments is no part of."""
+    if isinstance(value, str):
+        return _TEXT + (len(value) if value.isascii() else 4 * len(value))
+    if isinstance(value, list | dict):
+        texts = value if isinstance(value, Slice) else value.values() if isinstance(value, Map) else ()
+        return len(value) * (_ENTRY if isinstance(value, dict) else cost.entry) + sum(
+            _TEXT + len(text) for text in texts if isinstance(text, str)
+        )
+    return 0

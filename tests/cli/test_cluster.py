@@ -1,0 +1,402 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from injector.cli.cluster import run_in_cluster
+from injector.errors import ClusterError, ConfigError
+
+if TYPE_CHECKING:
+    from injector.cluster.client import KubeClient
+from typing import TYPE_CHECKING
+
+from injector.cli.cluster import (
+    NAME_LABEL,
+    RUNNING,
+    Sources,
+    Target,
+    has_ended,
+    parse_target,
+    read_from,
+    read_objects,
+    read_revisions,
+    read_target,
+    read_targets,
+    read_view,
+)
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.reader import (
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    STATEFUL_SETS,
+    ClusterReader,
+    Resource,
+    Scope,
+)
+from injector.errors import DataError, ManifestError, UsageError
+from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
+from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG
+
+if TYPE_CHECKING:
+    from injector.cluster.reader import Reader
+    from injector.kube.pods import Created
+
+
+PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]
+SHOP = labelled("shop", "prod")
+
+
+def names(reader: Reader, scope: Scope) -> list[str]:
+    return asyncio.run(_names(reader, scope))
+
+
+async def _names(reader: Reader, scope: Scope) -> list[str]:
+    return await reader.all(scope, lambda item: item["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("scope", "found"),
+    [
+        (Scope(PODS), ["a", "b"]),
+        (Scope(PODS, "shop"), ["a"]),
+        (Scope(PODS, labels="app"), ["b"]),
+        (Scope(PODS, labels="app=x"), ["b"]),
+        (Scope(PODS, labels="app=y"), []),
+        (Scope(NAMESPACES), ["shop"]),
+        (Scope(CONFIG_MAPS), []),
+    ],
+)
+def test_a_scope_is_read_as_of_a_cluster(scope: Scope, found: list[str]) -> None:
+    assert names(cluster(*PODS_HERE, SHOP), scope) == found
+
+
+def test_what_is_not_kept_is_left_out() -> None:
+    assert asyncio.run(cluster(*PODS_HERE).all(Scope(PODS), lambda _: None)) == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "place", "says"),
+    [
+        (PODS, "a", "other", "memory: Pod other/a not found; add it to the files, or name another"),
+        (NAMESPACES, "x", "", "memory: Namespace x not found; add it to the files, or name another"),
+    ],
+)
+def test_one_object_is_found_by_its_name_or_missed(resource: Resource, name: str, place: str, says: str) -> None:
+    reader = cluster(*PODS_HERE, SHOP)
+
+    assert asyncio.run(reader.one(PODS, "a", namespace="shop")) == PODS_HERE[0]
+    with pytest.raises(ManifestError) as caught:
+        asyncio.run(reader.one(resource, name, namespace=place))
+    assert str(caught.value) == says
+
+
+def as_list(kind: str, *items: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "items": list(items)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        yaml.safe_dump_all([*PODS_HERE, SHOP]),
+        yaml.safe_dump(as_list("List", *PODS_HERE, SHOP)),
+        json.dumps(as_list("List", *PODS_HERE, SHOP)),
+        "---\n" + yaml.safe_dump(as_list("List", as_list("List", *PODS_HERE), SHOP)),
+        "text\n---\n" + yaml.safe_dump_all([SHOP, *PODS_HERE]),
+    ],
+    ids=["documents", "a List", "JSON", "a List in a List", "with what is no object"],
+)
+def test_objects_are_read_from_a_file(text: str, tmp_path: Path) -> None:
+    (tmp_path / "all").write_text(text)
+    reader = read_objects([str(tmp_path / "all")], recursive=False)
+
+    assert (names(reader, Scope(PODS)), names(reader, Scope(NAMESPACES))) == (["a", "b"], ["shop"])
+
+
+def test_the_items_of_a_pod_list_are_pods(tmp_path: Path) -> None:
+    bare = [{key: pod[key] for key in ("metadata", "spec")} for pod in PODS_HERE]
+    (tmp_path / "pods.json").write_text(json.dumps(as_list("PodList", *bare)))
+
+    assert names(read_objects([str(tmp_path)], recursive=False), Scope(PODS)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "# nothing\n"])
+def test_a_file_without_an_object_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(text)
+
+    with pytest.raises(ManifestError, match="the files have no object"):
+        read_objects([str(tmp_path / "all.yaml")], recursive=False)
+    with pytest.raises(UsageError):
+        read_objects([], recursive=False)
+
+
+def test_the_line_of_a_fault_is_the_files(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text("a: b\n---\nc: [\n")
+
+    with pytest.raises(ManifestError, match=r"all\.yaml.*line 4"):
+        read_objects([str(tmp_path / "all.yaml")], recursive=False)
+
+
+def test_files_are_read_where_they_are_named_and_else_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump(PODS_HERE[0]))
+    reached(monkeypatch, FakeKube(*PODS_HERE))
+
+    def work(reader: Reader) -> Any:
+        return _names(reader, Scope(PODS))
+
+    assert read_from([str(tmp_path / "all.yaml")], Kubeconfig(), work) == ["a"]
+    assert read_from([], Kubeconfig(), work) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace", "target"),
+    [
+        ("web", None, Target(PODS, "web", "home")),
+        ("web", "shop", Target(PODS, "web", "shop")),
+        ("web.shop", None, Target(PODS, "web", "shop")),
+        ("web.0.shop", None, Target(PODS, "web.0", "shop")),
+        ("web.0", "shop", Target(PODS, "web.0", "shop")),
+        ("pod/web", None, Target(PODS, "web", "home")),
+        ("deploy/web.shop", None, Target(DEPLOYMENTS, "web", "shop")),
+        ("Deployment/web", None, Target(DEPLOYMENTS, "web", "home")),
+        ("sts/db", None, Target(STATEFUL_SETS, "db", "home")),
+        ("cronjobs/tidy", None, Target(CRON_JOBS, "tidy", "home")),
+    ],
+)
+def test_a_workload_is_named_as_for_kubectl_and_istioctl(text: str, namespace: str | None, target: Target) -> None:
+    assert parse_target(text, namespace=namespace, default="home") == target
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "service/web",
+            "'service' is not a type of workload; known types are pod, deployment, statefulset, daemonset, ",
+        ),
+        ("/web", "'' is not a type of workload"),
+        ("deploy/", "no workload name; write [TYPE/]NAME[.NAMESPACE]"),
+        (".shop", "no workload name"),
+    ],
+)
+def test_what_names_no_workload_is_a_wrong_argument(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=r".") as caught:
+        parse_target(text, namespace=None, default="home")
+
+    assert says in str(caught.value)
+
+
+def test_a_pod_is_read_as_it_would_be_created_under_its_own_name() -> None:
+    found = asyncio.run(read_target(cluster(owned("web", "shop")), Target(PODS, "web-abc-1", "shop")))
+
+    assert str(found) == "Pod shop/web-abc-1"
+    assert "name" not in found.pod["metadata"]
+
+
+def test_another_workload_is_read_with_the_pod_of_its_template() -> None:
+    found = asyncio.run(read_target(cluster(deployment("web", "shop")), Target(DEPLOYMENTS, "web", "shop")))
+
+    assert str(found) == "Deployment shop/web"
+    assert found.pod["metadata"]["labels"] == {"app": "web"}
+
+
+def test_one_that_is_not_there_is_missed() -> None:
+    with pytest.raises(ClusterError, match="has no such object"):
+        asyncio.run(read_target(ClusterReader(FakeKube()), Target(DEPLOYMENTS, "web", "shop")))
+
+
+def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
+    found: list[Created] = asyncio.run(read_targets(cluster(*objects), namespace))
+    return [str(each) for each in found]
+
+
+def test_a_workload_is_listed_once_whatever_tells_of_it() -> None:
+    rollout = {**owned("lone", "shop"), "kind": "Pod"}
+    objects = [
+        deployment("web", "shop"),
+        owned("web", "shop"),
+        deployment("idle", "shop"),
+        rollout,
+        {**rollout, "metadata": {**rollout["metadata"], "name": "lone-abc-2"}},
+        owned("operated", "shop", kind="Operator"),
+        make_pod("bare", namespace="shop"),
+        deployment("db", "data", kind="StatefulSet"),
+        owned("db", "data", kind="StatefulSet"),
+    ]
+
+    assert listed(*objects) == [
+        "StatefulSet data/db",
+        "Deployment shop/idle",
+        "Deployment shop/lone",
+        "Deployment shop/web",
+        "Operator shop/operated",
+        "Pod shop/bare",
+    ]
+    assert listed(*objects, namespace="data") == ["StatefulSet data/db"]
+
+
+def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:
+    owner = [{"kind": "CronJob", "name": "tidy", "controller": True}]
+    jobs = [
+        deployment("tidy-28000000", "shop", kind="Job", metadata={"ownerReferences": owner}),
+        deployment("done", "shop", kind="Job", status={"completionTime": "2026-01-01T00:00:00Z"}),
+        deployment("import", "shop", kind="Job"),
+        deployment("restore-28000000", "shop", kind="Job"),
+        owned("restore-28000000", "shop", kind="Job"),
+    ]
+    over = {**make_pod("over", namespace="shop"), "status": {"phase": "Succeeded"}}
+
+    assert listed(*jobs, over) == ["Job shop/import", "Job shop/restore-28000000"]
+
+
+def test_pods_that_ended_are_not_even_asked_for() -> None:
+    client = FakeKube()
+
+    assert asyncio.run(read_targets(ClusterReader(client), "shop")) == []
+    assert client.asked[-1] == f"list pods in shop by {RUNNING}"
+
+
+@pytest.mark.parametrize(
+    ("pod", "over"),
+    [
+        ({"metadata": {}, "status": {"phase": "Running"}}, False),
+        ({"metadata": {}}, False),
+        ({"metadata": {}, "status": {"phase": "Failed"}}, True),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running"}}, True),
+    ],
+)
+def test_a_pod_has_ended_when_it_ended_or_ends(pod: dict[str, Any], over: bool) -> None:
+    assert has_ended(pod) == over
+
+
+OBJECTS = (*revision("1-24", "1.24.6"), tag("prod", "1-24"), labelled("shop", "prod"), labelled("other", "1-24"))
+FROM_CLUSTER = Sources(None, HOME)
+
+
+def test_all_that_decides_about_pods_is_read() -> None:
+    around = asyncio.run(read_view(cluster(*OBJECTS), FROM_CLUSTER, None))
+
+    assert list(around.built.revisions) == ["1-24"]
+    assert {each.path for each in around.webhooks} == {"/inject/1-24", "/inject/prod"}
+    assert around.namespaces == {
+        "shop": {"istio.io/rev": "prod", NAME_LABEL: "shop"},
+        "other": {"istio.io/rev": "1-24", NAME_LABEL: "other"},
+    }
+    assert around.revisions.where == "the configmaps of namespace istio-system"
+
+
+def test_of_one_namespace_no_list_of_all_is_asked_for() -> None:
+    client = FakeKube(*OBJECTS, forbidden=("namespaces",))
+
+    around = asyncio.run(read_view(ClusterReader(client), FROM_CLUSTER, "shop"))
+
+    assert list(around.namespaces) == ["shop"]
+    assert "get namespaces /shop" in client.asked
+    with pytest.raises(ClusterError, match='cannot list resource "namespaces"'):
+        asyncio.run(read_view(ClusterReader(client), FROM_CLUSTER, None))
+
+
+def test_openshifts_annotations_of_namespaces_reach_the_revisions() -> None:
+    annotations = {"openshift.io/sa.scc.uid-range": "1000/10"}
+    shop = {"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
+
+    around = asyncio.run(read_view(cluster(*OBJECTS[:3], shop), FROM_CLUSTER, None))
+
+    assert around.built.revisions["1-24"].namespaces == {"shop": {"annotations": annotations}}
+
+
+def test_a_folder_of_revisions_takes_the_place_of_the_clusters(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config").write_text(CONFIG)
+
+    found = asyncio.run(read_revisions(cluster(*OBJECTS), Sources(tmp_path, HOME)))
+
+    assert [raw.name for raw in found.state.revisions] == ["own"]
+    assert (found.where, found.tags_where) == (str(tmp_path), f"{tmp_path}/tags.yaml")
+
+    (tmp_path / "tags.yaml").write_text("[")
+    with pytest.raises(DataError, match=r"tags\.yaml"):
+        asyncio.run(read_revisions(cluster(), Sources(tmp_path, HOME)))
+
+
+def test_without_any_revision_it_is_said_where_they_were_looked_for() -> None:
+    with pytest.raises(UsageError) as caught:
+        asyncio.run(read_revisions(cluster(*OBJECTS), Sources(None, "elsewhere")))
+
+    assert str(caught.value) == (
+        "the configmaps of namespace elsewhere: no Istio revision found; give --revisions-dir or --istio-namespace"
+    )
+
+
+class Client:
+    """An API server's client that notes what becomes of it."""
+
+    notes: list[str]
+
+    def __init__(self, kubeconfig: Kubeconfig) -> None:
+        self.notes.append(f"made {kubeconfig}")
+
+    async def open(self) -> None:
+        self.notes.append("opened")
+
+    async def close(self) -> None:
+        self.notes.append("closed")
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    Client.notes = []
+    monkeypatch.setattr("injector.cluster.client.KubeClient", Client)
+    return Client.notes
+
+
+def test_work_gets_a_client_with_credentials_that_is_closed_afterwards(notes: list[str]) -> None:
+    async def work(client: KubeClient) -> int:
+        assert isinstance(client, Client)
+        notes.append("worked")
+        return 7
+
+    assert run_in_cluster(Kubeconfig((Path("a"),)), work) == 7
+    assert notes == ["made a", "opened", "worked", "closed"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        ("forbidden", "get this permission, or give another --context or --kubeconfig"),
+        ("unauthorized", "log in again, or give another --context or --kubeconfig"),
+        ("unreachable", "check the network, or give another --context or --kubeconfig"),
+        ("conflict", "try again"),
+        ("refused", "settle who does"),
+    ],
+)
+def test_a_fault_of_the_api_server_says_what_a_user_can_do(notes: list[str], reason: str, hint: str) -> None:
+    async def work(_: KubeClient) -> None:
+        raise ClusterError("no", where="https://a/b", hint="settle who does", reason=reason, status=4)
+
+    with pytest.raises(ClusterError) as caught:
+        run_in_cluster(Kubeconfig(), work)
+
+    assert (str(caught.value), caught.value.exit_code) == (f"https://a/b: no; {hint}", 1)
+    assert (caught.value.reason, caught.value.status) == (reason, 4)
+    assert notes[-1] == "closed"
+
+
+def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    async def work(_: KubeClient) -> None:
+        pytest.fail("there is no cluster to work in")
+
+    with pytest.raises(ConfigError, match=r"^kubeconfig: not given, .*; give --kubeconfig"):
+        run_in_cluster(Kubeconfig(), work)

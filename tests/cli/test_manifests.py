@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import stat
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.cli.manifests import (
+    ChangedDocument,
+    Manifest,
+    Workloads,
+    changed_documents,
+    manifest_text,
+    read_manifests,
+    read_workloads,
+    write_manifests,
+)
+from injector.errors import AnnotationError, InjectorError, ManifestError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(manifests: list[Manifest], root: Path) -> list[str]:
+    return [manifest.name.removeprefix(f"{root}/") for manifest in manifests]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Manifests in a folder and in a folder of it."""
+    (tmp_path / "inner").mkdir()
+    for name in ("b.yaml", "a.yml", "c.json", "notes.txt", "inner/d.yaml"):
+        (tmp_path / name).write_text(f"name: {name}\n")
+    return tmp_path
+
+
+def test_files_come_in_the_order_given_and_keep_their_names(tree: Path) -> None:
+    found = read_manifests([f"{tree}/b.yaml", f"{tree}/notes.txt"], recursive=False)
+
+    assert found == [Manifest(f"{tree}/b.yaml", "name: b.yaml\n"), Manifest(f"{tree}/notes.txt", "name: notes.txt\n")]
+
+
+@pytest.mark.parametrize(
+    ("recursive", "expected"),
+    [(False, ["a.yml", "b.yaml", "c.json"]), (True, ["a.yml", "b.yaml", "c.json", "inner/d.yaml"])],
+)
+def test_a_folder_means_its_manifests_by_name(tree: Path, recursive: bool, expected: list[str]) -> None:
+    assert names(read_manifests([str(tree)], recursive=recursive), tree) == expected
+
+
+def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("ä: 1".encode())))
+
+    assert read_manifests(["-"], recursive=False) == [Manifest("stdin", "ä: 1")]
+
+
+def test_a_byte_order_mark_is_dropped_and_line_ends_stay(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbfa: 1\r\n")
+
+    assert read_manifests([f"{tmp_path}/a.yaml"], recursive=False)[0].text == "a: 1\r\n"
+
+
+def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"a: 1\nb: \xff\n")
+
+    with pytest.raises(ManifestError, match=r"a.yaml:2: not valid UTF-8; save the file as UTF-8"):
+        read_manifests([f"{tmp_path}/a.yaml"], recursive=False)
+
+
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"nope.yaml: cannot be read: No such file or directory; check the path"):
+        read_manifests([f"{tmp_path}/nope.yaml"], recursive=False)
+
+
+@pytest.mark.parametrize(("recursive", "advice"), [(False, "give -R"), (True, "add a manifest to it")])
+def test_a_folder_without_manifests_is_bad_input(tmp_path: Path, recursive: bool, advice: str) -> None:
+    with pytest.raises(ManifestError, match=f"the folder has no .yaml, .yml or .json file; {advice}"):
+        read_manifests([str(tmp_path)], recursive=recursive)
+
+
+@pytest.mark.parametrize(("given", "says"), [([], "no file is given"), (["-", "-"], "stdin can be read only once")])
+def test_naming_nothing_or_stdin_twice_is_a_wrong_argument(given: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read_manifests(given, recursive=False)
+
+
+def marked(obj: dict[str, Any]) -> dict[str, Any] | None:
+    """A change of pods alone."""
+    return {**obj, "marked": True} if obj.get("kind") == "Pod" else None
+
+
+def refused(obj: dict[str, Any]) -> dict[str, Any] | None:
+    raise AnnotationError("is wrong", where=obj.get("where", ""), hint="correct it")
+
+
+def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
+    manifests = [Manifest("a", "kind: Pod\n---\n# kept\nkind: Service\n"), Manifest("b", "kind: Pod\n")]
+
+    found = changed_documents(manifests, marked)
+
+    assert [(each.text, each.after) for each in found] == [
+        ("kind: Pod\n", {"kind": "Pod", "marked": True}),
+        ("# kept\nkind: Service\n", None),
+        ("kind: Pod\n", {"kind": "Pod", "marked": True}),
+    ]
+
+
+@pytest.mark.parametrize("text", ["# nothing\n", "- 1\n", "text\n", "42\n"])
+def test_what_is_no_object_passes_through(text: str) -> None:
+    (found,) = changed_documents([Manifest("a", text)], refused)
+
+    assert (found.text, found.after) == (text, None)
+
+
+def test_the_collector_is_left_as_it_was_also_after_an_error() -> None:
+    before, during = gc.get_threshold(), []
+
+    def looking(obj: dict[str, Any]) -> dict[str, Any] | None:
+        during.append(gc.get_threshold())
+        return refused(obj)
+
+    with suppress(AnnotationError):
+        changed_documents([Manifest("a", "kind: Pod\n")], looking)
+
+    assert gc.get_threshold() == before
+    assert during != [before]
+
+
+def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
+    with pytest.raises(ManifestError, match=r"^a\.yaml: yaml: line 5: "):
+        changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kind: Pod\nmetadata: {name: hello}\n", "a.yaml:1: Pod hello: is wrong; correct it"),
+        ("x: 1\n---\n\n# first\nkind: Pod\nwhere: image\n", "a.yaml:5: Pod: image: is wrong; correct it"),
+        ("kind: Job\nmetadata: {generateName: h-}\n", "a.yaml:1: Job h-: is wrong; correct it"),
+        ("a: 1\nmetadata: 7\n", "a.yaml:1: is wrong; correct it"),
+    ],
+)
+def test_an_object_that_cannot_be_changed_is_named_with_file_and_line(text: str, says: str) -> None:
+    def change(obj: dict[str, Any]) -> dict[str, Any] | None:
+        return None if "x" in obj else refused(obj)
+
+    with pytest.raises(AnnotationError) as caught:
+        changed_documents([Manifest("a.yaml", text)], change)
+
+    assert str(caught.value) == says
+
+
+SHOP = "kind: Namespace\nmetadata: {name: shop, labels: {istio.io/rev: prod, size: 1}}\n"
+PODS = "kind: Pod\nmetadata: {name: a, namespace: shop}\n---\nkind: Pod\nmetadata: {name: b}\n"
+
+
+def read(folder: Path, text: str, namespace: str | None = None) -> Workloads:
+    (folder / "m.yaml").write_text(text)
+    return read_workloads((str(folder / "m.yaml"),), recursive=False, namespace=namespace)
+
+
+def test_every_workload_is_read_in_order_with_its_namespace(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{SHOP}---\n{PODS}")
+
+    assert [str(each) for each in found.created] == ["Pod shop/a", "Pod default/b"]
+    assert found.namespace_labels == {"shop": {"istio.io/rev": "prod", "size": "1"}}
+
+
+def test_a_namespace_is_lent_to_workloads_that_name_none(tmp_path: Path) -> None:
+    assert [str(each) for each in read(tmp_path, PODS, "lent").created] == ["Pod shop/a", "Pod lent/b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (SHOP, "m.yaml: the files have no workload; give a manifest with a Pod"),
+        ("kind: Pod\n---\nkind: Deployment\nmetadata: {name: d}\n", "m.yaml:3: Deployment d: "),
+        ("kind: Namespace\nmetadata: text\n", "m.yaml:1: Namespace: "),
+        ("kind: Pod\n\ta: b\n", "m.yaml: yaml: line 2"),
+    ],
+)
+def test_bad_input_is_named_by_its_place(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ManifestError) as raised:
+        read(tmp_path, text)
+
+    assert says in str(raised.value)
+
+
+def test_no_file_at_all_is_a_wrong_use() -> None:
+    with pytest.raises(UsageError):
+        read_workloads((), recursive=False, namespace=None)
+
+
+KEPT = ChangedDocument("# as it was\nkind:   Service\n", {"kind": "Service"}, None)
+CHANGED = ChangedDocument("kind: Pod\n", {"kind": "Pod"}, {"kind": "Pod", "spec": {"size": 1}})
+
+
+def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through() -> None:
+    assert (
+        manifest_text([KEPT, CHANGED], "yaml")
+        == "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"
+    )
+
+
+def test_a_document_without_a_last_line_end_gets_one() -> None:
+    assert manifest_text([ChangedDocument("a: 1", {"a": 1}, None)], "yaml") == "a: 1\n---\n"
+
+
+def test_json_of_one_document_is_the_object() -> None:
+    assert json.loads(manifest_text([CHANGED], "json")) == CHANGED.after
+
+
+def test_json_of_several_is_a_list_without_the_empty_ones() -> None:
+    empty = ChangedDocument("# nothing\n", None, None)
+
+    assert json.loads(manifest_text([KEPT, empty, CHANGED], "json")) == {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [KEPT.before, CHANGED.after],
+    }
+
+
+def test_a_patch_is_one_line_for_each_document() -> None:
+    lines = manifest_text([KEPT, CHANGED], "patch").splitlines()
+
+    assert [json.loads(line) for line in lines] == [[], [{"op": "add", "path": "/spec", "value": {"size": 1}}]]
+
+
+def written(text: str, path: Path | None) -> None:
+    """Write one document that passes through."""
+    write_manifests([ChangedDocument(text, None, None)], "yaml", path)
+
+
+def test_without_a_file_it_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    written("ä\n", None)
+
+    assert capsys.readouterr() == ("ä\n---\n", "")
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "out.yaml"
+    path.write_text("old")
+    path.chmod(0o640)
+
+    written("new\n", path)
+
+    assert path.read_text() == "new\n---\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_a_new_file_has_the_mode_that_the_user_gives_files(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        written("x", tmp_path / "out.yaml")
+    finally:
+        os.umask(mask)
+
+    assert stat.S_IMODE((tmp_path / "out.yaml").stat().st_mode) == 0o640
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+
+    written("new", tmp_path / "link")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new\n---\n"
+
+
+def test_a_device_is_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "null"
+    path.symlink_to("/dev/null")
+
+    written("x", path)
+
+    assert path.is_char_device()
+
+
+@pytest.mark.parametrize("name", ["nope/out.yaml", "."])
+def test_a_place_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InjectorError, match="cannot be written: ") as caught:
+        written("x", tmp_path / name)
+
+    assert caught.value.exit_code == 1
+    assert list(tmp_path.iterdir()) == []

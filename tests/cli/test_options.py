@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from injector.cli.options import (
+    ISTIO_NAMESPACE_OPTION,
+    Duration,
+    both_spellings,
+    checked_namespace,
+    given_webhook_options,
+    key_values,
+    kubeconfig_options,
+    seconds_of,
+    webhook_options,
+)
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.errors import DataError, UsageError
+from injector.istio.webhooks import Endpoint, WebhookOptions
+from injector.revisions.clustertags import Placement
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of one's own, and no KUBECONFIG."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return tmp_path
+
+
+def flags(*arguments: str) -> tuple[Kubeconfig, str]:
+    """What the flags make."""
+    made: list[tuple[Kubeconfig, str]] = []
+
+    @click.command()
+    @kubeconfig_options
+    @ISTIO_NAMESPACE_OPTION
+    def command(kubeconfig: Kubeconfig, istio_namespace: str) -> None:
+        made.append((kubeconfig, istio_namespace))
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return made[0]
+
+
+def test_without_flags_and_files_it_is_the_pods_service_account() -> None:
+    assert flags() == (Kubeconfig(), "istio-system")
+
+
+def test_the_home_has_the_kubeconfig_of_a_user(home: Path) -> None:
+    (home / ".kube").mkdir()
+    (home / ".kube" / "config").touch()
+
+    assert flags()[0] == Kubeconfig((home / ".kube" / "config",))
+
+
+def test_the_environment_comes_before_the_home_with_those_of_its_files_that_are_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".kube").mkdir()
+    for name in (".kube/config", "a", "c"):
+        (home / name).touch()
+    monkeypatch.setenv("KUBECONFIG", f"{home}/a:{home}/b:{home}/c")
+
+    assert flags()[0] == Kubeconfig((home / "a", home / "c"))
+
+
+def test_an_environment_that_names_nothing_is_not_passed_over(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"{home}/nope")
+
+    assert flags()[0] == Kubeconfig((home / "nope",))
+
+
+@pytest.mark.parametrize("flag", ["-c", "--kubeconfig"])
+def test_the_flag_comes_before_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    (home / "a").touch()
+    monkeypatch.setenv("KUBECONFIG", f"{home}/a")
+
+    assert flags(flag, "given", "--context", "x")[0] == Kubeconfig((Path("given"),), "x")
+
+
+@pytest.mark.parametrize("flag", ["-i", "--istio-namespace", "--istioNamespace"])
+def test_istios_namespace_has_istioctls_flag(flag: str) -> None:
+    assert flags(flag, "mesh")[1] == "mesh"
+
+
+@pytest.mark.parametrize("name", ["", "A", "a.b", "a" * 64])
+def test_what_cannot_be_a_namespace_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"^-n: '.*' is not a valid namespace; use at most 63"):
+        checked_namespace(name, flag="-n")
+
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+
+
+def options(*arguments: str) -> WebhookOptions:
+    """What the flags make."""
+    made: list[WebhookOptions] = []
+
+    @click.command()
+    @webhook_options
+    def command(options: WebhookOptions) -> None:
+        made.append(options)
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return made[0]
+
+
+def test_without_flags_they_are_istios_defaults() -> None:
+    assert options() == WebhookOptions()
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1", 1), ("30", 30), ("5s", 5), ("0.5m", 30)])
+def test_a_timeout_is_whole_seconds(text: str, seconds: int) -> None:
+    assert options("--timeout", text).timeout == seconds
+
+
+@pytest.mark.parametrize(
+    "url", ["https://injector.example", "https://10.0.0.1:9443/inject", "https://[fd00::1]:9443/", "https://h/a/b"]
+)
+def test_a_url_that_the_api_server_takes_is_taken(url: str) -> None:
+    assert options("--url", url).endpoint.url == url
+
+
+def test_a_bundle_is_base64_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(CERTIFICATE * 2)
+
+    bundle = options("--ca-bundle", str(tmp_path / "ca.pem")).ca_bundle
+
+    assert base64.b64decode(bundle or "").decode() == CERTIFICATE * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "the file has no certificate"),
+        (
+            "-----BEGIN EC PRIVATE KEY-----\nQQ==\n-----END EC PRIVATE KEY-----\n" + CERTIFICATE,
+            "the file has a private key",
+        ),
+    ],
+)
+def test_a_bundle_is_certificates_and_nothing_secret(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "ca.pem").write_text(text)
+
+    with pytest.raises(DataError, match=f"ca.pem: {says}"):
+        options("--ca-bundle", str(tmp_path / "ca.pem"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "says"),
+    [
+        ("--service", "1st", "'1st' is not a valid Service name"),
+        ("--service-namespace", "A", "'A' is not a valid namespace"),
+        ("--istio-namespace", "a.b", "'a.b' is not a valid namespace"),
+        ("--timeout", "0", "0 is not a valid webhook timeout; give whole seconds from 1s to 30s"),
+        ("--timeout", "31s", "31s is not a valid webhook timeout"),
+        ("--timeout", "1500ms", "1500ms is not a valid webhook timeout"),
+        ("--timeout", "soon", "--timeout: 'soon' is not a valid duration"),
+        ("--url", "http://h", "it does not begin with https://"),
+        ("--url", "https://", "it has no host"),
+        ("--url", "https://h:0", "its port is 0"),
+        ("--url", "https://h:99999", "not a URL that the API server accepts: Port out of range"),
+        ("--url", "https://me@h", "it has a user"),
+        ("--url", "https://h?x=1", "it has a query"),
+        ("--url", "https://h#x", "it has a fragment"),
+        ("--url", "https://h/a b", "it contains a space"),
+    ],
+)
+def test_what_kubernetes_would_refuse_is_refused_before(flag: str, value: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        options(flag, value)
+
+    assert says in str(caught.value)
+
+
+def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
+    """Return the inherited options, with those of the flags."""
+    made: list[WebhookOptions] = []
+
+    @click.command()
+    @webhook_options
+    def command(options: WebhookOptions) -> None:
+        made.append(Placement(*given_webhook_options(options)).apply(kept))
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    return made[0]
+
+
+KEPT = WebhookOptions(
+    Endpoint("our", "ours", 8443),
+    ca_bundle="Q0E=",
+    failure_policy="Ignore",
+    timeout=5,
+    reinvocation_policy="IfNeeded",
+    istio_namespace="mesh",
+    auto_inject=True,
+)
+
+
+def test_what_flags_do_not_say_is_kept_but_for_the_name_and_for_what_carries_no_label() -> None:
+    assert over(KEPT) == replace(KEPT, istio_namespace="istio-system", auto_inject=False)
+    assert over(KEPT, "-i", "mesh", "--auto-inject-namespaces") == KEPT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "endpoint"),
+    [
+        (["--service-port", "443"], Endpoint("our", "ours", 443)),
+        (["--service", "injector"], Endpoint("injector", "ours", 8443)),
+        (["--url", "https://here"], Endpoint("our", "ours", 8443, "https://here")),
+    ],
+)
+def test_an_endpoint_is_kept_part_by_part(arguments: list[str], endpoint: Endpoint) -> None:
+    assert over(KEPT, *arguments).endpoint == endpoint
+
+
+def test_a_service_that_is_said_takes_the_place_of_a_url() -> None:
+    kept = replace(KEPT, endpoint=Endpoint(url="https://here"))
+
+    assert over(kept, "--service", "our").endpoint == Endpoint("our")
+    assert over(kept, "--timeout", "9s").endpoint == Endpoint(url="https://here")
+    assert over(kept, "--failure-policy", "Fail", "--timeout", "9s").timeout == 9
+
+
+@pytest.mark.parametrize(
+    ("camel", "spellings"),
+    [
+        ("meshConfigFile", ("--meshConfigFile", "--mesh-config-file")),
+        ("injectConfigMapName", ("--injectConfigMapName", "--inject-config-map-name")),
+        ("kubeconfig", ("--kubeconfig", "--kubeconfig")),
+    ],
+)
+def test_a_flag_has_istios_spelling_and_kubectls(camel: str, spellings: tuple[str, str]) -> None:
+    assert both_spellings(camel) == spellings
+
+
+@pytest.mark.parametrize(("value", "expected"), [("0", 0.0), ("1.5h", 5400.0), (7.0, 7.0)])
+def test_a_duration_is_read_as_gos_and_one_that_is_read_stays(value: str | float, expected: float) -> None:
+    assert Duration().convert(value, None, None) == expected
+
+
+def test_what_is_no_duration_is_a_bad_parameter() -> None:
+    with pytest.raises(click.BadParameter, match="'5' is not a valid duration; write it as 500ms, 5s or 1m30s"):
+        Duration().convert("5", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("5s", 5.0),
+        ("1m30s", 90.0),
+        ("1.5h", 5400.0),
+        ("250ms", 0.25),
+        (".5s", 0.5),
+        ("10us", 1e-5),
+        ("0s", 0.0),
+    ],
+)
+def test_durations_are_gos(text: str, seconds: float) -> None:
+    assert seconds_of(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1m30", "NaN", "\N{ARABIC-INDIC DIGIT FIVE}s"]
+)
+def test_other_texts_are_no_durations(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid duration; write it as"):
+        seconds_of(text)
+
+
+def test_the_last_of_several_values_of_a_name_wins() -> None:
+    assert key_values(("A=1", "B=x=y", "A=2", "C="), flag="--set-env") == {"A": "2", "B": "x=y", "C": ""}
+
+
+@pytest.mark.parametrize("pair", ["A", "=b", "A B=c", "1A=b", ""])
+def test_what_is_no_pair_is_refused(pair: str) -> None:
+    with pytest.raises(UsageError, match=r"--set-env: .* is not NAME=VALUE"):
+        key_values((pair,), flag="--set-env")
+
+
+# Each place in it was a begin to look from, for half an hour; a URL has some thousand digits at most.
+def test_digits_without_a_unit_are_refused_in_the_time_of_their_length() -> None:
+    with pytest.raises(UsageError, match="is not a valid duration"):
+        seconds_of("9" * 250_000)
