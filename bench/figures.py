@@ -29,7 +29,7 @@ from injector.metrics import Metrics, Stopwatch
 from injector.revisions.directory import DirectorySource
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 
 if TYPE_CHECKING:

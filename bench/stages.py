@@ -39,7 +39,7 @@ from injector.kube.jsonpatch import create_patch
 from injector.kube.overlay import read_overlay
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def unique() -> list[bytes]:
 def template_stages(revision: Revision, installation: Installation) -> dict[str, dict[str, float]]:
     """What building a revision costs for its sidecar template."""
     text = revision.config.templates[SIDECAR_TEMPLATE_NAME]
-    functions = go_functions(revision.minor, dict(installation.env), with_sprig=True)
+    functions = go_functions(revision.minor, dict(installation.env))
     delimiters = revision.config.delimiters
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),

@@ -45,17 +45,6 @@ class Outcome(Enum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One request to count: its outcome, the reason of a failure or skip, and the duration of each stage."""
-
-    outcome: Outcome
-    seconds: Mapping[str, float]
-    reason: str = ""
-    revision: str = UNKNOWN
-    tag: str = ""
-
-
 class Metrics:
     """The metrics of one injector.
 
@@ -223,14 +212,15 @@ class Metrics:
     def _gauge(self, name: str, summary: str, *labels: str) -> Gauge:
         return Gauge(name, summary, labels, registry=self._registry)
 
-    def answered(self, request: Answered) -> None:
-        """Count one request with its outcome."""
-        target = (request.revision, request.tag)
-        self._request_of(*target).inc()
-        reason = () if request.outcome is Outcome.SUCCESS else (request.reason,)
-        self._outcome_of[request.outcome](*target, *reason).inc()
-        for stage, seconds in request.seconds.items():
-            self._seconds_of(stage, *target).observe(seconds)
+    def count_request(
+        self, outcome: Outcome, seconds: Mapping[str, float], reason: str = "", revision: str = UNKNOWN, tag: str = ""
+    ) -> None:
+        """Count one request with its outcome and, unless it succeeded, its reason; ``seconds`` are the durations by stage."""
+        self._request_of(revision, tag).inc()
+        labels = (revision, tag) if outcome is Outcome.SUCCESS else (revision, tag, reason)
+        self._outcome_of[outcome](*labels).inc()
+        for stage, duration in seconds.items():
+            self._seconds_of(stage, revision, tag).observe(duration)
 
     def cache_hit(self, revision: str) -> None:
         """Count one review of ``revision`` answered from the cache."""

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.reading import Refusal
 

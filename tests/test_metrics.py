@@ -11,7 +11,6 @@ from injector.metrics import (
     REFUSED,
     RELOAD_FAILURES,
     WARNED,
-    Answered,
     Metrics,
     Outcome,
     RequestRow,
@@ -45,9 +44,9 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
 def test_a_request_is_counted_with_its_outcome(metrics: Metrics, registry: CollectorRegistry) -> None:
     asked = {"revision": "1-24", "tag": "prod"}
 
-    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.002}, revision="1-24", tag="prod"))
-    metrics.answered(Answered(Outcome.SKIP, {}, "label", "1-24", "prod"))
-    metrics.answered(Answered(Outcome.FAILURE, {}, "template", "1-24", "prod"))
+    metrics.count_request(Outcome.SUCCESS, {"total": 0.002}, revision="1-24", tag="prod")
+    metrics.count_request(Outcome.SKIP, {}, "label", "1-24", "prod")
+    metrics.count_request(Outcome.FAILURE, {}, "template", "1-24", "prod")
 
     assert registry.get_sample_value(REQUESTS, asked) == 3
     assert registry.get_sample_value("sidecar_injection_success_total", asked) == 1
@@ -57,7 +56,7 @@ def test_a_request_is_counted_with_its_outcome(metrics: Metrics, registry: Colle
 
 def test_requests_are_the_sum_of_the_outcomes_in_every_exposition(metrics: Metrics) -> None:
     for number, outcome in enumerate([*Outcome] * 7):
-        metrics.answered(Answered(outcome, {}, f"reason-{number % 2}", f"r{number % 3}"))
+        metrics.count_request(outcome, {}, f"reason-{number % 2}", f"r{number % 3}")
 
     found = samples(metrics)
     for revision in ("r0", "r1", "r2"):
@@ -71,13 +70,13 @@ def test_requests_are_the_sum_of_the_outcomes_in_every_exposition(metrics: Metri
 
 
 def test_a_request_for_nobody_knows_what_counts_as_unknown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.answered(Answered(Outcome.FAILURE, {}, "unknown_revision"))
+    metrics.count_request(Outcome.FAILURE, {}, "unknown_revision")
 
     assert registry.get_sample_value(REQUESTS, {"revision": "unknown", "tag": ""}) == 1
 
 
 def test_each_stage_is_timed_from_half_a_millisecond(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.answered(Answered(Outcome.SUCCESS, {"inject": 0.0007, "total": 0.0011}, revision="a"))
+    metrics.count_request(Outcome.SUCCESS, {"inject": 0.0007, "total": 0.0011}, revision="a")
 
     def at_most(stage: str, bound: str) -> float | None:
         labels = {"stage": stage, "revision": "a", "tag": "", "le": bound}
@@ -125,7 +124,7 @@ def test_a_revision_that_is_no_longer_served_keeps_saying_that_it_is_broken(metr
 def test_two_injectors_count_apart() -> None:
     one, other = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
 
-    one.answered(Answered(Outcome.SUCCESS, {}, revision="a"))
+    one.count_request(Outcome.SUCCESS, {}, revision="a")
 
     assert 'revision="a"' not in other.exposition().decode()
 
@@ -257,7 +256,7 @@ def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metr
         (Outcome.FAILURE, "annotation", "prod"),
         (Outcome.SKIP, "policy", ""),
     ):
-        metrics.answered(Answered(outcome, {}, reason, "1-24", tag))
+        metrics.count_request(outcome, {}, reason, "1-24", tag)
 
     assert metrics.requests() == [
         RequestRow("1-24", "", 1, 0, {}, {"policy": 1}),
@@ -267,8 +266,8 @@ def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metr
 
 
 def test_latencies_are_those_of_whole_requests(metrics: Metrics) -> None:
-    metrics.answered(Answered(Outcome.SUCCESS, {"inject": 20.0, "total": 0.0007}, "", "1-24", "prod"))
-    metrics.answered(Answered(Outcome.SUCCESS, {"inject": 20.0, "total": 0.002}, "", "1-24", "prod"))
+    metrics.count_request(Outcome.SUCCESS, {"inject": 20.0, "total": 0.0007}, "", "1-24", "prod")
+    metrics.count_request(Outcome.SUCCESS, {"inject": 20.0, "total": 0.002}, "", "1-24", "prod")
 
     found = metrics.latencies()
 

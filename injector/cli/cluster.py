@@ -258,6 +258,16 @@ class RevisionList:
     tags_where: str
 
 
+def directory_revisions(revisions_dir: Path | None) -> RevisionList:
+    """Return the revisions of a directory, or without one the embedded revisions.
+
+    Raises:
+        ConfigError: the directory cannot be read.
+    """
+    source = offline_source(revisions_dir)
+    return RevisionList(source.read(), str(source.path), f"{source.path}/{TAGS_FILE}")
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """Everything that decides which revision a pod of the cluster gets.
@@ -284,8 +294,7 @@ async def read_revisions(reader: Reader, sources: Sources) -> RevisionList:
         where = f"the {CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
         revisions = RevisionList(state, where, f"the label {TAG_LABEL} of the {WEBHOOKS.plural}")
     else:
-        source = offline_source(sources.revisions_dir)
-        revisions = RevisionList(source.read(), str(source.path), f"{source.path}/{TAGS_FILE}")
+        revisions = directory_revisions(sources.revisions_dir)
     if revisions.state.tags_error is not None:
         raise revisions.state.tags_error
     if not revisions.state.revisions and not revisions.state.failures:

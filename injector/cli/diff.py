@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, read_from, read_targets, read_view
+from injector.cli.cluster import cluster_options, directory_revisions, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
 from injector.cli.manifests import read_workloads
-from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option, find_revision, offline_source
+from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option, find_revision
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
 from injector.errors import DataError, ManifestError, UsageError
@@ -133,10 +133,10 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
 
 def _read_sides(sources: Sources, names: tuple[str, str]) -> tuple[Side, Side]:
-    source = offline_source(sources.revisions_dir)
-    state, where = source.read(), str(source.path)
+    found = directory_revisions(sources.revisions_dir)
     old, new = (
-        Side(name, build(overridden(find_revision(state, name, where=where), sources.overrides))) for name in names
+        Side(name, build(overridden(find_revision(found.state, name, where=found.where), sources.overrides)))
+        for name in names
     )
     return old, new
 

@@ -11,6 +11,7 @@ from injector.cli.cluster import (
     NAME_LABEL,
     Target,
     cluster_options,
+    directory_revisions,
     parse_target,
     read_from,
     read_target,
@@ -19,9 +20,18 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import EX_DATAERR, verbose
 from injector.cli.manifests import read_workloads
-from injector.cli.options import FILENAME, GUARD, RECURSIVE, REVISION_FLAG, offline_source, output_format
+from injector.cli.options import FILENAME, GUARD, RECURSIVE, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo
-from injector.cli.route import NO_WEBHOOK, REVISION, Asked, Labels, called_last, delivery_steps, live_route, route
+from injector.cli.route import (
+    NO_WEBHOOK,
+    REVISION,
+    PodLabels,
+    RequestedName,
+    called_last,
+    delivery_steps,
+    live_route,
+    route,
+)
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from injector.cli.cluster import ClusterView, Sources
-    from injector.cli.route import Routed
+    from injector.cli.route import Route
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
     from injector.istio.revision import Revision
@@ -89,7 +99,7 @@ class Explanation:
 
 
 def explain_workload(
-    workload: Created, routed: Routed | Trace, build: Callable[[RawRevision], Revision], guard: str = ENFORCE
+    workload: Created, routed: Route | Trace, build: Callable[[RawRevision], Revision], guard: str = ENFORCE
 ) -> Explanation:
     """Return the trace of one workload, from its webhook to the result.
 
@@ -112,11 +122,11 @@ def explain_workload(
     return Explanation(workload, trace, revision.name, routed.tag)
 
 
-def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> Labels:
+def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
     """Return the labels and annotations that decide which revision the pod of a workload gets."""
     meta = workload.pod["metadata"]
     key = workload_key(workload.pod, workload.namespace)
-    return Labels(namespace_labels, meta.get("labels") or {}, meta.get("annotations") or {}, key)
+    return PodLabels(namespace_labels, meta.get("labels") or {}, meta.get("annotations") or {}, key)
 
 
 async def explain_live(
@@ -198,14 +208,14 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace())
         explanations, notes = read_from((), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard))
     else:
-        asked, labels = _asked(revision, path), _labels(namespace_labels)
+        requested, labels = _requested(revision, path), _labels(namespace_labels)
         workloads = read_workloads(filenames, recursive=recursive, namespace=namespace)
         by_namespace = (
             workloads.namespace_labels
             if labels is None
             else dict.fromkeys((each.namespace for each in workloads.created), labels)
         )
-        explanations = _explain_files(workloads.created, asked, by_namespace, sources, guard)
+        explanations = _explain_files(workloads.created, requested, by_namespace, sources, guard)
         notes = _missing_labels(explanations, by_namespace)
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -219,13 +229,12 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
 
 def _explain_files(
     workloads: tuple[Created, ...],
-    asked: Asked,
+    requested: RequestedName,
     by_namespace: Mapping[str, Mapping[str, str]],
     sources: Sources,
     guard: str,
 ) -> list[Explanation]:
-    source = offline_source(sources.revisions_dir)
-    state = source.read()
+    revisions = directory_revisions(sources.revisions_dir)
     built: dict[str, Revision] = {}
 
     def build_once(raw: RawRevision) -> Revision:
@@ -237,7 +246,7 @@ def _explain_files(
     for workload in workloads:
         # The API server gives every namespace the label with its name.
         namespace_labels = {**by_namespace.get(workload.namespace, {}), NAME_LABEL: workload.namespace}
-        routed = route(state, asked, labels_of(workload, namespace_labels), where=str(source.path))
+        routed = route(revisions, requested, labels_of(workload, namespace_labels))
         explanations.append(explain_workload(workload, routed, build_once, guard))
     return explanations
 
@@ -250,18 +259,18 @@ def _missing_labels(explanations: list[Explanation], known: Mapping[str, Mapping
     )
 
 
-def _asked(revision: str | None, path: str | None) -> Asked:
+def _requested(revision: str | None, path: str | None) -> RequestedName:
     if revision is not None and path is not None:
         raise UsageError(f"{REVISION_FLAG} and {PATH_FLAG} exclude each other", hint="give one of the two")
     if revision is not None:
-        return Asked(revision, REVISION_FLAG)
+        return RequestedName(revision, REVISION_FLAG)
     if path is None:
-        return Asked()
+        return RequestedName()
     if path != PREFIX and not path.startswith(f"{PREFIX}/"):
         hint = f"write {PREFIX} or {PREFIX}/NAME"
         raise UsageError(f"{path!r} is not a path of the webhook", where=PATH_FLAG, hint=hint)
     parsed = parse_path(path)
-    return Asked(parsed.name, PATH_FLAG, parsed.envs)
+    return RequestedName(parsed.name, PATH_FLAG, parsed.envs)
 
 
 def _labels(given: tuple[str, ...]) -> dict[str, str] | None:

@@ -1,6 +1,6 @@
-"""From a pod's labels, a webhook's path or a name to the revision that gets the pod, by files or by the webhooks of a cluster.
+"""From a pod's labels, a webhook's path or a name to the pod's revision, for files or by the webhooks of a cluster.
 
-Nothing is built here: a revision's raw texts come out. Which webhook is called is told by ``istio.webhooks``.
+The result is a revision before it is built. ``istio.webhooks`` decides which webhook the API server calls.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from injector.cluster.reader import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
 from injector.istio.webhooks import DEFAULT_NAME, INJECT_LABEL, called, passed_over, unserved, webhooks_of, why_none
-from injector.revisions.directory import TAGS_FILE
 from injector.revisions.tags import usable_tags
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from injector.cli.cluster import ClusterView
+    from injector.cli.cluster import ClusterView, RevisionList
     from injector.cluster.reader import Reader
-    from injector.istio.webhooks import LiveWebhook, Service, Webhook
-    from injector.revisions.source import RawRevision, SourceState
+    from injector.istio.webhooks import LiveWebhook, Webhook
+    from injector.revisions.source import RawRevision
     from injector.revisions.tags import Tag
 
 WEBHOOK: Final = "webhook"
@@ -31,13 +30,28 @@ TAG: Final = "tag"
 REVISION: Final = "revision"
 NO_WEBHOOK: Final = "no_webhook"
 _SELECTORS: Final = "selectors of Istio's own webhooks"
+_WEBHOOKS: Final = "the cluster's webhooks"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the flags ask for: the name of a revision or tag, empty for the default; None leaves it to the pod's labels.
+class PodLabels:
+    """Everything about a pod that decides which revision it gets.
 
-    ``flag`` is the one that says so, ``envs`` what a path adds to the proxy's environment.
+    Selectors match the labels, not the ``annotations``. ``workload`` is the key by which a tag with weights chooses.
+    """
+
+    namespace: Mapping[str, str]
+    pod: Mapping[str, str]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    workload: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedName:
+    """The revision or tag that a webhook's path or a flag names.
+
+    ``name`` is empty for the default, and None if the labels of the pod decide. ``envs`` are the proxy's environment variables from the
+    path. ``flag`` is the flag that names it, if one does.
     """
 
     name: str | None = None
@@ -46,34 +60,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
-    """What tells where a pod goes.
-
-    ``declared`` are its annotations, which no selector sees; ``workload`` is what a tag with weights chooses by.
-    """
-
-    namespace: Mapping[str, str]
-    pod: Mapping[str, str]
-    declared: Mapping[str, str] = field(default_factory=dict)
-    workload: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A webhook that is called: the step that says so, the name that it asks for, empty for the default, and its path's pairs.
-
-    ``strict`` lets a name that nothing has be the user's error rather than a refusal.
-    """
-
-    step: Step
-    name: str
-    envs: Mapping[str, str] = field(default_factory=dict)
-    strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """The revision that gets the pod, the tag that led to it if one did, what its webhook's path adds, and the steps so far."""
+class Route:
+    """The revision that a pod gets, the tag that refers to it, the steps so far, and environment variables from the path."""
 
     raw: RawRevision
     tag: str | None
@@ -81,234 +69,205 @@ class Routed:
     envs: Mapping[str, str] = field(default_factory=dict)
 
 
-def route(state: SourceState, asked: Asked, labels: Labels, *, where: str) -> Routed | Trace:
-    """Return which of the source's revisions gets a pod, by Istio's own webhooks; the whole trace where none does.
+def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) -> Route | Trace:
+    """Return the revision that a pod gets by Istio's own webhooks, or the complete trace if it gets none.
 
     Raises:
-        UsageError: ``--revision`` names nothing that is there.
-        DataError: the tags cannot be read, or the revision is there and cannot be.
+        UsageError: ``--revision`` names an unknown revision or tag.
+        DataError: the tags or the revision cannot be read.
     """
+    state = revisions.state
     if state.tags_error is not None:
         raise state.tags_error
-    webhook, name = _webhook(_served(state), asked, labels)
-    if name is None:
-        return uncalled(webhook, _SELECTORS)
-    call = Call(webhook, name, asked.envs, strict=asked.flag == REVISION_FLAG)
-    return resolved(state, call, labels.workload, where=where, tags_where=f"{where}/{TAGS_FILE}")
+    if requested.name is not None:
+        return _resolve(revisions, _forced_step(requested, labels), requested, labels.workload)
+    # Istio's webhooks for `default` exist if any revision is the default, whatever its name.
+    names = sorted(state.names | set(state.tags) | ({DEFAULT_NAME} if state.default_name else set()))
+    webhooks = called(names, labels.namespace, labels.pod)
+    if not webhooks:
+        detail = f"no webhook is called: {why_none(labels.namespace, labels.pod, names)}"
+        if INJECT_LABEL in labels.annotations and INJECT_LABEL not in labels.pod:
+            detail += f"; selectors match the label {INJECT_LABEL}, not the annotation"
+        return _not_called(Step(WEBHOOK, SKIP, detail, _SELECTORS), _SELECTORS)
+    first = webhooks[0]
+    details = _call_text(first.webhook, first.name, labels), *passed_over(labels.namespace, labels.pod)
+    return _resolve(
+        revisions, Step(WEBHOOK, PASSED, "; ".join(details), _SELECTORS), RequestedName(first.name), labels.workload
+    )
 
 
-def uncalled(webhook: Step, source: str) -> Trace:
-    """Return the trace of a pod that no webhook is called for."""
-    detail = "not injected: the API server calls no webhook for the pod"
-    return ended(SKIPPED, NO_WEBHOOK, detail, source).after(webhook)
-
-
-def resolved(state: SourceState, call: Call, workload: Sequence[str], *, where: str, tags_where: str) -> Routed | Trace:
-    """Return the revision that answers a webhook's call for a workload; the whole trace where none does.
+def live_route(view: ClusterView, labels: PodLabels) -> Route | Trace:
+    """Return the revision that a pod gets by the webhooks of a cluster, or the complete trace if it gets none.
 
     Raises:
-        UsageError: the call is strict, and names nothing that is there.
-        DataError: the revision is there and cannot be read.
+        DataError: the revision cannot be read.
     """
-    name = call.name
+    webhook = called_last(view.webhooks, labels)
+    if webhook is None:
+        return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)
+    others = [each for each in view.webhooks if each is not webhook and each.calls(labels.namespace, labels.pod)]
+    source = _configuration(webhook)
+    step = Step(WEBHOOK, PASSED, _live_call_text(webhook, others, labels), source)
+    try:
+        parsed = parse_path(webhook.path)
+    except DataError as error:
+        return refused(WEBHOOK, str(error), source).after(step)
+    requested = RequestedName(parsed.name or webhook.revision, envs=parsed.envs)
+    return _resolve(view.revisions, step, requested, labels.workload)
+
+
+def _not_called(step: Step, source: str) -> Trace:
+    detail = "not injected: the API server calls no webhook for the pod"
+    return ended(SKIPPED, NO_WEBHOOK, detail, source).after(step)
+
+
+def _resolve(
+    revisions: RevisionList, webhook: Step, requested: RequestedName, workload: Sequence[str]
+) -> Route | Trace:
+    """Return the revision that a requested name leads to for a workload, or the complete trace if it leads to none."""
+    state, tags_where = revisions.state, revisions.tags_where
+    name = requested.name or ""
     if name == DEFAULT_NAME and name not in {*state.names, *state.tags}:
-        name = ""  # no revision or tag is called so: the webhook's path is the one without a name
+        name = ""  # the path of this webhook has no name, because no revision or tag is called `default`
     wanted = name or state.default_name or ""
     usable, faults = usable_tags({key: tag for key, tag in state.tags.items() if key == wanted}, state.names)
     if wanted in state.tags and wanted not in usable:
-        return refused(TAG, str(faults[0]), tags_where).after(call.step)
-    lead = "" if name else f"no name asks for the default, {wanted or 'which nothing is'}; "
-
-    def steps(said: str) -> tuple[Step, Step]:
-        return call.step, Step(TAG, PASSED, f"{lead}{said}".removesuffix("; "), tags_where)
-
-    try:
-        raw = find_revision(state, name, where=where, workload=lambda: workload)
-    except UsageError as error:
-        if call.strict:
-            raise
-        return refused(REVISION, str(error), where).after(*steps(f"{wanted} is no tag" if wanted else ""))
+        return refused(TAG, str(faults[0]), tags_where).after(webhook)
     tag = state.tags.get(wanted)
-    said = f"{wanted} is no tag" if tag is None else _described_tag(tag, workload, raw.name)
-    return Routed(raw, None if tag is None else tag.name, steps(said), call.envs)
+    detail = f"{wanted} is a revision, not a tag" if wanted in state.names else f"{wanted} is not a tag"
+    try:
+        raw = find_revision(state, name, where=revisions.where, workload=lambda: workload)
+    except UsageError as error:
+        if requested.flag == REVISION_FLAG:
+            raise
+        detail = detail if wanted else "there is no default"
+        return refused(REVISION, str(error), revisions.where).after(webhook, Step(TAG, PASSED, detail, tags_where))
+    if tag is not None:
+        detail = _tag_text(tag, workload, raw.name)
+    if not name:
+        detail = f"the default is {wanted}; {detail}"
+    steps = (webhook, Step(TAG, PASSED, detail, tags_where))
+    return Route(raw, None if tag is None else tag.name, steps, requested.envs)
 
 
-def _served(state: SourceState) -> list[str]:
-    # Istio's webhooks for `default` are there wherever something is the default, whatever its name.
-    return sorted(state.names | set(state.tags) | ({DEFAULT_NAME} if state.default_name else set()))
-
-
-def _webhook(served: list[str], asked: Asked, labels: Labels) -> tuple[Step, str | None]:
-    """Return the step, and the name that the webhook is of; None where none is called."""
-    if asked.name is not None:
-        return _given(asked, labels), asked.name
-    found = called(served, labels.namespace, labels.pod)
-    if not found:
-        detail = why_none(labels.namespace, labels.pod, served)
-        return Step(WEBHOOK, SKIP, f"none is called: {detail}{_unseen(labels)}", _SELECTORS), None
-    detail = "; ".join((_call(found[0].webhook, found[0].name, labels), *passed_over(labels.namespace, labels.pod)))
-    return Step(WEBHOOK, PASSED, detail, _SELECTORS), found[0].name
-
-
-def _call(webhook: Webhook, name: str, labels: Labels) -> str:
-    return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
-
-
-def _given(asked: Asked, labels: Labels) -> Step:
-    """Return the step where a flag says which webhook called; the labels say whether Istio's own would have."""
-    name = asked.name or DEFAULT_NAME
-    unmet = [(webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name)]
-    nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
-    if not missing:
-        return Step(WEBHOOK, PASSED, _call(nearest, name, labels), _SELECTORS)
-    detail = f"taken as called; by the labels it is not: {nearest.name} of {name} wants {', '.join(missing)}"
-    return Step(WEBHOOK, PASSED, detail, asked.flag)
-
-
-def _unseen(labels: Labels) -> str:
-    if INJECT_LABEL in labels.declared and INJECT_LABEL not in labels.pod:
-        return f"; the annotation {INJECT_LABEL} is seen by no selector, the label of that name is"
-    return ""
-
-
-def _described_tag(tag: Tag, workload: Sequence[str], revision: str) -> str:
-    """Say how a tag leads to the revision of a workload."""
+def _tag_text(tag: Tag, workload: Sequence[str], revision: str) -> str:
     if tag.sole:
         return f"{tag.name} is a tag of {revision}"
     weights = ", ".join(f"{name}: {weight}" for name, weight in tag.weights)
     return f"{tag.name} is a tag of {weights}; {'/'.join(workload)} gets {revision}"
 
 
-SOURCE: Final = "the cluster's webhooks"
+def _forced_step(requested: RequestedName, labels: PodLabels) -> Step:
+    """Return the step if a flag selects the webhook, which says whether the labels would select it too."""
+    name = requested.name or DEFAULT_NAME
+    unmet = [(webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name)]
+    nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
+    if not missing:
+        return Step(WEBHOOK, PASSED, _call_text(nearest, name, labels), _SELECTORS)
+    detail = f"the labels alone do not select it: {nearest.name} of {name} requires {', '.join(missing)}"
+    return Step(WEBHOOK, PASSED, detail, requested.flag)
 
 
-def live_route(around: ClusterView, labels: Labels) -> Routed | Trace:
-    """Return which revision a pod with these labels gets; the whole trace where none does.
-
-    Raises:
-        DataError: the revision is there and cannot be read.
-    """
-    found = called_last(around.webhooks, labels)
-    if found is None:
-        return uncalled(_none_called(around.webhooks, labels), SOURCE)
-    others = [each for each in around.webhooks if each is not found and each.calls(labels.namespace, labels.pod)]
-    step = Step(WEBHOOK, PASSED, _described(found, others, labels), _object(found))
-    try:
-        parsed = parse_path(found.path)
-    except DataError as error:
-        return refused(WEBHOOK, str(error), _object(found)).after(step)
-    call = Call(step, parsed.name or found.revision, parsed.envs)
-    revisions = around.revisions
-    return resolved(revisions.state, call, labels.workload, where=revisions.where, tags_where=revisions.tags_where)
+def _call_text(webhook: Webhook, name: str, labels: PodLabels) -> str:
+    return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
 
 
-def called_last(webhooks: Iterable[LiveWebhook], labels: Labels) -> LiveWebhook | None:
-    """Return the webhook that decides: of several that are called, the last one injects anew what the others did."""
-    called = [each for each in webhooks if each.calls(labels.namespace, labels.pod)]
-    return called[-1] if called else None
+def called_last(webhooks: Iterable[LiveWebhook], labels: PodLabels) -> LiveWebhook | None:
+    """Return the webhook that decides about a pod: of several, the last one replaces the injection of the others."""
+    matching = [each for each in webhooks if each.calls(labels.namespace, labels.pod)]
+    return matching[-1] if matching else None
 
 
 def served_names(webhooks: Iterable[LiveWebhook]) -> frozenset[str]:
     """Return the revisions and tags that a cluster has webhooks for."""
-    return frozenset(_name(each) for each in webhooks)
+    return frozenset(map(_name, webhooks))
 
 
-def asked_name(webhooks: Iterable[LiveWebhook], labels: Labels) -> str | None:
-    """Return the revision or tag that is asked for: by the webhook that is called, or by labels that no webhook is for."""
+def requested_name(webhooks: Iterable[LiveWebhook], labels: PodLabels) -> str | None:
+    """Return the revision or tag of the webhook that is called, or the unknown one that the labels name."""
     webhooks = tuple(webhooks)
-    found = called_last(webhooks, labels)
-    return _name(found) if found is not None else unserved(labels.namespace, labels.pod, served_names(webhooks))
+    webhook = called_last(webhooks, labels)
+    return _name(webhook) if webhook is not None else unserved(labels.namespace, labels.pod, served_names(webhooks))
 
 
 def _name(webhook: LiveWebhook) -> str:
     try:
-        named = parse_path(webhook.path).name
+        name = parse_path(webhook.path).name
     except DataError:
-        named = ""
-    return named or webhook.tag or webhook.revision
+        name = ""
+    return name or webhook.tag or webhook.revision
 
 
-def _none_called(webhooks: tuple[LiveWebhook, ...], labels: Labels) -> Step:
+def _no_live_webhook(webhooks: tuple[LiveWebhook, ...], labels: PodLabels) -> Step:
     if not webhooks:
-        return Step(WEBHOOK, SKIP, "none is called: no webhook of the cluster calls an injector", SOURCE)
+        return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
     unmet = [(each, each.webhook.unmet(labels.namespace, labels.pod)) for each in webhooks]
     nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
     why = why_none(labels.namespace, labels.pod, served_names(webhooks))
-    detail = f"none is called: {why}; nearest is {_titled(nearest)}, which wants {', '.join(missing)}"
-    return Step(WEBHOOK, SKIP, detail, SOURCE)
+    detail = f"no webhook is called: {why}; the nearest is {_title(nearest)}, which requires {', '.join(missing)}"
+    return Step(WEBHOOK, SKIP, detail, _WEBHOOKS)
 
 
-def _described(found: LiveWebhook, others: list[LiveWebhook], labels: Labels) -> str:
-    asked = " and ".join(found.webhook.asked_by(labels.namespace, labels.pod)) or "every pod of its selectors"
-    said = [f"{_titled(found)} is called for {asked}, with path {found.path}"]
+def _live_call_text(webhook: LiveWebhook, others: list[LiveWebhook], labels: PodLabels) -> str:
+    cause = " and ".join(webhook.webhook.asked_by(labels.namespace, labels.pod)) or "all pods that its selectors match"
+    details = [f"{_title(webhook)} is called for {cause}, with path {webhook.path}"]
     if others:
-        said.append(f"before it {', '.join(map(_titled, others))}, whose injection it takes the place of")
-    if found.conditional:
-        said.append("its matchConditions are not judged here")
-    return "; ".join(said)
+        details.append(f"it replaces the injection by {', '.join(map(_title, others))}")
+    if webhook.conditional:
+        details.append("its matchConditions are not evaluated here")
+    return "; ".join(details)
 
 
-def _titled(webhook: LiveWebhook) -> str:
+def _title(webhook: LiveWebhook) -> str:
     return f"{webhook.webhook.name} of {webhook.configuration}"
 
 
-def _object(webhook: LiveWebhook) -> str:
+def _configuration(webhook: LiveWebhook) -> str:
     return f"MutatingWebhookConfiguration {webhook.configuration}"
 
 
-FAILURE_POLICY: Final = "failure_policy"
-CA_BUNDLE: Final = "ca_bundle"
-ENDPOINTS: Final = "endpoints"
-# Which Service an EndpointSlice is of (k8s.io/api/discovery/v1, LabelServiceName).
+# The label of an EndpointSlice with the name of its Service (k8s.io/api/discovery/v1, LabelServiceName).
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
 
 
 async def delivery_steps(reader: Reader, webhook: LiveWebhook) -> tuple[Step, ...]:
-    """Return what the API server does when the injector does not answer, whether it can trust it, and whether anything is there.
+    """Return the steps about the call of a webhook: its failure policy, its caBundle and its endpoints.
 
     Raises:
         ClusterError: the API server cannot be reached.
     """
-    source = f"MutatingWebhookConfiguration {webhook.configuration}"
-    return (_failure_policy(webhook, source), _ca_bundle(webhook, source), await _endpoints(reader, webhook, source))
+    source = _configuration(webhook)
+    policy = Step("failure_policy", PASSED, "Fail: without an answer the pod is not created", source)
+    if not webhook.fails:
+        detail = "Ignore: without an answer the pod is created without a sidecar"
+        policy = Step("failure_policy", WARNING, detail, source)
+    bundle = Step("ca_bundle", PASSED, "present", source)
+    if not webhook.trusted:
+        detail = "empty: the API server trusts only the certificate authorities of its own host"
+        bundle = Step("ca_bundle", WARNING, detail, source)
+    return policy, bundle, await _endpoints_step(reader, webhook)
 
 
-def _failure_policy(webhook: LiveWebhook, source: str) -> Step:
-    if webhook.fails:
-        return Step(FAILURE_POLICY, PASSED, "Fail: without an answer the pod is not created", source)
-    return Step(FAILURE_POLICY, WARNING, "Ignore: without an answer the pod is created without a sidecar", source)
+async def _endpoints_step(reader: Reader, webhook: LiveWebhook) -> Step:
+    def step(verdict: str, detail: str) -> Step:
+        return Step("endpoints", verdict, detail, _configuration(webhook) if service is None else f"Service {service}")
 
-
-def _ca_bundle(webhook: LiveWebhook, source: str) -> Step:
-    if webhook.trusted:
-        return Step(CA_BUNDLE, PASSED, "there is one", source)
-    detail = "it is empty: the API server trusts none but the authorities of its own host"
-    return Step(CA_BUNDLE, WARNING, detail, source)
-
-
-async def _endpoints(reader: Reader, webhook: LiveWebhook, source: str) -> Step:
     service = webhook.service
     if service is None:
-        return Step(ENDPOINTS, UNKNOWN, "the webhook is called by URL, which is not tried here", source)
+        return step(UNKNOWN, "the webhook has a URL, which is not checked here")
     scope = Scope(ENDPOINT_SLICES, service.namespace, f"{_SERVICE_LABEL}={service.name}")
     try:
-        ready = sum(await reader.all(scope, _ready))
+        ready = sum(await reader.all(scope, _ready_endpoints))
     except ClusterError as error:
         if error.reason != "forbidden":
             raise
-        return Step(ENDPOINTS, UNKNOWN, f"they cannot be asked: {error}", source)
-    return _counted(service, ready, webhook)
-
-
-def _counted(service: Service, ready: int, webhook: LiveWebhook) -> Step:
-    source = f"Service {service}"
+        return step(UNKNOWN, f"cannot be read: {error}")
     if ready:
-        return Step(ENDPOINTS, PASSED, f"{ready} ready", source)
-    outcome = "refused" if webhook.fails else "created without a sidecar"
-    return Step(ENDPOINTS, WARNING, f"none is ready: pods are {outcome}", source)
+        return step(PASSED, f"{ready} ready")
+    return step(WARNING, f"none is ready: pods are {'refused' if webhook.fails else 'created without a sidecar'}")
 
 
-def _ready(item: Mapping[str, Any]) -> int:
-    """Return how many endpoints of a slice are ready; one whose condition is not said counts, as for the API server."""
+def _ready_endpoints(item: Mapping[str, Any]) -> int:
+    """Return the number of ready endpoints of a slice. As for the API server, one without a condition is ready."""
     endpoints = item.get("endpoints") or ()
     return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)

@@ -37,7 +37,7 @@ from injector.revisions.reload import Loader, LoadReport, changes
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
-from injector.webhook.inject import Desk
+from injector.webhook.handler import HandlerOptions
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.status.health import HealthFile
@@ -114,7 +114,7 @@ def run_server(settings: Settings) -> None:
         health_file=_health_file(settings),
         unserved=_unserved(settings, registry, throttle),
         elsewhere=frozenset(settings.served_elsewhere),
-        desk=Desk(
+        options=HandlerOptions(
             AdmissionQueue(settings.max_waiting),
             Decisions(LOGGED[settings.log_decisions]),
             explained=EXPLAINED[settings.explain],

@@ -12,7 +12,7 @@ from injector.cli.cluster import RUNNING, cluster_options, has_ended, read_from,
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import data_text, echo, printable, table
-from injector.cli.route import NO_WEBHOOK, Labels, Routed, asked_name, live_route
+from injector.cli.route import NO_WEBHOOK, PodLabels, Route, live_route, requested_name
 from injector.cluster.reader import PODS, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
@@ -26,7 +26,7 @@ from injector.injection.tools.drift import (
     Drift,
     as_created,
     drift_of,
-    sidecar_of,
+    injected_revision,
 )
 from injector.kube.typed import normalise
 from injector.revisions.tags import workload_key
@@ -105,35 +105,37 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
     except DataError:
         created = None  # the original pod cannot be restored, but its revision can be compared
     own_labels = c.labels_of(running if created is None else created)
-    labels = Labels(view.namespaces[meta["namespace"]], own_labels, workload=workload_key(running, meta["namespace"]))
+    labels = PodLabels(
+        view.namespaces[meta["namespace"]], own_labels, workload=workload_key(running, meta["namespace"])
+    )
     status = _compare(running, created, labels, view)
     return None if status.has is None and status.drift.state == CURRENT else status
 
 
-def _compare(running: c.Pod, created: c.Pod | None, labels: Labels, view: ClusterView) -> SidecarStatus:
-    workload, sidecar = tuple(labels.workload), sidecar_of(running)
-    has = None if sidecar is None else str(sidecar)
+def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> SidecarStatus:
+    workload, sidecar = tuple(labels.workload), injected_revision(running)
+    has = None if sidecar is None else sidecar or "(no name)"
     try:
         routed = live_route(view, labels)
     except DataError:
-        return SidecarStatus(workload, has, asked_name(view.webhooks, labels), Drift(UNKNOWN))
-    if isinstance(routed, Routed):
+        return SidecarStatus(workload, has, requested_name(view.webhooks, labels), Drift(UNKNOWN))
+    if isinstance(routed, Route):
         revision = view.built.revisions.get(routed.raw.name)
         if revision is None:
             return SidecarStatus(workload, has, routed.raw.name, Drift(UNKNOWN))
         if created is None:
-            is_current = sidecar is not None and sidecar.revision == revision.written
+            is_current = sidecar == revision.written
             return SidecarStatus(workload, has, revision.name, Drift(CURRENT if is_current else OLDER_REVISION))
         answer = _inject(revision, created, routed)
         gets = None if isinstance(answer, Skipped) else revision.name
         return SidecarStatus(workload, has, gets, drift_of(running, answer))
-    wanted = asked_name(view.webhooks, labels)
+    wanted = requested_name(view.webhooks, labels)
     if wanted is not None or routed.reason != NO_WEBHOOK:
         return SidecarStatus(workload, has, wanted, Drift(UNKNOWN))
     return SidecarStatus(workload, has, None, drift_of(running, None))
 
 
-def _inject(revision: Revision, created: c.Pod, routed: Routed) -> Injected | Skipped | DataError:
+def _inject(revision: Revision, created: c.Pod, routed: Route) -> Injected | Skipped | DataError:
     namespace = created["metadata"].get("namespace", "")
     facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
     try:

@@ -142,12 +142,6 @@ _APPLY: Final = "application/apply-patch+yaml"
 _JSON_PATCH: Final = "application/json-patch+json"
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    content: Any
-    kind: str = _JSON
-
-
 REASONS: Final = (
     *(answer.reason for answer in REFUSALS),
     *("unreachable", "idle", "cut", "garbage", "credentials"),
@@ -158,7 +152,8 @@ REASONS: Final = (
 class KubeClient:
     """A client of one API server, with a kubeconfig or the service account of the current pod.
 
-    Clients of one process share a ``throttle``.
+    Clients of one process share a ``throttle``. Every request raises ClusterError if the API server cannot be reached or refuses; its
+    ``reason`` is one of ``REASONS``.
     """
 
     def __init__(self, kubeconfig: Path | Kubeconfig | None = None, throttle: ApiThrottle | None = None) -> None:
@@ -178,11 +173,7 @@ class KubeClient:
         await self._connected()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
-        """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before."""
         query = [*_selector(scope), ("limit", str(limit)), *([("continue", token)] if token else [])]
         accept = _METADATA_LIST if scope.metadata_only else _JSON
         found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
@@ -214,7 +205,7 @@ class KubeClient:
         )
         path = scope.resource.path(namespace=scope.namespace)
         accept = _METADATA if scope.metadata_only else _JSON
-        async with self._requested("GET", path, query, accept=accept, timeout=limits) as response:
+        async with self._requested("GET", path, query, headers={"Accept": accept}, timeout=limits) as response:
             try:
                 # An incomplete line at the end of the connection is dropped; the next watch repeats it.
                 while (line := await response.content.readline(max_line_length=MAX_LINE)).endswith(b"\n"):
@@ -224,11 +215,7 @@ class KubeClient:
                 raise _garbage(f"the watch of {scope}") from error
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        """Return one object.
-
-        Raises:
-            ClusterError: it does not exist, or the API server cannot be reached, or refuses.
-        """
+        """Return one object."""
         return await self._json("GET", resource.path(namespace=namespace, name=name), [])
 
     async def apply(
@@ -244,42 +231,27 @@ class KubeClient:
 
         ``manager`` becomes the manager of its fields. Fields of another manager are a conflict unless ``force`` takes them over. An
         outdated ``metadata.resourceVersion`` is always a conflict. With ``dry_run`` the API server checks everything and writes nothing.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
         """
         path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
-        body = _Body(_whole(resource, manifest).content, _APPLY)
         query = [("fieldManager", manager), *([("force", "true")] if force else []), *_dry_run(dry_run)]
-        return await self._json("PATCH", path, query, body)
+        return await self._json("PATCH", path, query, _whole(resource, manifest), content_type=_APPLY)
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
-        """Delete one object; with ``resource_version`` only if the object still has it.
-
-        Raises:
-            ClusterError: it does not exist, it has another version, or the API server cannot be reached, or refuses.
-        """
+        """Delete one object; with ``resource_version`` only if the object still has it."""
         preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
-        body = _Body({"apiVersion": "v1", "kind": "DeleteOptions", **preconditions})
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
         await self._json("DELETE", resource.path(namespace=namespace, name=name), [], body)
 
     async def patch(
         self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
     ) -> dict[str, Any]:
-        """Change one cluster-scoped object by a JSON patch, atomically, and return the object.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``refused`` if a test operation fails.
-        """
-        body = _Body([dict(each) for each in operations], _JSON_PATCH)
-        return await self._json("PATCH", resource.path(name=name), [("fieldManager", manager)], body)
+        """Change one cluster-scoped object by a JSON patch, atomically, and return the object; reason ``refused`` if a test fails."""
+        body = [dict(each) for each in operations]
+        query = [("fieldManager", manager)]
+        return await self._json("PATCH", resource.path(name=name), query, body, content_type=_JSON_PATCH)
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Create an object and return it.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` if it exists.
-        """
+        """Create an object and return it; reason ``conflict`` if it exists."""
         return await self._json(
             "POST",
             resource.path(namespace=_namespace(manifest)),
@@ -288,11 +260,7 @@ class KubeClient:
         )
 
     async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Replace an object and return it; its ``resourceVersion`` names the version to replace.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses; reason ``conflict`` if it has changed.
-        """
+        """Replace an object and return it; its ``resourceVersion`` names the version to replace; reason ``conflict`` if it has changed."""
         path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
         return await self._json("PUT", path, [("fieldManager", manager)], _whole(resource, manifest))
 
@@ -307,12 +275,14 @@ class KubeClient:
         method: str,
         path: str,
         query: list[tuple[str, str]],
-        body: _Body | None = None,
+        body: Any = None,
         *,
         accept: str = _JSON,
+        content_type: str = _JSON,
     ) -> dict[str, Any]:
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
-        async with self._requested(method, path, query, body=body, accept=accept, timeout=limits) as response:
+        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": content_type}
+        async with self._requested(method, path, query, body=body, headers=headers, timeout=limits) as response:
             text = await response.read()
         try:
             found = load_json(text)
@@ -329,16 +299,13 @@ class KubeClient:
         path: str,
         query: list[tuple[str, str]],
         *,
-        body: _Body | None = None,
-        accept: str = _JSON,
+        body: Any = None,
+        headers: dict[str, str],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- one for each phase of a request, which aiohttp tells apart
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         # The credentials may be renewed while this waits.
         await self._throttle.turn()
         api = await self._connected()
-        headers = {"Accept": accept}
-        if body is not None:
-            headers["Content-Type"] = body.kind
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -346,7 +313,7 @@ class KubeClient:
                 method,
                 query_params=query,
                 header_params=headers,
-                body=None if body is None else body.content,
+                body=body,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _request_timeout=timeout,
@@ -426,8 +393,8 @@ def _selector(scope: Scope) -> list[tuple[str, str]]:
     return [(name, text) for name, text in given.items() if text]
 
 
-def _whole(resource: Resource, manifest: Mapping[str, Any]) -> _Body:
-    return _Body({"apiVersion": resource.api_version, "kind": resource.kind, **manifest})
+def _whole(resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
 
 
 def _namespace(manifest: Mapping[str, Any]) -> str:

@@ -157,11 +157,7 @@ class ClusterReader:
         raise AssertionError("unreachable")  # pragma: no cover -- the last try returns or raises
 
     async def one(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        """Return one object.
-
-        Raises:
-            ClusterError: it does not exist, or the API server cannot be reached, or refuses.
-        """
+        """Return one object."""
         return await self._client.get(resource, name, namespace=namespace)
 
     async def _listed(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:

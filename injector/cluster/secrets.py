@@ -40,7 +40,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class SecretStore:
-    """One Secret of a cluster, which may not exist."""
+    """One Secret of a cluster, which may not exist. Its methods raise ClusterError as the client does."""
 
     client: SecretClient
     namespace: str
@@ -50,11 +50,7 @@ class SecretStore:
         return f"Secret {self.namespace}/{self.name}"
 
     async def read(self) -> Stored | None:
-        """Return its content; None if it does not exist.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Return its content; None if it does not exist."""
         try:
             return _stored(await self.client.get(SECRETS, self.name, namespace=self.namespace))
         except ClusterError as error:
@@ -65,8 +61,7 @@ class SecretStore:
     async def write(self, data: Mapping[str, str], before: Stored | None) -> None:
         """Write ``data`` in place of ``before``, the content that was read; labels and annotations stay.
 
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses; with reason ``conflict`` if the Secret has changed.
+        If the Secret has changed since, the ``reason`` of the error is ``conflict``.
         """
         if before is not None:
             await self.client.replace(SECRETS, {**before.rest, "data": dict(data)}, manager=MANAGER)

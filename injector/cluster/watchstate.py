@@ -133,7 +133,15 @@ class WatchState:
                 return self._stop("gone" if item.get("code") == _GONE else "error")
             version = item["metadata"]["resourceVersion"]
             before = self._kept(item)
-            _EVENTS[kind](self, item)
+            match kind:
+                case "ADDED" | "MODIFIED":
+                    self._put(self.objects, item)
+                case "DELETED":
+                    self.objects.pop(_key(item), None)
+                case "BOOKMARK":
+                    pass  # it has only a version
+                case _:
+                    return self._stop("garbage")
         except (DataError, KeyError, TypeError, AttributeError):
             return self._stop("garbage")
         if not isinstance(version, str) or not version:
@@ -177,24 +185,9 @@ class WatchState:
         elif self._room is None or len(objects) < self._room or key in objects:
             objects[key] = kept
 
-    def _changed(self, item: Mapping[str, Any]) -> None:
-        self._put(self.objects, item)
-
-    def _deleted(self, item: Mapping[str, Any]) -> None:
-        self.objects.pop(_key(item), None)
-
-    def _bookmark(self, item: Mapping[str, Any]) -> None:
-        """Ignore a bookmark, which has only a version."""
-
 
 _GONE: Final = 410
 _ABSENT: Final = object()
-_EVENTS: Final[dict[str, Callable[[WatchState, Mapping[str, Any]], None]]] = {
-    "ADDED": WatchState._changed,  # noqa: SLF001 -- its own table
-    "MODIFIED": WatchState._changed,  # noqa: SLF001
-    "DELETED": WatchState._deleted,  # noqa: SLF001
-    "BOOKMARK": WatchState._bookmark,  # noqa: SLF001
-}
 
 
 def _key(item: Mapping[str, Any]) -> str:

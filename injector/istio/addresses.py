@@ -1,9 +1,8 @@
-"""Addresses as Go reads them (packages net and net/netip of Go 1.26): CIDR ranges, host and port."""
+"""Addresses as Go parses them (packages net and net/netip of Go 1.26): CIDR ranges, host and port."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from injector.gotemplate.text import quote
@@ -17,20 +16,20 @@ _IPV4_BITS: Final = 32
 _IPV6_BITS: Final = 128
 _IPV6_BYTES: Final = 16
 _IPV6_GROUPS: Final = 8
-# More than 64 bits have.
+# More digits than a number of 64 bits has.
 _ENOUGH_DIGITS: Final = 21
 
 
 class _AddressError(ValueError):
-    """A text that is no address: the text, what is wrong with it, and from where on."""
+    """An invalid address, with Go's error."""
 
     def __init__(self, text: str, fault: str, at: str = "") -> None:
-        shown = f" (at {quote(at)})" if at else ""
-        super().__init__(f"ParseAddr({quote(text)}): {fault}{shown}")
+        position = f" (at {quote(at)})" if at else ""
+        super().__init__(f"ParseAddr({quote(text)}): {fault}{position}")
 
 
 def _address_patterns() -> tuple[str, str]:
-    """Return patterns of every IPv4 and IPv6 address that Go reads, without zones."""
+    """Return patterns of every IPv4 and IPv6 address that Go accepts, without zones."""
     octet, group = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", "[0-9a-fA-F]{1,4}"
     ipv4 = rf"{octet}(?:\.{octet}){{3}}"
     whole = [f"(?:{group}:){{7}}{group}", f"(?:{group}:){{6}}{ipv4}"]
@@ -45,28 +44,20 @@ def _address_patterns() -> tuple[str, str]:
 
 
 def _prefix_pattern(zeros: str) -> re.Pattern[str]:
-    """Return the pattern of the valid ranges at the start of a list, each with its comma; ``zeros`` may precede a length."""
+    """Return the pattern of the valid ranges at the start of a list, each with its comma; ``zeros`` may start a length."""
     ipv4, ipv6 = _address_patterns()
     short, long = "(?:3[0-2]|[12][0-9]|[0-9])", "(?:12[0-8]|1[01][0-9]|[1-9][0-9]|[0-9])"
     return re.compile(f"(?:(?:{ipv4}/{zeros}{short}|{ipv6}/{zeros}{long}),)*+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """What counts of an address here: how many bits it has, and whether it names a zone."""
-
-    bits: int
-    zone: str = ""
-
-
 def parse_uint(text: str, bits: int) -> tuple[int, str]:
-    """Return what strconv.ParseUint makes of a decimal text: the number, and what is wrong with it in Go's words."""
+    """Parse a decimal text as strconv.ParseUint does; return the number and Go's error, or an empty text."""
     number, fault = _unsigned(text, bits)
     return number, f"strconv.ParseUint: parsing {quote(text)}: {fault}" if fault else ""
 
 
 def atoi(text: str) -> tuple[int, str]:
-    """Return what strconv.Atoi makes of a text: the number, and what is wrong with it in Go's words."""
+    """Parse a decimal text as strconv.Atoi does; return the number and Go's error, or an empty text."""
     number, fault = _unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
     number = -number if text.startswith("-") else number
     if not fault and not -(1 << 63) <= number < 1 << 63:
@@ -75,7 +66,7 @@ def atoi(text: str) -> tuple[int, str]:
 
 
 def _unsigned(text: str, bits: int) -> tuple[int, str]:
-    """Return the number and Go's fault; Go stops at the first digit too many, before it sees what follows."""
+    """Return the number and Go's fault; Go stops at the first digit out of range, before it sees the rest."""
     match = _DIGITS.match(text)
     digits = match[0] if match else ""
     first = digits.lstrip("0")[:_ENOUGH_DIGITS]
@@ -86,7 +77,7 @@ def _unsigned(text: str, bits: int) -> tuple[int, str]:
 
 
 def parse_prefix(text: str, *, netip: bool) -> str:
-    """Return why a text is no CIDR range, empty where it is one; with the words of netip.ParsePrefix or net.ParseCIDR."""
+    """Return the error of netip.ParsePrefix or net.ParseCIDR for a CIDR range, or an empty text if it is valid."""
     address, slash, bits = text.rpartition("/")
     head = f"netip.ParsePrefix({quote(text)}): "
     fault = head + "no '/'"
@@ -102,31 +93,32 @@ def parse_prefix(text: str, *, netip: bool) -> str:
 
 NETIP_PREFIXES: Final = _prefix_pattern("")
 NET_PREFIXES: Final = _prefix_pattern("0*")
-"""The CIDR ranges at the start of a list that ``parse_prefix`` accepts, each with its comma, read as netip or as net reads them."""
+"""Match the CIDR ranges at the start of a list that ``parse_prefix`` accepts, each with its comma, for netip and for net."""
 
 
-def _bits_fault(address: _Address, bits: str, *, strict: bool) -> str:
-    if address.zone:
+def _bits_fault(address: tuple[int, str], bits: str, *, strict: bool) -> str:
+    size, zone = address
+    if zone:
         return "IPv6 zones cannot be present in a prefix"
     count, fault = atoi(bits)
     if fault or bits[0] in "+-" or (strict and len(bits) > 1 and bits.startswith("0")):
         return f"bad bits after slash: {quote(bits)}"
-    return "" if count <= address.bits else "prefix length out of range"
+    return "" if count <= size else "prefix length out of range"
 
 
-def _parse_address(text: str) -> _Address:
-    """Read an address as netip.ParseAddr does."""
+def _parse_address(text: str) -> tuple[int, str]:
+    """Parse an address as netip.ParseAddr does; return its bits and its zone."""
     first = next((char for char in text if char in ".:%"), "")
     if first == ".":
         _check_ipv4(text, text)
-        return _Address(_IPV4_BITS)
+        return _IPV4_BITS, ""
     if first == ":":
         return _parse_ipv6(text)
     raise _AddressError(text, "missing IPv6 address" if first else "unable to parse IP")
 
 
 def _check_ipv4(text: str, part: str) -> None:
-    """Check the IPv4 address ``part`` of an address ``text``, character by character: Go names the first fault."""
+    """Check the IPv4 address ``part`` of an address ``text`` character by character, since Go reports the first fault."""
     value, length, fields = 0, 0, 1
     for index, char in enumerate(part):
         if char.isascii() and char.isdigit():
@@ -147,7 +139,7 @@ def _check_ipv4(text: str, part: str) -> None:
         raise _AddressError(text, "IPv4 address too short")
 
 
-def _parse_ipv6(text: str) -> _Address:
+def _parse_ipv6(text: str) -> tuple[int, str]:
     rest, percent, zone = text.partition("%")
     if percent and not zone:
         raise _AddressError(text, "zone must be a non-empty string")
@@ -168,7 +160,7 @@ def _parse_ipv6(text: str) -> _Address:
         if count >= _IPV6_BYTES:
             break
     _check_length(text, rest, count, elided=elided)
-    return _Address(_IPV6_BITS, zone)
+    return _IPV6_BITS, zone
 
 
 def _group(text: str, rest: str) -> str:
@@ -191,7 +183,7 @@ def _check_embedded(text: str, rest: str, count: int, *, elided: bool) -> None:
 
 
 def _after_colon(text: str, rest: str, *, elided: bool) -> tuple[str, bool]:
-    """Return what follows a group's colon, and whether that began with the colon that elides groups."""
+    """Return the text after a group's colon, and whether the colon was doubled to elide groups."""
     if not rest.startswith(":"):
         raise _AddressError(text, "unexpected character, want colon", rest)
     if rest == ":":
@@ -214,9 +206,9 @@ def _check_length(text: str, rest: str, count: int, *, elided: bool) -> None:
 
 
 def proxy_address_fault(text: str, *, zones: bool = True) -> str:
-    """Return why a text is no ``host:port`` that a proxy may talk to, empty where it is one (ValidateProxyAddress).
+    """Return why a text is not a valid ``host:port``, or an empty text if it is valid (ValidateProxyAddress).
 
-    ``zones`` says whether an IPv6 address may name one, as from Istio 1.16 on.
+    ``zones`` says whether an IPv6 address may have a zone, as from Istio 1.16 on.
     """
     host, port, fault = _split_host_port(text)
     if fault:
@@ -233,7 +225,7 @@ def proxy_address_fault(text: str, *, zones: bool = True) -> str:
 
 
 def _split_host_port(text: str) -> tuple[str, str, str]:
-    """Return host, port and why they cannot be told apart (net.SplitHostPort)."""
+    """Return host, port and the error of net.SplitHostPort, or an empty text."""
     host, colon, port = text.rpartition(":")
     if not colon:
         return "", "", "missing port in address"
@@ -253,13 +245,13 @@ def _split_host_port(text: str) -> tuple[str, str, str]:
 
 
 def port_fault(port: int) -> str:
-    """Return why a number is no port, empty where it is one (ValidatePort)."""
+    """Return why a number is not a valid port, or an empty text if it is valid (ValidatePort)."""
     return "" if 1 <= port <= 65535 else f"port number {port} must be in the range 1..65535"  # noqa: PLR2004 - TCP's range
 
 
 def _is_address(text: str, *, zones: bool) -> bool:
     try:
-        return not _parse_address(text).zone or zones
+        return not _parse_address(text)[1] or zones
     except _AddressError:
         return False
 

@@ -1,7 +1,7 @@
-"""The annotations and labels that Istio's injector reads, and which of their values it refuses.
+"""The annotations that Istio's injector validates, and those of its own table.
 
-Follows pkg/kube/inject/validate.go at the last tag of each minor (inject.go before 1.5): a pod with a refused value is not admitted.
-Only annotations of the pod count, whatever template it asks for.
+Follows pkg/kube/inject/validate.go at the last tag of each minor (inject.go before 1.5): a pod with an invalid value is not admitted.
+Only annotations of the pod count, whatever template it uses.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTERFACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.\-]*", re.ASCII)
 # Linux's IFNAMSIZ, less the final zero.
 _INTERFACE_LENGTH: Final = 15
-# The valid items at the start of a list, each with its comma. The lists are long: Python code for each item, let alone each character,
-# takes five to twenty times as long.
+# Match the valid items at the start of a list, each with its comma. Lists can be long, and Python code for each item takes five to
+# twenty times as long.
 _PORTS = re.compile(
     rf"(?:[{SPACE}]*+0*+(?:(?<=0)|6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{{2}}|6[0-4][0-9]{{3}}|[1-5][0-9]{{4}}|[0-9]{{1,4}})[{SPACE}]*+,)*+"
 )
@@ -39,7 +39,7 @@ LONGEST_LIST: Final = 128 * 1024 - 1
 Istio has no limit of its own. Its templates give each list to istio-init and istio-validation as one argument, and Linux starts no
 process with an argument of 128 KiB or more (MAX_ARG_STRLEN, execve(2)), so no pod with a longer list can start.
 """
-# Up to here the texts name the number that Go read: 0 where it read none, 65535 where it is too great.
+# Up to this minor, errors name the number that Go read: 0 if it read none, 65535 if it is too large.
 _LAST_PORT_NUMBER: Final[Minor] = (1, 10)
 _FIRST_NETIP: Final[Minor] = (1, 16)
 _FIRST_NONE_MODE: Final[Minor] = (1, 1)
@@ -47,38 +47,46 @@ _FIRST_UNORDERED: Final[Minor] = (1, 2)
 
 
 class RefusedError(Exception):
-    """A value that a validator refuses; the text is Istio's reason."""
+    """An invalid value; the text is Istio's reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An annotation that the injector reads.
+    """An annotation of Istio.
 
-    ``validate`` takes the value and the minor and raises ``RefusedError``; ``first`` and ``last`` are the minors that validate it.
+    Attributes:
+        name: the annotation.
+        validate: takes the value and the minor, and raises ``RefusedError``; None if no minor validates the annotation.
+        first: the first minor that validates it.
+        last: the last minor that reads it.
+        listed: the first minor whose table of annotations has it (annotationRegistry, then AnnotationValidation, of 1.0 to 1.8).
+        is_list: whether the value is a list of ranges, ports or interfaces.
     """
 
     name: str
-    purpose: str
     validate: Callable[[str, Minor], None] | None = None
     first: Minor = OLDEST
     last: Minor = NEWEST
+    listed: Minor | None = None
+    is_list: bool = False
 
 
 def parse_bool(text: str) -> bool | None:
-    """Return what Go's strconv.ParseBool makes of a text; None where it is no boolean."""
+    """Return the boolean that Go's strconv.ParseBool reads; None if the text is not a boolean."""
     if text in _TRUE:
         return True
     return False if text in _FALSE else None
 
 
 def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
-    """Return what Istio's ``minor`` says of the annotations that it refuses, empty where it refuses none.
+    """Return the error of Istio's ``minor`` for a pod's annotations, or an empty text if they are valid.
 
-    Istio since 1.2 walks a Go map, so the order of several faults is random there; here it is by name. Before, it is that of its table.
+    Several faults are in the order of Istio's table before 1.2. Since then, Istio walks a Go map, so that their order is random; here it
+    is by name.
     """
     listed = minor < _FIRST_UNORDERED
     faults = []
-    for name in filter(annotations.__contains__, _TABLE) if listed else sorted(annotations):
+    for name in filter(annotations.__contains__, _BY_NAME) if listed else sorted(annotations):
         validate = _validator(name, minor)
         if validate is None:
             continue
@@ -113,7 +121,7 @@ def list_too_long(annotations: Mapping[str, str], minor: Minor) -> tuple[str, in
 
 
 def _doubtful_items(value: str, valid: re.Pattern[str]) -> Iterator[str]:
-    """Yield the items of a comma-separated list except those that ``valid`` steps over; the last item is always among them."""
+    """Yield the items of a comma-separated list that ``valid`` does not match, and the last item."""
     start = end = 0
     while end >= 0:
         match = valid.match(value, start)
@@ -124,19 +132,13 @@ def _doubtful_items(value: str, valid: re.Pattern[str]) -> Iterator[str]:
 
 
 def checked_annotations(annotations: Mapping[str, str], minor: Minor) -> tuple[str, ...]:
-    """Return those of a pod's annotations whose values Istio's ``minor`` checks, by name."""
+    """Return the names of a pod's annotations that Istio's ``minor`` validates, in order."""
     return tuple(name for name in sorted(annotations) if _validator(name, minor) is not None)
 
 
 def known_annotations(minor: Minor) -> frozenset[str]:
-    """Return the annotations that Istio's ``minor`` knows: up to 1.8 those of its table, validated or not, then those that it reads."""
-    known = {
-        name
-        for name, first in _TABLE.items()
-        if first <= minor and (name not in _BY_NAME or minor <= _BY_NAME[name].last)
-    }
-    read = {row.name for row in ANNOTATIONS if row.first <= minor <= row.last} if minor > _LAST_TABLE else set()
-    return frozenset(known | read)
+    """Return the annotations in Istio's table, which 1.0 to 1.8 have."""
+    return frozenset(row.name for row in ANNOTATIONS if row.listed is not None and row.listed <= minor <= row.last)
 
 
 def _parse_uint(text: str, bits: int) -> None:
@@ -229,114 +231,68 @@ def _proxy_config(value: str, minor: Minor) -> None:
 
 _TRAFFIC: Final = "traffic.sidecar.istio.io/"
 _READINESS: Final = "readiness.status.sidecar.istio.io/"
-ANNOTATIONS: Final[tuple[Annotation, ...]] = (
-    Annotation("sidecar.istio.io/inject", "asks for the sidecar, or for none"),
-    Annotation("sidecar.istio.io/status", "what an injection added"),
-    Annotation("inject.istio.io/templates", "the templates to inject", None, (1, 9)),
-    Annotation("proxy.istio.io/overrides", "the pod's own settings of injected containers", None, (1, 9)),
-    Annotation("proxy.istio.io/config", "ProxyConfig of this pod", _proxy_config, (1, 6)),
-    Annotation("sidecar.istio.io/interceptionMode", "how traffic reaches the proxy", _interception_mode),
-    Annotation(
-        f"{_TRAFFIC}includeOutboundIPRanges",
-        "ranges that go through the proxy",
-        _cidr_list("includeIPRanges", wildcard=True),
-    ),
-    Annotation(
-        f"{_TRAFFIC}excludeOutboundIPRanges", "ranges that do not", _cidr_list("excludeIPRanges", wildcard=False)
-    ),
-    Annotation(
-        f"{_TRAFFIC}includeInboundPorts",
-        "ports that go through the proxy",
-        _port_list("includeInboundPorts", wildcard=True),
-    ),
-    Annotation(
-        f"{_TRAFFIC}excludeInboundPorts", "ports that do not", _port_list("excludeInboundPorts", wildcard=False)
-    ),
-    Annotation(f"{_TRAFFIC}includeOutboundPorts", "outbound ports that go through the proxy", None, (1, 9)),
-    Annotation(
-        f"{_TRAFFIC}excludeOutboundPorts",
-        "outbound ports that do not",
-        _port_list("excludeOutboundPorts", wildcard=False),
-        (1, 2),
-    ),
-    Annotation(f"{_TRAFFIC}excludeInterfaces", "interfaces left alone", _interfaces, (1, 30)),
-    Annotation(f"{_TRAFFIC}kubevirtInterfaces", "interfaces of virtual machines", _interfaces, (1, 30)),
-    Annotation("istio.io/reroute-virtual-interfaces", "interfaces of virtual machines", _interfaces, (1, 30)),
-    Annotation("status.sidecar.istio.io/port", "the agent's port", _status_port),
-    Annotation(f"{_READINESS}initialDelaySeconds", "the proxy's readiness probe", _uint32),
-    Annotation(f"{_READINESS}periodSeconds", "the proxy's readiness probe", _uint32),
-    Annotation(f"{_READINESS}failureThreshold", "the proxy's readiness probe", _uint32),
+# In the order of the table of 1.0, which 1.1 keeps.
+ANNOTATIONS: Final = (
+    Annotation("sidecar.istio.io/inject", listed=(1, 0)),
+    Annotation("sidecar.istio.io/status", listed=(1, 0)),
+    Annotation("sidecar.istio.io/proxyImage", listed=(1, 0)),
+    Annotation("sidecar.istio.io/interceptionMode", _interception_mode, listed=(1, 0)),
+    Annotation("status.sidecar.istio.io/port", _status_port, listed=(1, 0)),
+    Annotation(f"{_READINESS}initialDelaySeconds", _uint32, listed=(1, 0)),
+    Annotation(f"{_READINESS}periodSeconds", _uint32, listed=(1, 0)),
+    Annotation(f"{_READINESS}failureThreshold", _uint32, listed=(1, 0)),
     Annotation(
         f"{_READINESS}applicationPorts",
-        "ports the agent waits for",
         _port_list("readinessApplicationPorts", wildcard=True),
         last=(1, 4),
+        listed=(1, 0),
+        is_list=True,
     ),
-    Annotation("sidecar.istio.io/rewriteAppHTTPProbers", "whether probes go through the agent", None, (1, 2)),
-    Annotation("prometheus.istio.io/merge-metrics", "whether metrics are merged", _boolean, (1, 6)),
-    Annotation("sidecar.istio.io/enableCoreDump", "whether the proxy may dump core", _boolean, (1, 5), (1, 24)),
-    Annotation("sidecar.istio.io/proxyCPU", "the proxy's CPU request", _quantity, (1, 27)),
-    Annotation("sidecar.istio.io/proxyMemory", "the proxy's memory request", _quantity, (1, 27)),
-    Annotation("sidecar.istio.io/proxyCPULimit", "the proxy's CPU limit", _quantity, (1, 27)),
-    Annotation("sidecar.istio.io/proxyMemoryLimit", "the proxy's memory limit", _quantity, (1, 27)),
-    Annotation("sidecar.istio.io/proxyImage", "the proxy's image"),
-    Annotation("sidecar.istio.io/proxyImageType", "the type of the proxy's image", None, (1, 13)),
-    Annotation("sidecar.istio.io/nativeSidecar", "whether the proxy is a native sidecar", None, (1, 24)),
-    Annotation("sidecar.istio.io/capNetBindService", "whether the proxy binds low ports", None, (1, 24)),
-    Annotation("sidecar.istio.io/logLevel", "the proxy's log level"),
-    Annotation("sidecar.istio.io/componentLogLevel", "log levels of the proxy's components"),
-    Annotation("sidecar.istio.io/agentLogLevel", "the agent's log level"),
-    Annotation("sidecar.istio.io/bootstrapOverride", "a ConfigMap with Envoy's bootstrap"),
-    Annotation("sidecar.istio.io/userVolume", "volumes of the proxy's own"),
-    Annotation("sidecar.istio.io/userVolumeMount", "mounts of the proxy's own"),
-    Annotation("k8s.v1.cni.cncf.io/networks", "the pod's Multus networks", None, (1, 6)),
+    Annotation(
+        f"{_TRAFFIC}includeOutboundIPRanges",
+        _cidr_list("includeIPRanges", wildcard=True),
+        listed=(1, 0),
+        is_list=True,
+    ),
+    Annotation(
+        f"{_TRAFFIC}excludeOutboundIPRanges",
+        _cidr_list("excludeIPRanges", wildcard=False),
+        listed=(1, 0),
+        is_list=True,
+    ),
+    Annotation(
+        f"{_TRAFFIC}includeInboundPorts", _port_list("includeInboundPorts", wildcard=True), listed=(1, 0), is_list=True
+    ),
+    Annotation(
+        f"{_TRAFFIC}excludeInboundPorts", _port_list("excludeInboundPorts", wildcard=False), listed=(1, 0), is_list=True
+    ),
+    Annotation(f"{_TRAFFIC}kubevirtInterfaces", _interfaces, (1, 30), listed=(1, 1), is_list=True),
+    Annotation("sidecar.istio.io/rewriteAppHTTPProbers", listed=(1, 2)),
+    Annotation(
+        f"{_TRAFFIC}excludeOutboundPorts",
+        _port_list("excludeOutboundPorts", wildcard=False),
+        (1, 2),
+        listed=(1, 2),
+        is_list=True,
+    ),
+    Annotation("sidecar.istio.io/controlPlaneAuthPolicy", listed=(1, 3)),
+    Annotation("sidecar.istio.io/discoveryAddress", listed=(1, 3)),
+    Annotation("sidecar.istio.io/proxyCPU", _quantity, (1, 27), listed=(1, 3)),
+    Annotation("sidecar.istio.io/proxyMemory", _quantity, (1, 27), listed=(1, 3)),
+    Annotation("sidecar.istio.io/bootstrapOverride", listed=(1, 3)),
+    Annotation("sidecar.istio.io/statsInclusionPrefixes", listed=(1, 3)),
+    Annotation("sidecar.istio.io/statsInclusionSuffixes", listed=(1, 3)),
+    Annotation("sidecar.istio.io/statsInclusionRegexps", listed=(1, 3)),
+    Annotation("sidecar.istio.io/userVolume", listed=(1, 3)),
+    Annotation("sidecar.istio.io/userVolumeMount", listed=(1, 3)),
+    Annotation("sidecar.istio.io/enableCoreDump", _boolean, (1, 5), (1, 24), listed=(1, 5)),
+    Annotation("prometheus.istio.io/merge-metrics", _boolean, (1, 6), listed=(1, 6)),
+    Annotation("proxy.istio.io/config", _proxy_config, (1, 6), listed=(1, 6)),
+    Annotation("k8s.v1.cni.cncf.io/networks", listed=(1, 6)),
+    Annotation("sidecar.istio.io/proxyCPULimit", _quantity, (1, 27)),
+    Annotation("sidecar.istio.io/proxyMemoryLimit", _quantity, (1, 27)),
+    Annotation(f"{_TRAFFIC}excludeInterfaces", _interfaces, (1, 30), is_list=True),
+    Annotation("istio.io/reroute-virtual-interfaces", _interfaces, (1, 30), is_list=True),
 )
 _BY_NAME: Final = {row.name: row for row in ANNOTATIONS}
-_LISTS: Final = frozenset(
-    {
-        "istio.io/reroute-virtual-interfaces",
-        f"{_READINESS}applicationPorts",
-        f"{_TRAFFIC}excludeInboundPorts",
-        f"{_TRAFFIC}excludeInterfaces",
-        f"{_TRAFFIC}excludeOutboundIPRanges",
-        f"{_TRAFFIC}excludeOutboundPorts",
-        f"{_TRAFFIC}includeInboundPorts",
-        f"{_TRAFFIC}includeOutboundIPRanges",
-        f"{_TRAFFIC}kubevirtInterfaces",
-    }
-)
-# The annotations of Istio's own table, which 1.0 to 1.8 have (annotationRegistry, then AnnotationValidation), by the first minor with
-# each; in the order of 1.0, which 1.1 keeps.
-_LAST_TABLE: Final[Minor] = (1, 8)
-_TABLE: Final[Mapping[str, Minor]] = {
-    "sidecar.istio.io/inject": (1, 0),
-    "sidecar.istio.io/status": (1, 0),
-    "sidecar.istio.io/proxyImage": (1, 0),
-    "sidecar.istio.io/interceptionMode": (1, 0),
-    "status.sidecar.istio.io/port": (1, 0),
-    f"{_READINESS}initialDelaySeconds": (1, 0),
-    f"{_READINESS}periodSeconds": (1, 0),
-    f"{_READINESS}failureThreshold": (1, 0),
-    f"{_READINESS}applicationPorts": (1, 0),
-    f"{_TRAFFIC}includeOutboundIPRanges": (1, 0),
-    f"{_TRAFFIC}excludeOutboundIPRanges": (1, 0),
-    f"{_TRAFFIC}includeInboundPorts": (1, 0),
-    f"{_TRAFFIC}excludeInboundPorts": (1, 0),
-    f"{_TRAFFIC}kubevirtInterfaces": (1, 1),
-    "sidecar.istio.io/rewriteAppHTTPProbers": (1, 2),
-    f"{_TRAFFIC}excludeOutboundPorts": (1, 2),
-    "sidecar.istio.io/controlPlaneAuthPolicy": (1, 3),
-    "sidecar.istio.io/discoveryAddress": (1, 3),
-    "sidecar.istio.io/proxyCPU": (1, 3),
-    "sidecar.istio.io/proxyMemory": (1, 3),
-    "sidecar.istio.io/bootstrapOverride": (1, 3),
-    "sidecar.istio.io/statsInclusionPrefixes": (1, 3),
-    "sidecar.istio.io/statsInclusionSuffixes": (1, 3),
-    "sidecar.istio.io/statsInclusionRegexps": (1, 3),
-    "sidecar.istio.io/userVolume": (1, 3),
-    "sidecar.istio.io/userVolumeMount": (1, 3),
-    "sidecar.istio.io/enableCoreDump": (1, 5),
-    "prometheus.istio.io/merge-metrics": (1, 6),
-    "proxy.istio.io/config": (1, 6),
-    "k8s.v1.cni.cncf.io/networks": (1, 6),
-}
+_LISTS: Final = frozenset(row.name for row in ANNOTATIONS if row.is_list)

@@ -1,10 +1,9 @@
-"""The mesh config: the key ``mesh`` of ConfigMap ``istio``, each minor's defaults, and the ProxyConfig of single pods on top.
+"""The mesh config: the key ``mesh`` of ConfigMap ``istio``, with each minor's defaults below it and a pod's ProxyConfig above it.
 
-Read in ``DefaultProxyConfig`` and ``DefaultMeshConfig`` at the last tag of each minor (pkg/config/mesh/mesh.go; pilot/pkg/model/context.go
-before 1.4). Values are in the plain form of ``proto.Message``: durations in nanoseconds, enums as numbers.
-
-Follows ``ApplyMeshConfig``, ``MergeProxyConfig`` and ``ApplyProxyConfig`` in pkg/config/mesh/mesh.go (1.30.3) and ``cleanProxyConfig`` in
-pkg/kube/inject/template.go.
+The defaults are those of ``DefaultProxyConfig`` and ``DefaultMeshConfig`` at the last tag of each minor (pkg/config/mesh/mesh.go;
+pilot/pkg/model/context.go before 1.4). The merging follows ``ApplyMeshConfig``, ``MergeProxyConfig`` and ``ApplyProxyConfig`` in
+pkg/config/mesh/mesh.go (1.30.3), and ``cleanProxyConfig`` in pkg/kube/inject/template.go. Values are in the plain form of
+``proto.Message``: durations in nanoseconds, enums as numbers, wrapped scalars as the scalar.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def default_mesh_config(minor: Minor) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class MeshFacts:
-    """A mesh config, with the fields that post-processing and the template data need read once."""
+    """A mesh config, and the fields that post-processing and the template data read."""
 
     mesh_config: Message
     mesh_pointer: Pointer
@@ -136,91 +135,59 @@ class MeshFacts:
 
 
 def mesh_facts(mesh_config: Message) -> MeshFacts:
-    """Read a parsed mesh config; the fields are those of istio.io/api mesh/v1alpha1, absent ones have protobuf's zero."""
+    """Read the fields of a parsed mesh config (istio.io/api mesh/v1alpha1)."""
     return mesh_config.derived(_mesh_facts)
 
 
 def _mesh_facts(mesh_config: Message) -> MeshFacts:
-    proxy = mesh_config.field("DefaultConfig")
-    image = _field(proxy, "Image")
-    policy = _field(mesh_config.field("InboundTrafficPolicy"), "Mode")
+    mesh = mesh_config.values
+    proxy, pointer = mesh["defaultConfig"], mesh_config.field("DefaultConfig")
+    concurrency_is_plain = pointer.target.kind.by_json["concurrency"].kind == "int32"
+    policy = mesh.get("inboundTrafficPolicy") or {}
+    image = proxy.get("image")
     return MeshFacts(
         mesh_config=mesh_config,
         mesh_pointer=Pointer("*v1alpha1.MeshConfig", mesh_config),
-        proxy_config=proxy,
-        concurrency=_number(_field(proxy, "Concurrency")),
-        status_port=int(_field(proxy, "StatusPort") or 0),
-        interception_mode=str(_field(proxy, "InterceptionMode") or "REDIRECT"),
-        hold_application=bool(_wrapped(_field(proxy, "HoldApplicationUntilProxyStarts"))),
-        prometheus_merge=_wrapped(mesh_config.field("EnablePrometheusMerge")),
-        inbound_traffic_policy="localhost" if str(policy) == "LOCALHOST" else "passthrough",
-        image_type=None if _target(image) is None else str(_field(image, "ImageType")),
-        sds_uds_path=str(mesh_config.field("SdsUdsPath") or ""),
-        enable_sds_token_mount=bool(mesh_config.field("EnableSdsTokenMount")),
+        proxy_config=pointer,
+        concurrency=proxy.get("concurrency", 0 if concurrency_is_plain else None),
+        status_port=proxy.get("statusPort", 0),
+        interception_mode=str(pointer.target.field("InterceptionMode")),
+        hold_application=bool(proxy.get("holdApplicationUntilProxyStarts")),
+        prometheus_merge=mesh.get("enablePrometheusMerge"),
+        inbound_traffic_policy="localhost" if policy.get("mode") == _LOCALHOST else "passthrough",
+        image_type=None if image is None else image.get("imageType", ""),
+        sds_uds_path=mesh.get("sdsUdsPath", ""),
+        enable_sds_token_mount=mesh.get("enableSdsTokenMount", False),
     )
 
 
-def _target(value: Any) -> Any:
-    return getattr(value, "target", value)
-
-
-def _field(value: Any, name: str) -> Any:
-    target = _target(value)
-    return None if target is None else target.field(name)
-
-
-def _number(value: Any) -> int | None:
-    # A plain number up to 1.6, wrapped later.
-    return value if isinstance(value, int) else _wrapped(value)
-
-
-def _wrapped(value: Any) -> Any:
-    return _field(value, "Value")
-
-
-# proxyMetadata is merged by key, and proxyHeaders by field, from these minors on; before, a document's replaces what was there.
+# The number of InboundTrafficPolicy.Mode LOCALHOST.
+_LOCALHOST: Final = 1
+# From these minors on, proxyMetadata is merged by key and proxyHeaders by field; before, the overlay replaces them.
 _METADATA_MERGED: Final[Minor] = (1, 10)
 _HEADERS_MERGED: Final[Minor] = (1, 19)
 _PROVIDERS_MERGED: Final[Minor] = (1, 11)
 _ALIASES_SORTED: Final[Minor] = (1, 12)
 MOST_VALUES: Final = 2_000
-"""Values in the ProxyConfig of a pod, keys included: each is looked at more than once for each admission."""
-# Before, a ProxyConfig has its service cluster alone, and this field is one that Istio does not know.
+"""The largest number of values in the ProxyConfig of a pod, keys included: an admission reads each more than once."""
+# Before 1.13, Istio does not know this field, and ignores it.
 _TRACING_NAME: Final = ("tracingServiceName", "tracing_service_name")
 _FIRST_TRACING_NAME: Final[Minor] = (1, 13)
 _HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
-# What protoToJSON leaves out of a ProxyConfig where it equals the minor's default, with the minors that do.
-_CLEANED: Final[tuple[tuple[str, Minor, Minor], ...]] = (
-    *((name, (1, 6), (9, 9)) for name in ("configPath", "binaryPath", "serviceCluster", "drainDuration")),
-    ("parentShutdownDuration", (1, 6), (1, 16)),
-    *((name, (1, 7), (9, 9)) for name in ("controlPlaneAuthPolicy", "terminationDrainDuration")),
-    *(
-        (name, (1, 6), (9, 9))
-        for name in (
-            "discoveryAddress",
-            "envoyMetricsService",
-            "envoyAccessLogService",
-            "tracing",
-            "proxyAdminPort",
-            "statNameLength",
-            "statusPort",
-            "concurrency",
-        )
-    ),
-)
+# From this minor on, protoToJSON leaves out the fields of a ProxyConfig that equal the defaults.
+_DEFAULTS_LEFT_OUT: Final[Minor] = (1, 6)
 
 
 def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
     """Read a mesh config on top of the minor's defaults; None gives the defaults.
 
     Raises:
-        ConfigError: it is no mapping, or a field has the wrong type.
+        ConfigError: the document is not a mapping, or a field has the wrong type.
     """
-    data = load_yaml(text, where=where) if text is not None else {}
-    if data is None:
-        data = {}
+    data = None if text is None else load_yaml(text, where=where)
+    data = {} if data is None else data
     if not isinstance(data, dict):
-        raise ConfigError("a mesh config is a mapping", where=where, hint="give the key `mesh` of ConfigMap istio")
+        raise ConfigError("a mesh config must be a mapping", where=where, hint="give the key `mesh` of ConfigMap istio")
     defaults = default_mesh_config(minor)
     merged = parse_message(mesh_config_type(minor), data, base=defaults, where=where)
     overlay = data.get("defaultConfig")
@@ -236,17 +203,17 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
 
 
 def _merged_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[Any]:
-    """Return the default extension providers with those of the document: each takes its name's place, or the last one."""
+    """Return the default extension providers and those of the document, which replace default ones of the same name."""
     by_name = {item["name"]: item for item in defaults}
     by_name.update((item.get("name", ""), item) for item in document["extensionProviders"])
     return list(by_name.values())
 
 
 def read_proxy_config(data: Any, minor: Minor, *, base: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """Return the fields of a ProxyConfig, in plain form: what the minor reads of JSON data on top of ``base``.
+    """Return the fields of a ProxyConfig, in plain form: those that the minor reads from JSON data, on top of ``base``.
 
     Raises:
-        ConfigError: it is no mapping, or a field has the wrong type.
+        ConfigError: the document is not a mapping, or a field has the wrong type.
     """
     if minor < _FIRST_TRACING_NAME and isinstance(data, dict):
         data = {key: value for key, value in data.items() if key not in _TRACING_NAME}
@@ -259,20 +226,20 @@ def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, wh
         merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
     old, new = base.get("proxyHeaders"), merged.get("proxyHeaders")
     if minor >= _HEADERS_MERGED and old is not None and new is not None:
-        kept = {name: old[name] for name in _HEADERS if name in old and new.get(name) is None}
-        merged["proxyHeaders"] = {**new, **kept}
+        unset = {name: old[name] for name in _HEADERS if name in old and new.get(name) is None}
+        merged["proxyHeaders"] = {**new, **unset}
     return merged
 
 
 _APPLIED: Final[Memo[tuple[str, Message, Minor], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
-"""By the annotation, the mesh config (which never changes, so that it stands for what is in it) and the minor."""
+"""Results by annotation, mesh config and minor. Mesh configs never change, so they are compared by identity."""
 
 
 def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
     """Return the mesh config with a pod's annotation ``proxy.istio.io/config`` on top of its default ProxyConfig.
 
     Raises:
-        AnnotationError: the annotation is no ProxyConfig.
+        AnnotationError: the annotation is not a ProxyConfig.
     """
     return _APPLIED.get((text, mesh, minor), _apply_proxy_config)
 
@@ -299,13 +266,8 @@ def _json_writer(minor: Minor) -> Callable[[Message], str]:
 
 
 def _proto_to_json(minor: Minor, message: Message) -> str:
-    if message.kind is not message_type(proxy_config_type(minor)):
+    if message.kind is not message_type(proxy_config_type(minor)) or minor < _DEFAULTS_LEFT_OUT:
         return to_json(message)
     defaults = default_proxy_config(minor)
-    cleaned = {name for name, first, last in _CLEANED if first <= minor <= last}
-    kept = {
-        name: value
-        for name, value in message.values.items()
-        if name not in cleaned or name not in defaults or value != defaults[name]
-    }
-    return to_json(Message(message.kind, kept))
+    values = {name: value for name, value in message.values.items() if name not in defaults or value != defaults[name]}
+    return to_json(Message(message.kind, values))

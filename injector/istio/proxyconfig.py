@@ -1,8 +1,8 @@
-"""Which ProxyConfigs Istio refuses in the annotation ``proxy.istio.io/config``.
+"""Validation of ProxyConfigs in the annotation ``proxy.istio.io/config``.
 
 Follows ``validateProxyConfig`` in pkg/kube/inject/validate.go and ``ValidateMeshConfigProxyConfig`` in pkg/config/validation/agent at the
-last tag of each minor (``ValidateProxyConfig`` in pkg/config/validation before 1.13): the annotation is read on top of the defaults, not
-of the mesh's, and every fault is named.
+last tag of each minor (``ValidateProxyConfig`` in pkg/config/validation before 1.13). The annotation is read on top of the minor's
+defaults, not of the mesh config's, and the error names every fault.
 """
 
 from __future__ import annotations
@@ -26,30 +26,17 @@ _MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
 _TRACERS: Final = ("lightstep", "zipkin", "datadog")
-_FIRST_CREDENTIAL: Final[Minor] = (1, 7)
-_FIRST_ZIPKIN_HOST_IP: Final[Minor] = (1, 8)
-_FIRST_STATUS_PORT: Final[Minor] = (1, 11)
-_FIRST_CLUSTER_NAME: Final[Minor] = (1, 13)
-_FIRST_KEY_PROVIDER: Final[Minor] = (1, 14)
-_FIRST_NETIP: Final[Minor] = (1, 16)
-_LAST_PARENT_SHUTDOWN: Final[Minor] = (1, 16)
-_FIRST_QAT: Final[Minor] = (1, 17)
-_FIRST_SKIP_VERIFY: Final[Minor] = (1, 19)
-_LAST_MISSPELLING: Final[Minor] = (1, 20)
-_LAST_DRAIN_LIMIT: Final[Minor] = (1, 21)
-_FIRST_CRL: Final[Minor] = (1, 22)
-_FIRST_CONFIG_MAP: Final[Minor] = (1, 26)
 _CONFIG_MAP: Final = "configmap://"
 _SIMPLE: Final = 1
 _MUTUAL: Final = 2
 
 
 _VALIDATED: Final[Memo[tuple[str, Minor], str]] = Memo(256, 256 << 10, lambda key: len(key[0]))
-"""Pods are few that have a ProxyConfig of their own, and the replicas of a workload have the same."""
+"""Few pods have their own ProxyConfig, and the replicas of a workload have the same."""
 
 
 def validate_proxy_config(text: str, minor: Minor) -> str:
-    """Return why Istio's ``minor`` refuses a ProxyConfig, empty where it takes it."""
+    """Return the error of Istio's ``minor`` for a ProxyConfig, or an empty text if it is valid."""
     return _VALIDATED.get((text, minor), _validate_proxy_config)
 
 
@@ -73,7 +60,7 @@ def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     if not config.get("binaryPath"):
         yield "binary path must be set"
     if "tracingServiceName" not in config and not config.get("serviceCluster"):
-        yield f"service cluster must be {'specified' if minor >= _FIRST_CLUSTER_NAME else 'set'}"
+        yield f"service cluster must be {'specified' if minor >= (1, 13) else 'set'}"
     yield from _drain_faults(config, minor)
     address = config.get("discoveryAddress")
     if address:
@@ -87,10 +74,10 @@ def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     yield from _service_faults(config, minor)
     yield _prefixed("invalid proxy admin port:", port_fault(config.get("proxyAdminPort", 0)))
     yield _auth_policy_fault(config.get("controlPlaneAuthPolicy", 0), minor)
-    if minor >= _FIRST_STATUS_PORT:
+    if minor >= (1, 11):
         yield _prefixed("invalid status port:", port_fault(config.get("statusPort", 0)))
-    if minor >= _FIRST_KEY_PROVIDER and "privateKeyProvider" in config:
-        word = "confguration" if minor <= _LAST_MISSPELLING else "configuration"
+    if minor >= (1, 14) and "privateKeyProvider" in config:
+        word = "confguration" if minor <= (1, 20) else "configuration"
         for fault in _key_provider_faults(config["privateKeyProvider"], word, minor):
             yield _prefixed(f"invalid private key provider {word}:", fault)
 
@@ -100,13 +87,14 @@ def _prefixed(prefix: str, fault: str) -> str:
 
 
 def _address_fault(address: str, minor: Minor) -> str:
-    return proxy_address_fault(address, zones=minor >= _FIRST_NETIP)
+    # IPv6 zones are valid since Go's package netip is used.
+    return proxy_address_fault(address, zones=minor >= (1, 16))
 
 
 def _auth_policy_fault(policy: int, minor: Minor) -> str:
     if policy in (0, 1):
         return ""
-    prefix = "invalid authentication policy: " if minor >= _FIRST_STATUS_PORT else ""
+    prefix = "invalid authentication policy: " if minor >= (1, 11) else ""
     return f'{prefix}unrecognized control plane auth policy "{policy}"'
 
 
@@ -122,8 +110,8 @@ def _service_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
 
 
 def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
-    """Yield what is wrong with the drain duration and, up to 1.16, the parent's shutdown."""
-    both = minor <= _LAST_PARENT_SHUTDOWN
+    """Yield the faults of the drain duration and, up to 1.16, of the parent shutdown duration."""
+    both = minor <= (1, 16)
     drain, parent = config.get("drainDuration") or 0, config.get("parentShutdownDuration") or 0
     faults = [_prefixed("invalid drain duration:", _duration_fault(drain))]
     if both:
@@ -136,7 +124,7 @@ def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
         if both and parent <= drain:
             than = f"must be greater than drain time {go_duration(drain)}"
             faults.append(f"parent shutdown time {go_duration(parent)} {than}")
-        if drain > _HOUR and minor <= _LAST_DRAIN_LIMIT:
+        if drain > _HOUR and minor <= (1, 21):
             faults.append(f"drain time {go_duration(drain)} must be <1h0m0s")
         if both and parent > _HOUR:
             faults.append(f"parent shutdown time {go_duration(parent)} must be <1h0m0s")
@@ -162,17 +150,17 @@ def _tracing_faults(tracing: Mapping[str, Any], minor: Minor) -> Iterator[str]:
             yield "" if tracer.get("accessToken") else "invalid lightstep config: access token is required"
             continue
         # The agent replaces $(HOST_IP) before it connects; Istio checks the address without it.
-        if name == "datadog" or minor >= _FIRST_ZIPKIN_HOST_IP:
+        if name == "datadog" or minor >= (1, 8):
             address = address.replace("$(HOST_IP)", "127.0.0.1", 1)
         yield _prefixed(f"invalid {name} config:", _address_fault(address, minor))
 
 
 def _tls_faults(settings: Mapping[str, Any], minor: Minor) -> Iterator[str]:
-    """Yield what is wrong with a client's TLS settings outside a namespace (ValidateTLS)."""
+    """Yield the faults of a client's TLS settings outside a namespace (ValidateTLS)."""
     mode, credential = settings.get("mode", 0), settings.get("credentialName", "")
-    if minor >= _FIRST_CONFIG_MAP and credential.startswith(_CONFIG_MAP):
+    if minor >= (1, 26) and credential.startswith(_CONFIG_MAP):
         yield f"invalid configmap:// credentialName: {_config_map_fault(credential)}"
-    if minor >= _FIRST_SKIP_VERIFY and settings.get("insecureSkipVerify"):
+    if minor >= (1, 19) and settings.get("insecureSkipVerify"):
         named = settings.get("caCertificates") or settings.get("subjectAltNames")
         if mode == _SIMPLE and (named or credential):
             yield (
@@ -180,8 +168,8 @@ def _tls_faults(settings: Mapping[str, Any], minor: Minor) -> Iterator[str]:
             )
         if mode == _MUTUAL and named:
             yield "cannot specify CaCertificates or SubjectAltNames when InsecureSkipVerify is set true"
-    if minor >= _FIRST_CREDENTIAL and mode in (_SIMPLE, _MUTUAL) and credential:
-        crl = minor >= _FIRST_CRL
+    if minor >= (1, 7) and mode in (_SIMPLE, _MUTUAL) and credential:
+        crl = minor >= (1, 22)
         files = ("clientCertificate", "caCertificates", "privateKey", *(("caCrl",) if crl else ()))
         if any(settings.get(name) for name in files):
             what = "client certificates or CA certificate" + (" or CA CRL" if crl else "")
@@ -203,7 +191,7 @@ def _config_map_fault(name: str) -> str:
 
 
 def _key_provider_faults(provider: Mapping[str, Any], word: str, minor: Minor) -> Iterator[str]:
-    for name in ("cryptomb", "qat") if minor >= _FIRST_QAT else ("cryptomb",):
+    for name in ("cryptomb", "qat") if minor >= (1, 17) else ("cryptomb",):
         if name in provider:
             delay = provider[name].get("pollDelay")
             if not delay:

@@ -1,13 +1,12 @@
 """A revision: everything that injects the sidecars of one control plane, compiled and frozen.
 
-The config flow builds it (``revisions/reload.py``), the request flow takes one reference to it and never a lock.
+The configuration flow builds it (``revisions/reload.py``). The request flow uses a reference to it, without a lock.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,26 +15,15 @@ from injector.istio.behaviours import Behaviours, Minor, behaviours_of, format_m
 from injector.istio.config import InjectConfig, Values, infer_minor, parse_inject_config, parse_values
 from injector.istio.frozen import frozen
 from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
-from injector.istio.template import (
-    Template,
-    Templates,
-    compile_go_template,
-    go_functions,
-    shared_template,
-    shared_templates,
-)
+from injector.istio.template import Template, compile_go_templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NATIVE_SIDECARS: Final = "ENABLE_NATIVE_SIDECARS"
-
-_SPRIG_SINCE: Final[Minor] = (1, 8)
-
 
 @dataclass(frozen=True, slots=True)
 class RevisionSettings:
-    """What ``revision.yaml``, or flags in its place, says about a revision; None and empty mean: not said."""
+    """The settings of a revision in ``revision.yaml`` or in flags; None and empty values are not set."""
 
     istio_version: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +72,7 @@ _SETTING_TYPES: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
 
 
 def _version_text(value: str | float | None, where: str) -> str | None:
-    """Return a version as text; a number of one decimal is refused, since YAML reads 1.30 as 1.3."""
+    """Return a version as text; a number with one decimal is refused, since YAML reads 1.30 as 1.3."""
     if isinstance(value, float) and len(str(value).partition(".")[2]) == 1:
         raise ConfigError(
             f"`istioVersion` is the number {value}", where=where, hint=f'quote it: "{value}" or "{value}0"'
@@ -106,9 +94,9 @@ def _engine(name: str, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One control plane's injection, ready to run.
+    """The injection of one control plane, compiled and deeply immutable.
 
-    ``written`` is the name that goes into pods. ``hermetic`` says that no template reads a clock, the environment or random numbers.
+    ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
     """
 
     name: str
@@ -130,22 +118,22 @@ class Revision:
 
     @property
     def istio_version(self) -> str:
-        """The Istio minor whose behaviour it has, as ``1.24``."""
+        """The Istio minor, as ``1.24``."""
         return format_minor(self.minor)
 
     @property
     def openshift(self) -> bool:
-        """Whether istiod would run with ``PLATFORM=openshift``."""
+        """Whether the platform is OpenShift, as istiod's variable ``PLATFORM`` says."""
         return self.env.get("PLATFORM", "").lower() == "openshift"
 
     @property
     def native_sidecars(self) -> str:
-        """What the feature variable ENABLE_NATIVE_SIDECARS says, or the minor where it is not set."""
-        return self.env.get(NATIVE_SIDECARS, self.behaviours.native_sidecars)
+        """The feature variable ENABLE_NATIVE_SIDECARS, or the default of the minor."""
+        return self.env.get("ENABLE_NATIVE_SIDECARS", self.behaviours.native_sidecars)
 
     @property
     def asks_nodes(self) -> bool:
-        """Whether what it injects depends on the versions of the cluster's nodes."""
+        """Whether the injection depends on the versions of the cluster's nodes."""
         return self.behaviours.native_sidecar_nodes and self.native_sidecars == "auto"
 
 
@@ -155,7 +143,7 @@ def build_revision(
     """Parse, check and compile one revision from the texts of Istio's ConfigMap keys.
 
     Raises:
-        ConfigError: a text cannot be used.
+        ConfigError: a text is not valid.
         TemplateRenderError: a template does not parse.
     """
     parsed = parse_inject_config(config, where=f"{origin}: config")
@@ -190,21 +178,11 @@ def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origi
 
 def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> Mapping[str, Template]:
     if settings.engine == "jinja2":
-        # Jinja2 takes longer to load than a whole injection; revisions of Istio's own do not need it.
-        from injector.istio.jinja.engine import compile_jinja_templates  # noqa: PLC0415 -- jinja2 takes long to load, and few need it
+        # Jinja2 takes longer to load than a whole injection, and Istio's own revisions do not need it.
+        from injector.istio.jinja.engine import compile_jinja_templates  # noqa: PLC0415
 
-        return Templates(compile_jinja_templates(config.templates, minor))
-    texts, rest = tuple(config.templates.items()), (config.delimiters, minor, tuple(sorted(settings.env.items())))
-
-    def compiled() -> Templates:
-        functions = go_functions(minor, settings.env, with_sprig=minor >= _SPRIG_SINCE)
-
-        def one(name: str, text: str) -> Template:
-            return compile_go_template(name, text, functions, config.delimiters)
-
-        return Templates({name: shared_template((name, text, rest), partial(one, name, text)) for name, text in texts})
-
-    return shared_templates((texts, rest), compiled)
+        return compile_jinja_templates(config.templates, minor)
+    return compile_go_templates(config.templates, config.delimiters, minor, settings.env)
 
 
 def _fingerprint(config: str, values: str | None, mesh: str | None, settings: RevisionSettings) -> str:

@@ -1,14 +1,15 @@
-"""Templates of both engines behind one protocol, shared by revisions with equal texts.
+"""Templates of both engines behind one protocol, and Go templates, which revisions with equal texts share.
 
-Control planes of one minor mostly have the same templates, and of the templates of a revision that is changed most stay.
-Compiling those of Istio 1.30 takes a fifth of a second, and what comes of it two megabytes.
+Control planes of one minor mostly have the same templates, and most templates of a changed revision stay the same. Compiling those of
+Istio 1.30 takes a fifth of a second and two megabytes.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, compile_template
@@ -16,18 +17,17 @@ from injector.gotemplate import Template as GoTemplate
 from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Struct
-from injector.istio.frozen import FrozenDict
 from injector.istio.functions import istio_functions
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
     from injector.istio.behaviours import Minor
 
 
 class TemplateData(Struct):
-    """Istio's SidecarTemplateData: the fields that a minor has, by Go name."""
+    """Istio's SidecarTemplateData: the fields of a minor, by Go name."""
 
     __slots__ = ("_fields",)
 
@@ -40,7 +40,7 @@ class TemplateData(Struct):
         return "inject.SidecarTemplateData"
 
     def field(self, name: str) -> Any:
-        """Return a field; KeyError for one that the minor has not."""
+        """Return a field; KeyError if the minor does not have it."""
         return self._fields[name]
 
     def fields(self) -> Iterator[tuple[str, Any]]:
@@ -53,29 +53,30 @@ class Template(Protocol):
 
     @property
     def hermetic(self) -> bool:
-        """Whether the text depends on the data alone, and not on a clock, the environment or random numbers."""
+        """Whether the result depends only on the data, not on a clock, the environment or random numbers."""
 
     @property
     def called(self) -> frozenset[str]:
         """The names of the Go functions that it calls."""
 
     def render(self, data: TemplateData) -> str:
-        """Return the rendered text; raise TemplateRenderError where the template fails or spends its budget."""
+        """Return the rendered text; raise TemplateRenderError if the template fails or exceeds its budget."""
 
 
 _RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rendered", default=None)
-"""What is being rendered, and how deep inside itself: ``render`` gets neither as an argument."""
+"""The data of the current rendering, and the depth of ``render`` calls: Go's ``render`` gets neither as an argument."""
 
-_COMPILED: Final = 16
-_COMPILED_CHARACTERS: Final = 1 << 16
-"""How many compiled texts are held, and how long they are together."""
-_COMPILED_STEPS: Final = 10
-_COMPILED_BYTES: Final = 200
-"""What compiling a text takes for each character."""
+_SPRIG_SINCE: Final[Minor] = (1, 8)
+# The function ``render``: its minors, and the texts that it keeps compiled.
 _RENDER_SINCE: Final[Minor] = (1, 2)
 _RENDER_UNTIL: Final[Minor] = (1, 13)
-_RENDER_DEPTH: Final = 8
-"""Istio's own templates render values that render nothing; Go would run until its stack is full."""
+_MAX_COMPILED: Final = 16
+_MAX_COMPILED_CHARACTERS: Final = 1 << 16
+# The cost of compiling, for each character.
+_COMPILE_STEPS: Final = 10
+_COMPILE_BYTES: Final = 200
+# Istio's own templates render values that call ``render`` no further; Go would recurse until its stack is full.
+_MAX_RENDER_DEPTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -100,20 +101,20 @@ class GoTextTemplate:
 
 
 def _render(functions: Mapping[str, Func]) -> Func:
-    """Return the function ``render`` of 1.2 to 1.13: a text, rendered with the data and functions of the template that calls it.
+    """Return the function ``render`` of 1.2 to 1.13, which renders a text with the data and functions of the calling template.
 
-    Follows ``RunTemplate`` in pkg/kube/inject/inject.go (1.13.9): what cannot be rendered gives an empty text.
+    Follows ``RunTemplate`` in pkg/kube/inject/inject.go (1.13.9): a text that cannot be rendered gives an empty text.
     """
 
     def render(text: str) -> str:
-        spend(_COMPILED_STEPS * len(text))
-        reserve(_COMPILED_BYTES * len(text))
+        spend(_COMPILE_STEPS * len(text))
+        reserve(_COMPILE_BYTES * len(text))
         data, depth = _RENDERED.get() or (TemplateData({}), 0)
-        if depth >= _RENDER_DEPTH:
-            raise FuncError(f"templates render themselves deeper than {_RENDER_DEPTH}")
+        if depth >= _MAX_RENDER_DEPTH:
+            raise FuncError(f"templates render themselves deeper than {_MAX_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return _rendered(templates.get(text, compiled), data)
+            return templates.get(text, compiled).execute(data, budget=Budget())
         except BudgetError:
             raise
         except TemplateError:
@@ -124,13 +125,13 @@ def _render(functions: Mapping[str, Func]) -> Func:
     def compiled(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
-    templates: Memo[str, GoTemplate] = Memo(_COMPILED, _COMPILED_CHARACTERS, len)
+    templates: Memo[str, GoTemplate] = Memo(_MAX_COMPILED, _MAX_COMPILED_CHARACTERS, len)
     return Func("render", "func(string) string", render, hermetic=False, mutates=True)
 
 
-def go_functions(minor: Minor, env: Mapping[str, str], *, with_sprig: bool) -> dict[str, Func]:
-    """Return the functions of templates of ``minor``: Istio's win over sprig's, which win over Go's own."""
-    functions = txt_func_map() if with_sprig else {}
+def go_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
+    """Return the functions of templates of ``minor``: Istio's replace sprig's, which replace Go's own."""
+    functions = txt_func_map() if minor >= _SPRIG_SINCE else {}
     functions.update(istio_functions(minor, env))
     if _RENDER_SINCE <= minor <= _RENDER_UNTIL:
         functions["render"] = _render(functions)
@@ -141,41 +142,33 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """Compile one Go template of an inject config.
 
     Raises:
-        TemplateRenderError: it does not parse; the text names the template's line.
+        TemplateRenderError: the template does not parse; the error names its line.
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
     return GoTextTemplate(compiled, frozenset(func.name for func in compiled.functions.values()))
 
 
-def _rendered(compiled: GoTemplate, data: TemplateData) -> str:
-    return compiled.execute(data, budget=Budget())
+_COMPILED: Final[WeakValueDictionary[Hashable, Template]] = WeakValueDictionary()
 
 
-Key: TypeAlias = "Hashable"
+def compile_go_templates(
+    texts: Mapping[str, str], delimiters: tuple[str, str], minor: Minor, env: Mapping[str, str]
+) -> Mapping[str, Template]:
+    """Compile the Go templates of an inject config, except those that another revision in use has already compiled.
 
+    A compiled template keeps nothing between renderings, so threads and revisions can share it.
 
-class Templates(FrozenDict):
-    """Compiled templates by name. They keep nothing between renderings, so threads and revisions may share them."""
-
-    __slots__ = ("__weakref__",)
-
-
-_SHARED: Final[WeakValueDictionary[Key, Templates]] = WeakValueDictionary()
-_SINGLE: Final[WeakValueDictionary[Key, Template]] = WeakValueDictionary()
-
-
-def shared_templates(key: Key, compiled: Callable[[], Templates]) -> Templates:
-    """Return the templates that a revision with an equal ``key`` has, else what ``compiled`` makes; its errors are not remembered."""
-    found = _SHARED.get(key)
-    if found is None:
-        found = _SHARED[key] = compiled()
-    return found
-
-
-def shared_template(key: Key, compiled: Callable[[], Template]) -> Template:
-    """Return the template that a revision with an equal ``key`` has among others, else what ``compiled`` makes."""
-    found = _SINGLE.get(key)
-    if found is None:
-        found = _SINGLE[key] = compiled()
-    return found
+    Raises:
+        TemplateRenderError: a template does not parse; the error names its line.
+    """
+    functions: dict[str, Func] = {}
+    templates = {}
+    for name, text in texts.items():
+        key = (name, text, delimiters, minor, tuple(sorted(env.items())))
+        template = _COMPILED.get(key)
+        if template is None:
+            functions = functions or go_functions(minor, env)
+            template = _COMPILED[key] = compile_go_template(name, text, functions, delimiters)
+        templates[name] = template
+    return MappingProxyType(templates)

@@ -269,6 +269,8 @@ class Cluster(Protocol):
 class ClusterTags:
     """The tags of one cluster. Changes are based on the state that ``list`` or ``refresh`` read last.
 
+    All methods raise ClusterError if the API server cannot be reached or refuses.
+
     Args:
         cluster: the connection to the API server.
         istio_namespace: Istio's namespace.
@@ -281,11 +283,7 @@ class ClusterTags:
     _seen: Configurations = field(default_factory=Configurations)
 
     def list(self) -> TagState:
-        """Return the tags, and the revisions that have ConfigMaps or a MutatingWebhookConfiguration.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Return the tags, and the revisions that have ConfigMaps or a MutatingWebhookConfiguration."""
 
         async def read_config_maps(client: Client) -> list[IstioConfigMap]:
             scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
@@ -301,11 +299,7 @@ class ClusterTags:
         return TagState(tags, tuple(sorted(known)), broken, faults)
 
     def refresh(self) -> Configurations:
-        """Read the MutatingWebhookConfigurations and return them.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Read the MutatingWebhookConfigurations and return them."""
 
         async def read(client: Client) -> Configurations:
             return Configurations(tuple([each async for each in every(client, Scope(WEBHOOKS))]))
@@ -314,11 +308,7 @@ class ClusterTags:
         return self._seen
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the namespaces that name each revision or tag.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Return the namespaces that name each revision or tag."""
 
         async def read(client: Client) -> dict[str, tuple[str, ...]]:
             # Two lists, because a selector cannot combine two labels with "or".
@@ -334,11 +324,7 @@ class ClusterTags:
         return self.cluster.run(read)
 
     def users(self, name: str) -> Users:
-        """Return the namespaces and pods whose labels name a revision or tag.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Return the namespaces and pods whose labels name a revision or tag."""
         scopes = [("namespace", Scope(NAMESPACES, labels=f"{REVISION_LABEL}={name}"))]
         if name == DEFAULT_NAME:
             enabled = f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"
@@ -365,18 +351,13 @@ class ClusterTags:
 
         Raises:
             TagError: the object's name is taken, or there is more than one object to change.
-            ClusterError: the API server cannot be reached, or refuses.
         """
         plan = plan_tag(tag, self._seen, self.placement)
         missing = self.cluster.run(_missing_service(plan.options.endpoint))
         return replace(plan, conflicts=(*plan.conflicts, *missing))
 
     def write(self, plan: Plan, *, force: bool = True, dry_run: bool = False) -> None:
-        """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false."""
 
         async def work(client: Client) -> None:
             deactivation, moves = plan.deactivation, plan.moves and force
@@ -393,7 +374,6 @@ class ClusterTags:
 
         Raises:
             TagError: an object with its name belongs to something else.
-            ClusterError: the API server cannot be reached, or refuses.
         """
         applied = plan_revision(manifest, self._seen)
 
@@ -403,11 +383,7 @@ class ClusterTags:
         self.cluster.run(work)
 
     def remove(self, name: str) -> None:
-        """Delete every object of a tag.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-        """
+        """Delete every object of a tag."""
         self._delete(self._seen.of_tag(name))
 
     def remove_revision(self, name: str) -> None:
@@ -415,7 +391,6 @@ class ClusterTags:
 
         Raises:
             TagError: it has no configuration.
-            ClusterError: the API server cannot be reached, or refuses.
         """
         found = self._seen.of_revision(name)
         if not found:

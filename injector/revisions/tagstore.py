@@ -222,17 +222,13 @@ class DirectoryTags:
     """The tags of a directory of revisions, in its ``tags.yaml``.
 
     A change is one atomic rename and keeps the order, comments and layout of the other entries. A lock serializes changes by several
-    processes.
+    processes. All methods raise DataError if a file cannot be read or written.
     """
 
     path: Path
 
     def list(self) -> TagState:
-        """Return the tags and the revisions.
-
-        Raises:
-            DataError: the directory or ``tags.yaml`` cannot be read.
-        """
+        """Return the tags and the revisions."""
         found = DirectorySource(self.path).read()
         if found.tags_error is not None:
             raise found.tags_error
@@ -240,11 +236,7 @@ class DirectoryTags:
         return TagState(found.tags, names, found.failures)
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the namespaces in the ``revision.yaml`` of any revision, by the revision or tag that their labels name.
-
-        Raises:
-            DataError: the directory cannot be read.
-        """
+        """Return the namespaces in the ``revision.yaml`` of any revision, by the revision or tag that their labels name."""
         return followers(
             (namespace, _mapping(_mapping(facts).get("labels")))
             for raw in DirectorySource(self.path).read().revisions
@@ -252,35 +244,19 @@ class DirectoryTags:
         )
 
     def users(self, name: str) -> Users:
-        """Return the namespaces that name a revision or tag; see ``namespaces``.
-
-        Raises:
-            DataError: the directory cannot be read.
-        """
+        """Return the namespaces that name a revision or tag; see ``namespaces``."""
         return Users.of("namespace", self.namespaces().get(name, ()))
 
     def set(self, tag: Tag) -> None:
-        """Write one tag.
-
-        Raises:
-            ConfigError: ``tags.yaml`` cannot be read or written.
-        """
+        """Write one tag."""
         self._change(lambda text: with_entry(text, tag.name, _entry(tag)), tag.name, tag)
 
     def remove(self, name: str) -> None:
-        """Remove a tag if it exists.
-
-        Raises:
-            ConfigError: ``tags.yaml`` cannot be read or written.
-        """
+        """Remove a tag if it exists."""
         self._change(lambda text: without_entry(text, name), name, None)
 
     def remove_revision(self, name: str) -> None:
-        """Delete a revision's folder; readers of the directory see it disappear at once.
-
-        Raises:
-            ConfigError: it cannot be deleted.
-        """
+        """Delete a revision's folder; readers of the directory see it disappear at once."""
         try:
             with _locked(self.path):
                 remove_folder(self.path / name)

@@ -1,6 +1,6 @@
-"""Decisions: the log line of each request, and the decision inside its answer, as a warning and for the audit log.
+"""Decisions: their log lines, and their explanation in responses, as warnings and audit annotations.
 
-Both have only the names that were chosen for a pod: no value of a label, an annotation or the environment.
+Both have names of the pod, but no values of labels, annotations or the environment.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FIELDS: Final = "fields"
-"""The attribute of a log record that has what a formatter may show by name."""
+"""The attribute of a log record with the fields for formatters."""
 
-# The longest name of Kubernetes has 253 letters, a uid 36; of what is longer the beginning tells enough.
+# Names of Kubernetes have at most 253 letters, uids 36. Longer values are cut.
 _NAME: Final = 253
 _UID: Final = 64
-# The trace of a fault has a place for each call.
+# The place of an internal error has one entry for each call.
 _WHERE: Final = 600
-# A server that refuses thousands in a second says so once in it.
-_TURNED_AWAY_EVERY: Final = 1.0
+# Thousands of refusals in a second are one log line for each reason.
+_REFUSALS_INTERVAL: Final = 1.0
 
 LOGGED: Final[Mapping[str, frozenset[Outcome]]] = {
     "none": frozenset(),
@@ -42,17 +42,17 @@ LOGGED: Final[Mapping[str, frozenset[Outcome]]] = {
     "skips": frozenset({Outcome.FAILURE, Outcome.SKIP}),
     "all": frozenset(Outcome),
 }
-"""Which outcomes are logged, by the value of ``--log-decisions``."""
+"""The outcomes to log, by the value of ``--log-decisions``."""
 
 FAULT: Final = "internal"
-"""The reason of a failure that is the injector's own fault: it is always logged."""
+"""The reason of an internal error, which is always logged."""
 
 _WORDS: Final = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.FAILURE: "denied"}
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about one review; ``where`` is the place of an error."""
+    """The decision about one review; ``where`` is the place of an error."""
 
     review: Request | Broken
     outcome: Outcome
@@ -66,8 +66,8 @@ class Decisions:
     """Logs decisions.
 
     Args:
-        logged: the outcomes that get a line.
-        clock: tells the seconds, from any start.
+        logged: the outcomes to log.
+        clock: returns seconds from any start.
     """
 
     def __init__(
@@ -75,40 +75,40 @@ class Decisions:
     ) -> None:
         self._logged = logged
         self._clock = clock
-        self._turned_away: dict[str, int] = {}
-        self._told = float("-inf")
+        self._refusals: dict[str, int] = {}
+        self._last_refusals = float("-inf")
 
     def wants(self, outcome: Outcome, reason: str) -> bool:
-        """Tell whether decisions of this kind get a line: asked before one is put together."""
+        """Return whether decisions of this kind are logged."""
         return outcome in self._logged or reason == FAULT
 
-    def tell(self, decision: Decision, seconds: float) -> None:
+    def log(self, decision: Decision, seconds: float) -> None:
         """Log one decision, which took ``seconds``."""
         fields = {
             "outcome": decision.outcome.value,
             "reason": decision.reason,
             "revision": decision.revision,
             "tag": decision.tag,
-            **_asked_for(decision.review),
+            **_target(decision.review),
             "ms": round(seconds * 1e3, 2),
             "at": decision.where[:_WHERE],
         }
-        told = {name: value for name, value in fields.items() if value != ""}
-        _log.log(_level(decision), "%s", _WORDS[decision.outcome], extra={FIELDS: told})
+        shown = {name: value for name, value in fields.items() if value != ""}
+        _log.log(_level(decision), "%s", _WORDS[decision.outcome], extra={FIELDS: shown})
 
-    def turned_away(self, reason: str, status: int) -> None:
-        """Log that a request was answered by its HTTP status alone; of many in a second, how many."""
+    def log_refusal(self, reason: str, status: int) -> None:
+        """Log a request that got an HTTP error; many in a second as one line with their number."""
         if Outcome.FAILURE not in self._logged:
             return
-        self._turned_away[reason] = self._turned_away.get(reason, 0) + 1
+        self._refusals[reason] = self._refusals.get(reason, 0) + 1
         now = self._clock()
-        if now - self._told < _TURNED_AWAY_EVERY:
+        if now - self._last_refusals < _REFUSALS_INTERVAL:
             return
-        self._told = now
-        for each, count in self._turned_away.items():
+        self._last_refusals = now
+        for each, count in self._refusals.items():
             last = {"status": status} if each == reason else {}
             _log.warning("%s", "turned away", extra={FIELDS: {"reason": each, **last, "requests": count}})
-        self._turned_away.clear()
+        self._refusals.clear()
 
 
 def _level(decision: Decision) -> int:
@@ -117,8 +117,8 @@ def _level(decision: Decision) -> int:
     return logging.ERROR if decision.reason == FAULT else logging.WARNING
 
 
-def _asked_for(review: Request | Broken) -> dict[str, Any]:
-    """Return whose pod it is, and the uid of the question."""
+def _target(review: Request | Broken) -> dict[str, Any]:
+    """Return the owner of the pod, and the uid of the review."""
     uid = {"uid": review.uid[:_UID]}
     if not isinstance(review, Request):
         return uid
@@ -130,11 +130,11 @@ def _asked_for(review: Request | Broken) -> dict[str, Any]:
     return {"namespace": review.namespace[:_NAME], "owner": owner, **uid}
 
 
-# The audit log keeps what it is given, for every request: a pod can name as many templates as its annotation is long.
+# A pod can name any number of templates, and the audit log keeps the annotations of each request.
 MAX_VALUE: Final = 256
 
 REMEDIES: Final[dict[str, str]] = {
-    "host_network": "it uses the host's network; without hostNetwork it gets a sidecar",
+    "host_network": "it uses the host's network; without hostNetwork it would get a sidecar",
     "ignored_namespace": "Istio never injects this namespace; create the pod in another one",
     "illegal_policy": "the revision's policy is neither `enabled` nor `disabled`; correct its config",
     "label": f"its label {INJECT} says so; set it to `true` for a sidecar",
@@ -142,33 +142,33 @@ REMEDIES: Final[dict[str, str]] = {
     "never_selector": "labels match neverInjectSelector; change them or the revision's config",
     "policy_disabled": f"the policy is `disabled`; set the label {INJECT} to `true` for a sidecar",
 }
-"""By the reason of a skip: why, and what to do about it."""
+"""The explanation and remedy for each reason of a skip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Adds the decision to answers, as a warning, as audit annotations, or as both."""
+    """Adds the decision to responses as a warning, as audit annotations, or both."""
 
     warns: bool
     audits: bool
 
     def injected(self, response: Response, result: Injected, resolved: Resolved) -> Response:
-        """Return the answer with which revision injected the pod."""
+        """Add the revision that injected the pod."""
         facts = (("decision", "injected"), *_by(resolved), ("templates", ",".join(result.templates)))
-        return self._added(response, f"injected by {_named(resolved)}", facts)
+        return self._add(response, f"injected by {_named(resolved)}", facts)
 
     def skipped(self, response: Response, result: Skipped, resolved: Resolved) -> Response:
-        """Return the answer with why the pod was left alone, and what to do."""
+        """Add why the pod was skipped, and the remedy."""
         facts = (("decision", "skipped"), ("reason", result.reason), *_by(resolved))
         remedy = REMEDIES.get(result.reason, result.reason)
-        return self._added(response, f"not injected by {_named(resolved)}: {remedy}", facts)
+        return self._add(response, f"not injected by {_named(resolved)}: {remedy}", facts)
 
     def refused(self, response: Response, reason: str, resolved: Resolved | None) -> Response:
-        """Return the answer with the reason of a refusal; its message has the words."""
+        """Add the reason of a denial, whose text is in the message of the response."""
         by = () if resolved is None else _by(resolved)
-        return self._added(response, "", (("decision", "refused"), ("reason", reason), *by))
+        return self._add(response, "", (("decision", "refused"), ("reason", reason), *by))
 
-    def _added(self, response: Response, warning: str, facts: tuple[tuple[str, str], ...]) -> Response:
+    def _add(self, response: Response, warning: str, facts: tuple[tuple[str, str], ...]) -> Response:
         warnings = (warning, *response.warnings) if self.warns and warning else response.warnings
         audit = tuple((key, value[:MAX_VALUE]) for key, value in facts) if self.audits else ()
         return replace(response, warnings=warnings, audit=audit)

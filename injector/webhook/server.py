@@ -1,8 +1,8 @@
 """The server: both ports from start-up to the end of a drain.
 
-On SIGTERM or SIGINT it becomes unready and goes on to serve for the shutdown delay, in which the API server's endpoints learn of that.
-Then it stops listening, answers what is under way (``listener``), and returns. A second signal ends the delay early. SIGHUP reloads the
-configuration, from the start of the process on. Everything beside answering is a background task (``supervisor``).
+On SIGTERM or SIGINT it becomes unready and still serves during the shutdown delay, so that the Service's endpoints are updated. Then it
+stops listening, answers the remaining requests (``listener``) and returns. A second signal ends the delay early. SIGHUP reloads the
+configuration, also during start-up. All other work runs in background tasks (``lifecycle``).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from injector.webhook.app import operations_app, webhook_app
-from injector.webhook.inject import Desk, InjectHandler
+from aiohttp import web
+
+from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.listener import Listener
+from injector.webhook.path import PREFIX
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import LoopLag, Operations
-from injector.webhook.unserved import UnservedHandler
+from injector.webhook.unserved import ROUTE, UnservedHandler
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
-
-    from aiohttp import web
 
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Python lets a thread run for 5 ms before another one gets its turn. A request releases the interpreter about six times, and each time it
-# would wait that long while a reload, a shadow or a slow injection works in its thread.
+# By default a Python thread runs for 5 ms before another one gets its turn. A request releases the interpreter about six times, and would
+# wait so long each time while a reload, a shadow or a slow injection runs in its thread.
 SWITCH_INTERVAL: Final = 0.0001
+
+MAX_BODY: Final = 8 * 1024 * 1024
+"""Bytes. Objects have up to 3 MiB of protobuf (k8s.io/apiserver, MaxRequestBodyBytes), may come twice, and are larger as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where to listen; port 0 takes any free one, and no ``tls`` serves the webhook in plain HTTP.
-
-    ``clients`` are those that the webhook's port serves alone; None is any.
-    """
+    """Where to listen. Port 0 means any free port; without ``tls`` the webhook is plain HTTP; ``clients`` verifies clients."""
 
     bind: str
     port: int
@@ -66,21 +66,21 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the server serves, and its background tasks.
+    """The parts of the server.
 
     Attributes:
-        registry: what is served.
-        loader: loads it.
-        metrics: counts.
-        version: of the injector.
-        recent: recent pods, which new builds are tried on.
-        follower: follows the configuration.
+        registry: the served revisions and tags.
+        loader: loads them.
+        metrics: the metrics.
+        version: the version of the injector.
+        recent: recent pods, on which new revisions are verified.
+        follower: reloads the configuration.
         certificates: the certificate of the webhook's port; None without TLS.
-        probe: connects to that port as an API server does.
-        health_file: the file that Istio's sidecar-injector wrote while it was alive.
-        unserved: the watch for names that nothing serves.
+        probe: the TLS self-check.
+        health_file: the health file of sidecar-injector.
+        unserved: the watch for unknown names.
         elsewhere: names that another injector serves.
-        desk: the options of the handler.
+        options: options of the handler.
     """
 
     registry: Registry
@@ -94,7 +94,7 @@ class Services:
     health_file: HealthFile | None = None
     unserved: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
-    desk: Desk = field(default_factory=Desk)
+    options: HandlerOptions = field(default_factory=HandlerOptions)
 
 
 async def serve(
@@ -104,12 +104,16 @@ async def serve(
     started: Callable[[int, int], None],
     follow: Mapping[str, Follow] | None = None,
 ) -> None:
-    """Serve until a signal ends it; ``started`` gets the ports of the webhook and of operations once both listen.
+    """Serve until a signal arrives.
 
-    ``follow`` are background tasks that follow the cluster, by name. Until each has set its event the server listens and is not ready.
+    Args:
+        listeners: where to listen.
+        services: the parts of the server.
+        started: called with the ports of the webhook and of operations when the server is ready.
+        follow: background tasks that follow the cluster, by name. The server is not ready until each has set its event.
 
     Raises:
-        InjectorError: an address cannot be listened on, or one of ``follow`` failed before it set its event.
+        InjectorError: an address cannot be used, or a task of ``follow`` failed before it set its event.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     stop = _signals(services.follower)
@@ -143,7 +147,7 @@ async def serve(
             lifecycle.enter(Phase.DRAINING)
             await _delay(stop, listeners.shutdown_delay)
             if left := await webhook.drain():
-                _log.warning("drained except for %d connections: their requests did not arrive in full", left)
+                _log.warning("drain timed out with %d open connections, whose requests are incomplete", left)
     finally:
         lifecycle.enter(Phase.CLOSING)
         await supervisor.stop()
@@ -153,8 +157,10 @@ async def serve(
 
 def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
     registry, metrics = services.registry, services.metrics
-    inject = InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=services.recent, desk=services.desk)
-    metrics.waiting(services.desk.queue.waiting, inject.slow.waiting)
+    inject = InjectHandler(
+        registry, metrics, lifecycle, shadows=shadows, recent=services.recent, options=services.options
+    )
+    metrics.waiting(services.options.queue.waiting, inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
     return webhook_app(inject, unserved)
 
@@ -174,7 +180,7 @@ def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port:
 
 
 async def _settled(supervisor: Supervisor, follow: Mapping[str, Follow], stop: asyncio.Queue[signal.Signals]) -> bool:
-    """Start the tasks that follow the cluster; tell whether they have settled, rather than a signal having arrived first."""
+    """Start the tasks that follow the cluster. Return False if a signal arrives before each has its initial state."""
     settling, stopped = asyncio.create_task(supervisor.settle(follow)), asyncio.create_task(stop.get())
     try:
         await asyncio.wait([settling, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -194,16 +200,38 @@ async def _delay(stop: asyncio.Queue[signal.Signals], seconds: float) -> None:
 
 
 def _signals(follower: Follower | None) -> asyncio.Queue[signal.Signals]:
-    """Let SIGHUP reload; return a queue that gets the signals which end the server."""
+    """Handle signals: SIGHUP reloads, those that end the server are put into the returned queue."""
     received: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received.put_nowait, number)
-    loop.add_signal_handler(signal.SIGHUP, _ignore if follower is None else follower.reload)
+    loop.add_signal_handler(signal.SIGHUP, (lambda: None) if follower is None else follower.reload)
     # The command line blocks it during start-up; a signal that arrived meanwhile is pending (cli/__init__.py).
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     return received
 
 
-def _ignore() -> None:
-    """Go on: there is nothing to reload."""
+def webhook_app(handler: InjectHandler, unserved: UnservedHandler | None = None) -> web.Application:
+    """Return the application of the webhook's port."""
+    app = web.Application(client_max_size=MAX_BODY)
+    app.add_routes([web.post(f"{PREFIX}{{rest:(?s:/.*)?}}", handler.handle)])
+    if unserved is not None:
+        app.add_routes([web.post(ROUTE, unserved.handle)])
+    return app
+
+
+def operations_app(operations: Operations) -> web.Application:
+    """Return the application of the operations port."""
+    app = web.Application()
+    app.add_routes(
+        [
+            web.get("/livez", operations.live),
+            web.get("/healthz", operations.live),
+            web.get("/readyz", operations.ready),
+            web.get("/metrics", operations.series),
+            web.get("/", operations.page),
+            web.get("/status", operations.page),
+            web.get("/status.json", operations.status),
+        ]
+    )
+    return app

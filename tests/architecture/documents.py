@@ -1,14 +1,15 @@
-"""The project's pages as tests read them: their fenced blocks, each with what is to be done about it, their links and headings.
+"""The pages of the project as tests read them: fenced blocks, links and headings.
 
-What a block is stands behind its language on the fence, where a reader of the page does not see it:
+The words after the language of a fence, which readers of the page do not see, tell how a block is tested:
 
-- ``sh``: is run, the blocks of a page one after the other in one folder that holds what the project holds.
-- ``sh exit=N``: the same, and ends with that exit status.
-- ``sh cluster``: is run by ``tests/e2e/test_docs.py``, against an API server.
-- ``sh waits``, ``sh cluster waits``: the same, again until it prints what the page says.
+- ``sh``: is run. The blocks of a page run in order, in one folder with a copy of the project's files.
+- ``python``: is run as a program of its own.
+- ``sh exit=N``: is run, and must end with this exit status.
+- ``sh cluster``: is run by ``tests/e2e/test_docs.py`` with an API server.
+- ``sh waits``, ``sh cluster waits``: is repeated until it prints the expected output.
 - ``sh not-run: REASON``: is not run.
-- ``text``: what the block before it prints, line for line; a line ``...`` stands for any number of lines.
-- ``yaml KIND``, ``json KIND``: is read as what ``tests/architecture/test_docs.py`` has for that kind.
+- ``text``: the expected output of the block before it, line by line. A line ``...`` stands for any number of lines.
+- ``yaml KIND``, ``json KIND``: is checked by the reader of this kind in ``tests/architecture/test_docs.py``.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GUIDES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-"""The pages that are followed here; ``tests/deploy`` has its own."""
+"""The pages whose commands are run; ``tests/deploy`` runs those of ``deploy/README.md``."""
 PAGES: Final = (
     *GUIDES,
-    ROOT / "CHANGELOG.md",
-    *(path for folder in ("bench", "deploy", "tests") for path in sorted((ROOT / folder).rglob("*.md"))),
+    *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")),
+    *(path for folder in ("bench", "deploy", "tests/reliability") for path in sorted((ROOT / folder).rglob("*.md"))),
 )
-"""The pages whose links are followed."""
+"""The pages whose links are checked."""
 CLUSTER: Final = "cluster"
 WAITS: Final = "waits"
 NOT_RUN: Final = "not-run: "
@@ -40,7 +41,7 @@ _ANY: Final = "..."
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its page, the line that it begins on, its language, what stands behind that, and its text."""
+    """A fenced block: its page, its first line, its language, the words after the language, and its text."""
 
     page: Path
     line: int
@@ -48,31 +49,33 @@ class Block:
     mark: str
     text: str
     printed: str | None = None
-    """What it says that it prints, where a block of that follows."""
+    """The expected output, if a ``text`` block follows."""
 
     @property
     def runs(self) -> bool:
-        """Whether it is run where there is no cluster."""
-        return self.language == "sh" and (self.mark in ("", WAITS) or _EXIT.fullmatch(self.mark) is not None)
+        """Whether it is run without a cluster."""
+        return self.language == "python" or (
+            self.language == "sh" and (self.mark in ("", WAITS) or _EXIT.fullmatch(self.mark) is not None)
+        )
 
     @property
     def runs_on_a_cluster(self) -> bool:
-        """Whether it is run where there is one."""
+        """Whether it is run with a cluster."""
         return self.language == "sh" and self.mark in (CLUSTER, f"{CLUSTER} {WAITS}")
 
     @property
     def waits(self) -> bool:
-        """Whether others have to act before it prints what the page says."""
+        """Whether it is repeated until it prints the expected output."""
         return self.mark.endswith(WAITS)
 
     @property
     def why_not_run(self) -> str:
-        """Why it is never run; empty where it is."""
+        """The reason why it is never run; empty if it is run."""
         return self.mark.removeprefix(NOT_RUN) if self.language == "sh" and self.mark.startswith(NOT_RUN) else ""
 
     @property
     def exit_status(self) -> int:
-        """What it ends with."""
+        """The expected exit status."""
         found = _EXIT.fullmatch(self.mark)
         return 0 if found is None else int(found.group(1))
 
@@ -81,14 +84,14 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of a page, in order; a ``text`` block right behind another belongs to that one."""
+    """Return the blocks of a page in order. A ``text`` block directly after a command becomes its expected output."""
     text = page.read_text()
     found: list[Block] = []
     end = 0
     for fence in _FENCE.finditer(text):
         language, mark = fence.group(2), fence.group(3) or ""
         body = re.sub(f"^{fence.group(1)}", "", fence.group(4), flags=re.MULTILINE)
-        follows = found and found[-1].language == "sh" and not text[end : fence.start()].strip()
+        follows = found and found[-1].language in ("sh", "python") and not text[end : fence.start()].strip()
         end = fence.end()
         if language == "text" and follows:
             found[-1] = Block(**{**vars(found[-1]), "printed": body})
@@ -98,29 +101,29 @@ def blocks(page: Path) -> list[Block]:
 
 
 def all_blocks() -> list[Block]:
-    """The blocks of all guides."""
+    """Return the blocks of all guides."""
     return [block for page in GUIDES for block in blocks(page)]
 
 
 def prints(expected: str, printed: str) -> bool:
-    """Whether ``printed`` is what a page says, which leaves out what ``...`` stands for."""
+    """Tell whether ``printed`` is the expected output, in which ``...`` stands for any number of lines."""
     parts = [re.escape(part) for part in re.split(rf"^{re.escape(_ANY)}\n", expected, flags=re.MULTILINE)]
     return re.fullmatch(r"(?:.*\n)*?".join(parts), printed) is not None
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks."""
+    """Return a page without its blocks."""
     return _FENCE.sub("", page.read_text())
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that GitHub gives the headings of a page."""
+    """Return the anchors that GitHub gives the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def links(page: Path) -> Iterator[tuple[Path, str]]:
-    """Yield where each link of a page leads: a path, and a heading of it, empty where none is named."""
+    """Yield the target of each link of a page: a path and an anchor, which can be empty."""
     for target in re.findall(r"\]\(([^):]+)\)", prose(page)):
         path, _, anchor = target.partition("#")
         yield (page.parent / path if path else page), anchor

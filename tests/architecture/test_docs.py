@@ -21,9 +21,9 @@ from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tags import parse_tags
-from injector.webhook.app import operations_app, webhook_app
-from injector.webhook.inject import FAILURE_REASONS, InjectHandler
+from injector.webhook.handler import FAILURE_REASONS, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Supervisor
+from injector.webhook.server import operations_app, webhook_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import Operations
 from injector.webhook.unserved import UnservedHandler

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from injector.cli import main
 from injector.cli.cluster import Sources, Target, read_target, read_view
 from injector.cli.explain import Explanation, explain_live, explain_workload, labels_of
-from injector.cli.route import Routed
+from injector.cli.route import Route
 from injector.cluster.reader import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from injector.injection.result import GUARDS
@@ -322,7 +322,7 @@ def workload() -> Created:
 
 
 def test_a_workload_that_reaches_a_revision_has_its_steps_after_those_of_the_way() -> None:
-    found = explain_workload(workload(), Routed(make_raw("1-24"), "prod", STEPS_trace), build)
+    found = explain_workload(workload(), Route(make_raw("1-24"), "prod", STEPS_trace), build)
 
     assert (found.revision, found.tag, found.trace.outcome) == ("1-24", "prod", "injected")
     assert [step.step for step in found.trace.steps][:4] == ["webhook", "tag", "revision", "host_network"]
@@ -330,7 +330,7 @@ def test_a_workload_that_reaches_a_revision_has_its_steps_after_those_of_the_way
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_the_guard_of_the_trace_is_the_one_asked_for(guard: str) -> None:
-    found = explain_workload(workload(), Routed(make_raw("1-24"), "prod", STEPS_trace), build, guard)
+    found = explain_workload(workload(), Route(make_raw("1-24"), "prod", STEPS_trace), build, guard)
 
     assert [step.source for step in found.trace.steps if step.step == "guard"] == [f"--guard {guard}"]
 

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cli.cluster import Sources, read_view
+from injector.cli.cluster import RevisionList, Sources, read_view
 from injector.cli.route import (
-    Asked,
-    Labels,
-    Routed,
-    asked_name,
+    PodLabels,
+    RequestedName,
+    Route,
     called_last,
     delivery_steps,
     live_route,
+    requested_name,
     route,
     served_names,
 )
@@ -41,18 +41,22 @@ NO_TAGS = SourceState((make_raw("stable"), make_raw("canary")), default="stable"
 INJECT = "sidecar.istio.io/inject"
 
 
-def labels(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None, **declared: str) -> Labels:
-    return Labels(namespace or {}, pod or {}, declared)
+def listed(state: SourceState) -> RevisionList:
+    return RevisionList(state, "dir", "dir/tags.yaml")
 
 
-def routed(asked: Asked, given: Labels, state: SourceState = STATE) -> Routed:
-    found = route(state, asked, given, where="dir")
-    assert isinstance(found, Routed)
+def labels(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None, **declared: str) -> PodLabels:
+    return PodLabels(namespace or {}, pod or {}, declared)
+
+
+def routed(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Route:
+    found = route(listed(state), asked, given)
+    assert isinstance(found, Route)
     return found
 
 
-def ends(asked: Asked, given: Labels, state: SourceState = STATE) -> Trace:
-    found = route(state, asked, given, where="dir")
+def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Trace:
+    found = route(listed(state), asked, given)
     assert isinstance(found, Trace)
     return found
 
@@ -70,14 +74,14 @@ def ends(asked: Asked, given: Labels, state: SourceState = STATE) -> Trace:
 def test_the_labels_lead_to_a_revision(
     namespace: dict[str, str], pod: dict[str, str], revision: str, tag: str | None
 ) -> None:
-    found = routed(Asked(), labels(namespace, pod))
+    found = routed(RequestedName(), labels(namespace, pod))
 
     assert (found.raw.name, found.tag) == (revision, tag)
     assert [(step.step, step.verdict) for step in found.steps] == [("webhook", "passed"), ("tag", "passed")]
 
 
 def test_the_webhook_is_named_with_the_labels_that_ask_for_it_and_those_that_do_not_count() -> None:
-    (webhook, tag) = routed(Asked(), labels({REV: "prod"}, {REV: "1-30"})).steps
+    (webhook, tag) = routed(RequestedName(), labels({REV: "prod"}, {REV: "1-30"})).steps
 
     assert webhook.detail == (
         "rev.namespace.sidecar-injector.istio.io of prod is called for the namespace's istio.io/rev=prod;"
@@ -92,7 +96,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
     workload = ("shop", "Deployment", name)
     tag = STATE.tags["half"]
 
-    found = routed(Asked(), Labels({REV: "half"}, {}, {}, workload))
+    found = routed(RequestedName(), PodLabels({REV: "half"}, {}, {}, workload))
 
     assert found.raw.name == choose(tag.weights, "half", workload)
     assert found.steps[1].detail == (
@@ -101,49 +105,49 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
 
 
 def test_a_tag_that_names_what_is_not_there_is_refused() -> None:
-    trace = ends(Asked(), labels({REV: "gone"}))
+    trace = ends(RequestedName(), labels({REV: "gone"}))
 
     assert (trace.outcome, trace.reason) == ("refused", "tag")
     assert trace.steps[1].detail.startswith("tag `gone`: it names `1-99`, which is not served")
 
 
 def test_where_a_revision_is_the_default_by_no_name_it_still_gets_those_who_ask_for_it() -> None:
-    found = routed(Asked(), labels({"istio-injection": "enabled"}), NO_TAGS)
+    found = routed(RequestedName(), labels({"istio-injection": "enabled"}), NO_TAGS)
 
     assert (found.raw.name, found.tag) == ("stable", None)
-    assert found.steps[1].detail == "no name asks for the default, stable; stable is no tag"
+    assert found.steps[1].detail == "the default is stable; stable is a revision, not a tag"
 
 
 def test_where_no_webhook_is_called_nothing_gets_the_pod() -> None:
-    trace = ends(Asked(), labels({}, {}, **{INJECT: "true"}))
+    trace = ends(RequestedName(), labels({}, {}, **{INJECT: "true"}))
 
     assert (trace.outcome, trace.reason) == ("skipped", "no_webhook")
     assert [(step.step, step.verdict) for step in trace.steps] == [("webhook", "skip"), ("result", "skip")]
-    assert "the annotation sidecar.istio.io/inject is seen by no selector" in trace.steps[0].detail
+    assert "selectors match the label sidecar.istio.io/inject, not the annotation" in trace.steps[0].detail
 
 
 @pytest.mark.parametrize("flag", ["--path", "--revision"])
 def test_a_flag_says_what_is_called_and_the_step_what_the_labels_would(flag: str) -> None:
-    found = routed(Asked("1-30", flag), labels())
+    found = routed(RequestedName("1-30", flag), labels())
 
     assert found.raw.name == "1-30"
     assert found.steps[0].source == flag
     assert found.steps[0].detail == (
-        "taken as called; by the labels it is not: rev.namespace.sidecar-injector.istio.io of 1-30"
-        " wants namespace: istio.io/rev in (1-30)"
+        "the labels alone do not select it: rev.namespace.sidecar-injector.istio.io of 1-30"
+        " requires namespace: istio.io/rev in (1-30)"
     )
-    assert routed(Asked("1-30", flag), labels({REV: "1-30"})).steps[0].detail == (
+    assert routed(RequestedName("1-30", flag), labels({REV: "1-30"})).steps[0].detail == (
         "rev.namespace.sidecar-injector.istio.io of 1-30 is called for the namespace's istio.io/rev=1-30"
     )
 
 
 @pytest.mark.parametrize(("state", "revision"), [(STATE, "1-24"), (NO_TAGS, "stable")])
 def test_a_path_without_a_name_is_the_default(state: SourceState, revision: str) -> None:
-    assert routed(Asked("", "--path"), labels(), state).raw.name == revision
+    assert routed(RequestedName("", "--path"), labels(), state).raw.name == revision
 
 
 def test_a_path_to_nothing_is_refused() -> None:
-    trace = ends(Asked("nope", "--path"), labels())
+    trace = ends(RequestedName("nope", "--path"), labels())
 
     assert (trace.outcome, trace.reason) == ("refused", "revision")
     assert [step.step for step in trace.steps] == ["webhook", "tag", "revision", "result"]
@@ -153,26 +157,24 @@ def test_a_path_to_nothing_is_refused() -> None:
 def test_a_path_without_a_name_is_refused_where_nothing_is_the_default() -> None:
     state = SourceState((make_raw("a"), make_raw("b")))
 
-    assert (
-        ends(Asked("", "--path"), labels(), state).steps[1].detail == "no name asks for the default, which nothing is"
-    )
+    assert ends(RequestedName("", "--path"), labels(), state).steps[1].detail == "there is no default"
 
 
 def test_a_revision_that_is_not_there_is_a_wrong_flag() -> None:
     with pytest.raises(UsageError):
-        route(STATE, Asked("nope", "--revision"), labels(), where="dir")
+        route(listed(STATE), RequestedName("nope", "--revision"), labels())
 
 
 def test_a_broken_revision_is_bad_input() -> None:
     with pytest.raises(ConfigError, match="it has no `config`"):
-        route(STATE, Asked("broken", "--path"), labels(), where="dir")
+        route(listed(STATE), RequestedName("broken", "--path"), labels())
 
 
 def test_broken_tags_are_bad_input_since_nothing_is_known_of_them() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("odd tags"))
 
     with pytest.raises(ConfigError, match="odd tags"):
-        route(state, Asked(), labels(), where="dir")
+        route(listed(state), RequestedName(), labels())
 
 
 OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
@@ -182,17 +184,17 @@ def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> Clust
     return asyncio.run(read_view(cluster(*objects), Sources(revisions_dir, HOME), None))
 
 
-def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> Labels:
-    return Labels(namespace or {}, pod or {}, workload=("shop", "Deployment", "web"))
+def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> PodLabels:
+    return PodLabels(namespace or {}, pod or {}, workload=("shop", "Deployment", "web"))
 
 
-def routed_live(given: Labels, *objects: dict[str, Any]) -> Routed:
+def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:
     found = live_route(around(*(objects or OBJECTS)), given)
-    assert isinstance(found, Routed)
+    assert isinstance(found, Route)
     return found
 
 
-def ends_live(given: Labels, *objects: dict[str, Any]) -> Trace:
+def ends_live(given: PodLabels, *objects: dict[str, Any]) -> Trace:
     found = live_route(around(*(objects or OBJECTS)), given)
     assert isinstance(found, Trace)
     return found
@@ -252,9 +254,9 @@ def test_of_two_that_are_called_the_last_decides() -> None:
 
     assert found.raw.name == "1-30"
     assert found.steps[0].detail == (
-        "rev.namespace.sidecar-injector.istio.io of z is called for every pod of its selectors, with path /inject/1-30; "
-        "before it rev.namespace.sidecar-injector.istio.io of istio-sidecar-injector-1-24, "
-        "whose injection it takes the place of; its matchConditions are not judged here"
+        "rev.namespace.sidecar-injector.istio.io of z is called for all pods that its selectors match, with path /inject/1-30; "
+        "it replaces the injection by rev.namespace.sidecar-injector.istio.io of istio-sidecar-injector-1-24; "
+        "its matchConditions are not evaluated here"
     )
 
 
@@ -267,7 +269,7 @@ def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
 
     found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
 
-    assert isinstance(found, Routed)
+    assert isinstance(found, Route)
     assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload)
 
 
@@ -279,17 +281,17 @@ def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
         (labels_live({REV: "prod"}, {"sidecar.istio.io/inject": "false"}), "the pod's label sidecar.istio.io/inject"),
     ],
 )
-def test_where_none_is_called_the_labels_tell_why_and_the_nearest_is_named(given: Labels, says: str) -> None:
+def test_where_none_is_called_the_labels_tell_why_and_the_nearest_is_named(given: PodLabels, says: str) -> None:
     found = ends_live(given)
 
     assert (found.outcome, found.reason) == ("skipped", "no_webhook")
     assert says in found.steps[0].detail
-    assert "; nearest is rev." in found.steps[0].detail
+    assert "; the nearest is rev." in found.steps[0].detail
 
 
 def test_without_any_webhook_that_is_said() -> None:
     assert ends_live(labels_live(), *OBJECTS[:2]).steps[0].detail == (
-        "none is called: no webhook of the cluster calls an injector"
+        "the cluster has no webhook that calls an injector"
     )
 
 
@@ -321,10 +323,10 @@ def test_the_names_that_are_served_are_of_paths_tags_and_revisions() -> None:
         (labels_live({REV: "gone"}, {"sidecar.istio.io/inject": "false"}), None),
     ],
 )
-def test_what_is_asked_for_is_told_by_webhook_or_labels(given: Labels, name: str | None) -> None:
+def test_what_is_asked_for_is_told_by_webhook_or_labels(given: PodLabels, name: str | None) -> None:
     webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
 
-    assert asked_name(webhooks, given) == name
+    assert requested_name(webhooks, given) == name
     assert (called_last(webhooks, given) is not None) == (name == "prod")
 
 
@@ -348,7 +350,7 @@ def endpoints(*ready: bool | None, service: str = "injector", namespace: str = "
 def test_a_webhook_that_is_reached_has_nothing_against_it() -> None:
     assert steps(webhook(ca_bundle="QQ=="), endpoints(True, False, None)) == (
         Step("failure_policy", "passed", "Fail: without an answer the pod is not created", SOURCE),
-        Step("ca_bundle", "passed", "there is one", SOURCE),
+        Step("ca_bundle", "passed", "present", SOURCE),
         Step("endpoints", "passed", "2 ready", "Service injector-system/injector"),
     )
 
@@ -378,7 +380,7 @@ def test_an_empty_ca_bundle_and_pods_that_may_come_without_a_sidecar_are_warning
     policy, bundle, _ = steps(webhook(failure_policy="Ignore"), endpoints(True))
 
     assert (policy.verdict, policy.detail.partition(":")[0]) == ("warning", "Ignore")
-    assert (bundle.verdict, bundle.detail.partition(":")[0]) == ("warning", "it is empty")
+    assert (bundle.verdict, bundle.detail.partition(":")[0]) == ("warning", "empty")
 
 
 def test_a_url_is_not_tried() -> None:

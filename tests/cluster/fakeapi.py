@@ -109,7 +109,7 @@ class FakeApi:
             await self._news.wait()
 
     def put(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Write an object, whoever does it."""
+        """Write an object."""
         self.version += 1
         written: dict[str, Any] = copy.deepcopy(dict(manifest))
         written["metadata"] = {**written["metadata"], "resourceVersion": str(self.version)}
@@ -130,7 +130,7 @@ class FakeApi:
 
     async def _called(self, call: str) -> None:
         self.calls.append((asyncio.get_running_loop().time(), call))
-        await asyncio.sleep(self.delay())  # whoever else asks may be answered first
+        await asyncio.sleep(self.delay())  # another request may be answered first
         if (fault := self.fault or self.fault_of.get(call)) is not None:
             raise fault
 

@@ -43,7 +43,7 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
 
 
 def in_fake_time(test: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns, run with a clock that costs no time."""
+    """Run a coroutine with a clock that costs no time, and return its result."""
     with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
         return runner.run(test)
 
@@ -74,7 +74,7 @@ def failure(reason: str, *, retry_after: float = 0.0) -> ClusterError:
 
 Answer: TypeAlias = "Page | Exception"
 Told: TypeAlias = "bytes | Exception | float"
-"""What a watch does next: it says a line, breaks, or is silent for so many seconds."""
+"""The next step of a watch: a line, an error, or so many seconds of silence."""
 
 
 @dataclass
@@ -117,7 +117,7 @@ class FakeClient:
 
 @dataclass
 class Observed:
-    """Remembers what it was told."""
+    """Records the reports of a watch."""
 
     faults: list[tuple[str, str]] = field(default_factory=list)
     synced: dict[str, bool] = field(default_factory=dict)
@@ -135,5 +135,5 @@ def page(*items: dict[str, Any], version: int = 10, more: str = "") -> Page:
 
 
 def no_chance() -> Callable[[], float]:
-    """Chance that is none."""
+    """Always 0."""
     return lambda: 0.0

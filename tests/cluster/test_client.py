@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +61,8 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
         yield made
 
 
-@asynccontextmanager
-async def opened(api: Api) -> AsyncIterator[KubeClient]:
+@pytest.fixture
+async def client(api: Api) -> AsyncIterator[KubeClient]:
     client = KubeClient(api.kubeconfig)
     try:
         yield client
@@ -97,11 +97,12 @@ async def lines(client: KubeClient) -> list[bytes]:
     return [line async for line in client.watch(SCOPE, resource_version="7", seconds=300)]
 
 
-async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_before(api: Api) -> None:
+async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_before(
+    api: Api, client: KubeClient
+) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9", "continue": "next"}, "items": [{"a": 1}]})
 
-    async with opened(api) as client:
-        page = await client.page(SCOPE, token="before")  # noqa: S106 -- a page's
+    page = await client.page(SCOPE, token="before")  # noqa: S106 -- a page's
 
     assert page == Page(({"a": 1},), "9", "next")
     method, path, query, headers, _ = api.asked[0]
@@ -110,42 +111,38 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
     assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
 
 
-async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api) -> None:
+async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api, client: KubeClient) -> None:
     scope, kinds = Scope(PODS, metadata_only=True), ("PartialObjectMetadataList", "PartialObjectMetadata")
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
 
-    async with opened(api) as client:
-        await client.page(scope)
-        async for _ in client.watch(scope, resource_version="9", seconds=1):
-            pass
-        await client.page(Scope(PODS))
+    await client.page(scope)
+    async for _ in client.watch(scope, resource_version="9", seconds=1):
+        pass
+    await client.page(Scope(PODS))
 
     wanted = [f"application/json;as={kind};g=meta.k8s.io;v=v1" for kind in kinds]
     assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
 
 
-async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api) -> None:
+async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api, client: KubeClient) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
 
-    async with opened(api) as client:
-        await client.page(Scope(PODS, fields="status.phase!=Failed"), limit=500)
+    await client.page(Scope(PODS, fields="status.phase!=Failed"), limit=500)
 
     assert api.asked[0][1:3] == ("/api/v1/pods", {"fieldSelector": "status.phase!=Failed", "limit": "500"})
 
 
 @pytest.mark.parametrize("items", [[], None])
-async def test_an_empty_list_is_a_page(api: Api, items: list[Any] | None) -> None:
+async def test_an_empty_list_is_a_page(api: Api, client: KubeClient, items: list[Any] | None) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})
 
-    async with opened(api) as client:
-        assert await client.page(Scope(NODES)) == Page((), "9")
+    assert await client.page(Scope(NODES)) == Page((), "9")
 
 
-async def test_a_watch_gives_lines_however_they_arrive(api: Api) -> None:
+async def test_a_watch_gives_lines_however_they_arrive(api: Api, client: KubeClient) -> None:
     api.handler = streaming(b'{"a":', b'1}\n{"b":2}\n', b"\n", b'{"c"')
 
-    async with opened(api) as client:
-        assert await lines(client) == [b'{"a":1}', b'{"b":2}']
+    assert await lines(client) == [b'{"a":1}', b'{"b":2}']
 
     assert api.asked[0][2] == {
         "labelSelector": "istio.io/rev",
@@ -156,26 +153,23 @@ async def test_a_watch_gives_lines_however_they_arrive(api: Api) -> None:
     }
 
 
-async def test_an_object_of_its_greatest_size_is_one_line(api: Api) -> None:
+async def test_an_object_of_its_greatest_size_is_one_line(api: Api, client: KubeClient) -> None:
     big = json.dumps({"a": "x" * 2_000_000}).encode()
     api.handler = streaming(big + b"\n")
 
-    async with opened(api) as client:
-        assert await lines(client) == [big]
+    assert await lines(client) == [big]
 
 
-async def test_one_object_is_got_by_name(api: Api) -> None:
+async def test_one_object_is_got_by_name(api: Api, client: KubeClient) -> None:
     api.handler = lambda _: _json({"kind": "ConfigMap"})
 
-    async with opened(api) as client:
-        assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {"kind": "ConfigMap"}
+    assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {"kind": "ConfigMap"}
 
     assert api.asked[0][1] == "/api/v1/namespaces/istio-system/configmaps/istio"
 
 
-async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api) -> None:
-    async with opened(api) as client:
-        await client.apply(WEBHOOKS, {"metadata": {"name": "w"}, "webhooks": []}, manager="injector")
+async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api, client: KubeClient) -> None:
+    await client.apply(WEBHOOKS, {"metadata": {"name": "w"}, "webhooks": []}, manager="injector")
 
     method, path, query, headers, body = api.asked[0]
     assert (method, path.rpartition("/")[2], query) == ("PATCH", "w", {"fieldManager": "injector"})
@@ -188,24 +182,24 @@ async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api) -> None
     }
 
 
-async def test_apply_takes_over_or_tries_where_that_is_said(api: Api) -> None:
-    async with opened(api) as client:
-        await client.apply(WEBHOOKS, {"metadata": {"name": "w"}}, manager="injector", force=True, dry_run=True)
+async def test_apply_takes_over_or_tries_where_that_is_said(api: Api, client: KubeClient) -> None:
+    await client.apply(WEBHOOKS, {"metadata": {"name": "w"}}, manager="injector", force=True, dry_run=True)
 
     assert api.asked[0][2] == {"fieldManager": "injector", "force": "true", "dryRun": "All"}
 
 
 @pytest.mark.parametrize(("version", "preconditions"), [("", {}), ("7", {"preconditions": {"resourceVersion": "7"}})])
-async def test_delete_can_be_of_one_version_alone(api: Api, version: str, preconditions: dict[str, Any]) -> None:
-    async with opened(api) as client:
-        await client.delete(WEBHOOKS, "w", resource_version=version)
+async def test_delete_can_be_of_one_version_alone(
+    api: Api, client: KubeClient, version: str, preconditions: dict[str, Any]
+) -> None:
+    await client.delete(WEBHOOKS, "w", resource_version=version)
 
     method, path, _, headers, body = api.asked[0]
     assert (method, path.rpartition("/")[2], headers["Content-Type"]) == ("DELETE", "w", "application/json")
     assert json.loads(body) == {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
 
 
-async def test_of_several_kubeconfigs_the_first_decides_and_a_context_can_be_chosen(api: Api, tmp_path: Path) -> None:
+async def test_the_first_of_several_kubeconfigs_wins_and_a_context_can_be_chosen(api: Api, tmp_path: Path) -> None:
     other = json.loads(api.kubeconfig.read_text())
     (tmp_path / "first").write_text(api.kubeconfig.read_text())
     other["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
@@ -229,11 +223,10 @@ async def test_of_several_kubeconfigs_the_first_decides_and_a_context_can_be_cho
         await client.close()
 
 
-async def test_a_json_patch_is_sent_as_one(api: Api) -> None:
+async def test_a_json_patch_is_sent_as_one(api: Api, client: KubeClient) -> None:
     operations: list[dict[str, Any]] = [{"op": "test", "path": "/a", "value": 1}, {"op": "remove", "path": "/a"}]
 
-    async with opened(api) as client:
-        await client.patch(WEBHOOKS, "w", operations, manager="injector")
+    await client.patch(WEBHOOKS, "w", operations, manager="injector")
 
     method, path, query, headers, body = api.asked[0]
     assert (method, path.rpartition("/")[2], query) == ("PATCH", "w", {"fieldManager": "injector"})
@@ -241,12 +234,11 @@ async def test_a_json_patch_is_sent_as_one(api: Api) -> None:
     assert json.loads(body) == operations
 
 
-async def test_an_object_is_created_and_replaced_whole(api: Api) -> None:
+async def test_an_object_is_created_and_replaced_whole(api: Api, client: KubeClient) -> None:
     manifest = {"metadata": {"name": "s", "namespace": "n", "resourceVersion": "7"}, "data": {}}
 
-    async with opened(api) as client:
-        await client.create(SECRETS, manifest, manager="injector")
-        await client.replace(SECRETS, manifest, manager="injector")
+    await client.create(SECRETS, manifest, manager="injector")
+    await client.replace(SECRETS, manifest, manager="injector")
 
     assert [(method, path) for method, path, *_ in api.asked] == [
         ("POST", "/api/v1/namespaces/n/secrets"),
@@ -257,12 +249,11 @@ async def test_an_object_is_created_and_replaced_whole(api: Api) -> None:
         assert json.loads(body) == {"apiVersion": "v1", "kind": "Secret", **manifest}
 
 
-async def test_one_name_is_asked_for_by_a_field_selector(api: Api) -> None:
+async def test_one_name_is_asked_for_by_a_field_selector(api: Api, client: KubeClient) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})
 
-    async with opened(api) as client:
-        await client.page(Scope(WEBHOOKS, name="w"))
-        await client.page(Scope(WEBHOOKS, labels="l", name="w"))
+    await client.page(Scope(WEBHOOKS, name="w"))
+    await client.page(Scope(WEBHOOKS, labels="l", name="w"))
 
     assert [query for _, _, query, _, _ in api.asked] == [
         {"fieldSelector": "metadata.name=w", "limit": "100"},
@@ -284,12 +275,13 @@ async def test_one_name_is_asked_for_by_a_field_selector(api: Api) -> None:
         (503, "server", "the API server failed (HTTP 503)"),
     ],
 )
-async def test_a_refusal_says_where_what_and_what_to_do(api: Api, status: int, reason: str, says: str) -> None:
+async def test_a_refusal_says_where_what_and_what_to_do(
+    api: Api, client: KubeClient, status: int, reason: str, says: str
+) -> None:
     api.handler = lambda _: _json({"kind": "Status", "message": "told\nwhy"}, status, **{"Retry-After": "3"})
 
-    async with opened(api) as client:
-        with pytest.raises(ClusterError) as caught:
-            await client.page(SCOPE)
+    with pytest.raises(ClusterError) as caught:
+        await client.page(SCOPE)
 
     error = caught.value
     assert (error.reason, error.status, error.retry_after) == (reason, status, 3.0)
@@ -299,93 +291,88 @@ async def test_a_refusal_says_where_what_and_what_to_do(api: Api, status: int, r
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"message": 1}', b"x" * 100_000])
-async def test_a_refusal_that_is_no_status_is_a_refusal(api: Api, body: bytes) -> None:
+async def test_a_refusal_without_a_status_body_is_a_refusal(api: Api, client: KubeClient, body: bytes) -> None:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(body=body, status=502, headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"})
 
     api.handler = handler
-    async with opened(api) as client:
-        with pytest.raises(ClusterError) as caught:
-            await lines(client)
+    with pytest.raises(ClusterError) as caught:
+        await lines(client)
 
     assert (caught.value.reason, caught.value.retry_after) == ("server", 0.0)
     assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": []}', b'{"metadata": {}, "items": 1}'])
-async def test_an_answer_that_is_no_list_is_garbage(api: Api, body: bytes) -> None:
+async def test_a_response_that_is_not_a_list_is_garbage(api: Api, client: KubeClient, body: bytes) -> None:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(body=body)
 
     api.handler = handler
-    async with opened(api) as client:
-        with pytest.raises(ClusterError, match="cannot be read") as caught:
-            await client.page(SCOPE)
+    with pytest.raises(ClusterError, match="cannot be read") as caught:
+        await client.page(SCOPE)
 
     assert caught.value.reason == "garbage"
 
 
-async def test_a_connection_that_is_cut_gives_what_came_before(api: Api) -> None:
+async def test_lines_before_a_closed_connection_are_yielded(api: Api, client: KubeClient) -> None:
     api.handler = streaming(b'{"a":1}\n{"b"', cut=True)
 
-    async with opened(api) as client:
-        told = client.watch(SCOPE, resource_version="7", seconds=300)
-        assert await anext(told) == b'{"a":1}'
-        with pytest.raises(ClusterError) as caught:
-            await anext(told)
+    told = client.watch(SCOPE, resource_version="7", seconds=300)
+    assert await anext(told) == b'{"a":1}'
+    with pytest.raises(ClusterError) as caught:
+        await anext(told)
 
     assert caught.value.reason == "cut"
 
 
 @pytest.mark.parametrize("asked_before", [False, True])
-async def test_a_request_whose_connection_breaks_is_not_sent_again(api: Api, asked_before: bool) -> None:
+async def test_a_request_whose_connection_breaks_is_not_sent_again(
+    api: Api, client: KubeClient, asked_before: bool
+) -> None:
     async def broken(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
 
-    async with opened(api) as client:
-        if asked_before:
-            await client.get(CONFIG_MAPS, "x")
-        api.asked.clear()
-        api.handler = broken
-        with pytest.raises(ClusterError) as caught:
-            await client.page(SCOPE)
+    if asked_before:
+        await client.get(CONFIG_MAPS, "x")
+    api.asked.clear()
+    api.handler = broken
+    with pytest.raises(ClusterError) as caught:
+        await client.page(SCOPE)
 
     assert (caught.value.reason, len(api.asked)) == ("cut", 1)
 
 
-async def test_a_watch_that_says_nothing_for_too_long_is_idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_without_data_is_idle(api: Api, client: KubeClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_TIMEOUT", 0.01)
     api.handler = streaming(b'{"a":1}\n', then=30.0)
 
-    async with opened(api) as client:
-        with pytest.raises(ClusterError) as caught:
-            await lines(client)
+    with pytest.raises(ClusterError) as caught:
+        await lines(client)
 
     assert caught.value.reason == "idle"
 
 
-async def test_lines_are_whole_however_the_network_cuts_them(api: Api) -> None:
+async def test_lines_are_whole_however_the_network_cuts_them(api: Api, client: KubeClient) -> None:
     large = b'{"data":"' + b"x" * 3_000_000 + b'"}'
     api.handler = streaming(b'{"a"', b":1}\n\n \r\n" + large[:70_000], large[70_000:] + b'\n{"b":2}\n', b'{"cut": ')
 
-    async with opened(api) as client:
-        found = await lines(client)
+    found = await lines(client)
 
     assert found == [b'{"a":1}', large, b'{"b":2}']
 
 
 @pytest.mark.parametrize("pieces", [(b"123456789",), (b"12345678", b"9\n"), (b"1\n123456789\n",)])
 async def test_a_line_without_end_is_garbage_or_beyond_the_limit_is_garbage(
-    api: Api, monkeypatch: pytest.MonkeyPatch, pieces: tuple[bytes, ...]
+    api: Api, client: KubeClient, monkeypatch: pytest.MonkeyPatch, pieces: tuple[bytes, ...]
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINE", 8)
     api.handler = streaming(*pieces)
 
-    async with opened(api) as client:
-        with pytest.raises(ClusterError) as caught:
-            await lines(client)
+    with pytest.raises(ClusterError) as caught:
+        await lines(client)
 
     assert caught.value.reason == "garbage"
 
@@ -427,35 +414,33 @@ async def test_each_request_waits_for_its_turn_and_says_whether_the_api_server_a
     assert pace.told == ["turn", told, "turn", "failed"]
 
 
-async def test_nobody_there_is_unreachable(api: Api) -> None:
+async def test_a_closed_port_is_unreachable(api: Api, client: KubeClient) -> None:
     api.points_at("http://127.0.0.1:1")
 
-    async with opened(api) as client:
-        with pytest.raises(
-            ClusterError, match=r"http://127\.0\.0\.1:1/api/v1/nodes: the API server cannot be reached"
-        ) as caught:
-            await client.page(Scope(NODES))
+    with pytest.raises(
+        ClusterError, match=r"http://127\.0\.0\.1:1/api/v1/nodes: the API server cannot be reached"
+    ) as caught:
+        await client.page(Scope(NODES))
 
     assert caught.value.reason == "unreachable"
 
 
-async def test_credentials_that_were_refused_are_read_anew(api: Api) -> None:
+async def test_refused_credentials_are_read_again(api: Api, client: KubeClient) -> None:
     async def handler(request: web.Request) -> web.Response:
         if request.headers["Authorization"] != "Bearer renewed":
             return await _json({}, 401)
         return await _json({"metadata": {"resourceVersion": "9"}, "items": []})
 
     api.handler = handler
-    async with opened(api) as client:
-        with pytest.raises(ClusterError):
-            await client.page(SCOPE)
-        server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-        api.points_at(server, "renewed")
+    with pytest.raises(ClusterError):
+        await client.page(SCOPE)
+    server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    api.points_at(server, "renewed")
 
-        assert await client.page(SCOPE) == Page((), "9")
+    assert await client.page(SCOPE) == Page((), "9")
 
 
-async def test_credentials_that_are_renewed_while_a_request_waits_for_its_turn_are_those_it_is_sent_with(
+async def test_credentials_are_read_after_the_throttle(
     api: Api,
 ) -> None:
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
@@ -493,7 +478,7 @@ async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path
     assert "kubectl --kubeconfig" in caught.value.hint
 
 
-async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
         await KubeClient(tmp_path / "nope").open()
 
@@ -538,15 +523,14 @@ async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, m
     assert asked == [f"Bearer {CANARY}"]
 
 
-async def test_what_was_never_opened_can_be_closed() -> None:
+async def test_a_client_that_was_never_opened_can_be_closed() -> None:
     await KubeClient().close()
 
 
-async def test_no_error_holds_the_token(api: Api) -> None:
+async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
     api.handler = lambda _: _json({"message": f"token {CANARY} is not known"}, 401)
 
-    async with opened(api) as client:
-        with pytest.raises(ClusterError) as caught:
-            await client.page(SCOPE)
+    with pytest.raises(ClusterError) as caught:
+        await client.page(SCOPE)
 
     assert CANARY not in str(caught.value)

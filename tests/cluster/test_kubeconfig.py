@@ -39,14 +39,14 @@ def test_a_context_that_is_asked_for_is_looked_for_in_every_file(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["[]", "", '{"contexts": {"name": "x"}}', '{"contexts": ["x", {"name": 1}]}'])
-def test_what_has_no_contexts_says_so(tmp_path: Path, text: str) -> None:
+def test_a_kubeconfig_without_contexts_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "a").write_text(text)
 
     with pytest.raises(ConfigError, match="there is no context 'one'; it has no contexts"):
         Kubeconfig((tmp_path / "a",), "one").chosen_context()
 
 
-def test_a_file_that_is_no_yaml_is_named_and_not_quoted(tmp_path: Path) -> None:
+def test_an_invalid_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"token: {CANARY}: [")
     (tmp_path / "b").write_bytes(b"\xff\xfe")
 
@@ -58,7 +58,7 @@ def test_a_file_that_is_no_yaml_is_named_and_not_quoted(tmp_path: Path) -> None:
         assert caught.value.__suppress_context__
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
         Kubeconfig((tmp_path / "nope",)).chosen_context()
 
@@ -80,7 +80,7 @@ def test_the_namespace_is_the_contexts(tmp_path: Path, given: object, found: str
     assert Kubeconfig((with_namespace(tmp_path / "a", given),)).namespace() == found
 
 
-def test_of_two_files_with_the_context_the_first_tells_the_namespace(tmp_path: Path) -> None:
+def test_the_namespace_comes_from_the_first_file_with_the_context(tmp_path: Path) -> None:
     files = (with_namespace(tmp_path / "a", "one"), with_namespace(tmp_path / "b", "two"))
 
     assert Kubeconfig(files).namespace() == "one"

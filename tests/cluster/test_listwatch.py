@@ -35,7 +35,7 @@ A, B = item("a", 5, x=1), item("b", 11, x=2)
 
 @dataclass
 class Ran:
-    """What a list/watch did in so many seconds."""
+    """The requests of a list/watch within so many seconds."""
 
     client: FakeClient
     observed: Observed = field(default_factory=Observed)
@@ -76,21 +76,21 @@ def ran(client: FakeClient, seconds: float) -> Ran:
     return found
 
 
-def test_what_is_listed_is_told_at_once_and_a_change_shortly_after() -> None:
+def test_the_first_list_is_reported_at_once_and_a_change_shortly_after() -> None:
     found = ran(FakeClient([page(A)], [[5.0, line("ADDED", B), *SILENT]]), 10)
 
     assert found.told == [(0.0, {"a": 1}), (5.0 + DEBOUNCE, {"a": 1, "b": 2})]
     assert (found.asked, found.observed.synced) == (["list", "watch 10"], {"configmaps": True})
 
 
-def test_changes_that_come_together_are_told_together() -> None:
+def test_changes_at_the_same_time_are_reported_together() -> None:
     burst = [line("MODIFIED", item("a", 11 + number, x=number)) for number in range(50)]
     found = ran(FakeClient([page(A)], [[5.0, *burst, *SILENT]]), 10)
 
     assert found.told[1:] == [(5.0 + DEBOUNCE, {"a": 49})]
 
 
-def test_changes_without_an_end_are_told_all_the_same() -> None:
+def test_continuous_changes_are_reported() -> None:
     flood: list[Told] = []
     for number in range(100):
         flood += [0.05, line("MODIFIED", item("a", 11 + number, x=number))]
@@ -100,7 +100,7 @@ def test_changes_without_an_end_are_told_all_the_same() -> None:
     assert found.told[-1][1] == {"a": 99}
 
 
-def test_what_changes_nothing_is_not_told() -> None:
+def test_an_event_without_a_change_is_not_reported() -> None:
     found = ran(FakeClient([page(A)], [[1.0, line("MODIFIED", item("a", 11, x=1)), bookmark(12), *SILENT]]), 10)
 
     assert len(found.told) == 1
@@ -122,7 +122,7 @@ def test_the_scope_says_how_much_is_remembered() -> None:
     assert (list(watch.state.objects), watch.state.full) == (["a"], True)
 
 
-def test_an_empty_list_is_told_too() -> None:
+def test_an_empty_list_is_reported() -> None:
     assert ran(FakeClient([page()]), 1).told == [(0.0, {})]
 
 
@@ -213,7 +213,7 @@ def test_it_waits_as_long_as_it_is_asked_to() -> None:
     assert [at for at, _ in found.client.asked] == [0.0, 17.0, 17.0]
 
 
-def test_what_is_known_stays_while_it_is_down_and_synced_says_so() -> None:
+def test_objects_are_kept_during_an_outage_and_synced_is_false() -> None:
     found = ran(FakeClient([page(A), failure("server")], [[status(410)], SILENT]), 60)
 
     assert (found.told, found.observed.synced) == ([(0.0, {"a": 1})], {"configmaps": False})
@@ -236,7 +236,7 @@ def test_the_log_has_the_first_fault_of_an_outage_and_its_end(caplog: pytest.Log
     ]
 
 
-def test_a_watch_that_is_not_permitted_is_answered_though_not_synced() -> None:
+def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
     async def run() -> tuple[bool, bool]:
         watch = ListWatch(
             FakeClient([failure("forbidden")]),

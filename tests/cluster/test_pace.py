@@ -44,7 +44,7 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
 def test_while_nothing_is_answered_all_watches_together_ask_once_a_second() -> None:
     times = asked(lambda _: False, seconds=DOWN, every=1.0)
 
-    # Before the first has failed nobody knows.
+    # The first request has not failed yet.
     assert len(times) > DOWN / 2
     later = [each for each in times if each > 0]
     assert all(after - before >= GAP for before, after in pairwise(later))
@@ -58,7 +58,7 @@ def test_once_one_is_answered_all_others_go_at_once() -> None:
     assert back[-1] - DOWN < 5.0
 
 
-def test_while_it_answers_nobody_waits() -> None:
+def test_requests_do_not_wait_while_the_api_server_answers() -> None:
     assert asked(lambda _: True, seconds=1.0, every=1.0) == [0.0] * WATCHES
 
 

@@ -65,13 +65,13 @@ async def test_every_page_is_read_and_only_what_is_kept_stays() -> None:
     assert client.asked == [("", PAGE), ("next", PAGE)]
 
 
-async def test_an_item_is_told_of_what_kind_it_is() -> None:
+async def test_items_of_a_list_get_their_kind() -> None:
     client = Client([page(item("a"))])
 
     assert await ClusterReader(client).all(SCOPE, lambda obj: (obj["apiVersion"], obj["kind"])) == [("v1", "Pod")]
 
 
-async def test_a_list_that_the_api_server_forgot_is_begun_anew() -> None:
+async def test_an_expired_list_is_started_again() -> None:
     client = Client([page(item("a"), more="next"), failure("gone"), page(item("a"), item("b"))])
 
     assert await ClusterReader(client).all(SCOPE, name) == ["a", "b"]

@@ -39,7 +39,7 @@ def test_a_status_says_what_is_wrong_and_whether_the_next_request_would_fare_bet
         (b'{"message": "' + b"x" * 999 + b'"}', "x" * 300),
     ],
 )
-def test_what_it_says_is_one_short_line(body: bytes, says: str) -> None:
+def test_a_message_is_one_short_line(body: bytes, says: str) -> None:
     assert message_of(body) == says
 
 

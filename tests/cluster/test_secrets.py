@@ -20,7 +20,7 @@ def store(api: FakeApi) -> SecretStore:
     return SecretStore(api, "mesh", "injector-ca")
 
 
-async def test_a_secret_that_is_not_there_is_created(api: FakeApi, store: SecretStore) -> None:
+async def test_a_missing_secret_is_created(api: FakeApi, store: SecretStore) -> None:
     before = await store.read()
     await store.write({"a": "eA=="}, before)
 
@@ -30,7 +30,7 @@ async def test_a_secret_that_is_not_there_is_created(api: FakeApi, store: Secret
     assert str(store) == "Secret mesh/injector-ca"
 
 
-async def test_what_is_replaced_keeps_its_labels_and_type(api: FakeApi, store: SecretStore) -> None:
+async def test_a_replaced_secret_keeps_its_labels_and_type(api: FakeApi, store: SecretStore) -> None:
     labelled = {"name": "injector-ca", "namespace": "mesh", "labels": {"a": "b"}}
     api.put(SECRETS, {"metadata": labelled, "type": "example.com/ca"})
 
@@ -47,7 +47,7 @@ async def test_what_is_replaced_keeps_its_labels_and_type(api: FakeApi, store: S
     )
 
 
-async def test_who_is_second_is_told_so(store: SecretStore) -> None:
+async def test_the_second_of_two_writes_is_a_conflict(store: SecretStore) -> None:
     created = await store.read()
     await store.write({"a": "eA=="}, created)
     changed = await store.read()

@@ -28,7 +28,7 @@ def state() -> WatchState:
 
 
 def after_wait(state: WatchState) -> List | Watch:
-    """What comes after the wait that must come first."""
+    """The action after the wait that must come first."""
     assert isinstance(state.next(), Wait)
     action = state.next()
     assert isinstance(action, List | Watch)
@@ -143,7 +143,7 @@ def test_a_watch_that_ends_at_once_is_a_fault(state: WatchState) -> None:
     assert (after_wait(state), dict(state.faults)) == (Watch("10"), {"short": 1})
 
 
-def test_a_page_that_fails_is_asked_for_again_and_a_list_that_is_gone_from_its_start() -> None:
+def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
     state = make_state()
     state.page(page(item("a", 1, x=1), more="more"))
 
@@ -155,14 +155,14 @@ def test_a_page_that_fails_is_asked_for_again_and_a_list_that_is_gone_from_its_s
     assert state.objects == {"b": 1}
 
 
-def test_a_list_without_version_is_no_list() -> None:
+def test_a_list_without_version_is_garbage() -> None:
     state = make_state()
 
     assert state.page(Page((), "")) is Seen.STOP
     assert (state.listed, after_wait(state), state.last_fault) == (False, List(), "garbage")
 
 
-def test_the_waits_grow_to_a_bound_and_begin_anew_after_a_good_watch(state: WatchState) -> None:
+def test_waits_grow_to_a_bound_and_reset_after_a_good_watch(state: WatchState) -> None:
     waits = []
     for _ in range(6):
         state.failed("unreachable")
@@ -182,7 +182,7 @@ def test_it_waits_as_long_as_the_api_server_asks_within_reason(
     assert state.next() == Wait(expected)
 
 
-def test_a_relist_that_finds_the_same_is_no_change(state: WatchState) -> None:
+def test_a_relist_without_differences_is_not_a_change(state: WatchState) -> None:
     state.line(status(410))
     after_wait(state)
 
@@ -190,7 +190,7 @@ def test_a_relist_that_finds_the_same_is_no_change(state: WatchState) -> None:
     assert state.next() == Watch("20")
 
 
-def test_a_relist_forgets_what_is_gone(state: WatchState) -> None:
+def test_a_relist_forgets_deleted_objects(state: WatchState) -> None:
     state.line(status(410))
     after_wait(state)
 
@@ -203,7 +203,7 @@ EVENTS = st.sampled_from(["ADDED", "MODIFIED", "DELETED"])
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(EVENTS, st.sampled_from("abc"), st.integers(0, 2)), max_size=20))
-def test_what_is_known_is_what_the_events_say(events: list[tuple[str, str, int]]) -> None:
+def test_events_update_the_known_objects(events: list[tuple[str, str, int]]) -> None:
     expected: dict[str, int] = {}
     state = make_state()
     state.page(page())

@@ -16,7 +16,7 @@ def manifest(**options: Any) -> dict[str, Any]:
 
 
 def entry(manager: str, *names: str, operation: str = "Apply", annotations: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Whose fields are whose: the caBundles, or the existence, of webhooks, and annotations."""
+    """managedFields: the owners of caBundles, of webhooks, and of annotations."""
     fields: dict[str, Any] = {"f:clientConfig": {"f:caBundle": {}}}
     webhooks = {f"k:{json.dumps({'name': f'{name}.sidecar-injector.istio.io'})}": fields for name in names}
     owned: dict[str, Any] = {f"f:{key}": {} for key in annotations}
@@ -38,15 +38,15 @@ def bundles(applied: dict[str, Any]) -> list[str | None]:
 NAMES = ("rev.namespace", "rev.object", "namespace", "object")
 
 
-def test_what_is_not_there_is_applied_as_it_is() -> None:
+def test_a_new_object_is_applied_unchanged() -> None:
     assert merge_for_apply(manifest(), None, manager=ME) == manifest()
 
 
-def test_what_is_there_is_changed_only_if_it_is_still_that() -> None:
+def test_an_existing_object_is_changed_only_at_its_version() -> None:
     assert merge_for_apply(manifest(), there(), manager=ME)["metadata"]["resourceVersion"] == "7"
 
 
-def test_a_bundle_of_ones_own_is_said_again_and_one_of_another_is_not() -> None:
+def test_only_the_managers_own_bundle_is_applied_again() -> None:
     assert bundles(merge_for_apply(manifest(), there(entry(ME, *NAMES)), manager=ME)) == ["Q0E="] * 4
     assert bundles(merge_for_apply(manifest(), there(entry("rotator", *NAMES)), manager=ME)) == [None] * 4
     assert bundles(merge_for_apply(manifest(), there(entry(ME, *NAMES, operation="Update")), manager=ME)) == [None] * 4
@@ -95,7 +95,7 @@ def test_an_annotation_that_another_set_is_emptied_and_ones_own_is_left_out() ->
     assert blank_stale_annotations({}, None, manager=ME, prefix="own/") == {}
 
 
-def test_fields_that_are_told_otherwise_are_passed_merge_for_apply() -> None:
+def test_malformed_managed_fields_are_ignored() -> None:
     current = there(
         {"manager": "x"}, {"manager": "y", "fieldsV1": {"f:metadata": {"f:annotations": None}, "f:webhooks": {".": {}}}}
     )

@@ -29,12 +29,12 @@ def test_the_webhooks_that_call_its_service_are_its_own() -> None:
 
 
 @pytest.mark.parametrize("webhooks", [None, []])
-def test_an_object_without_webhooks_is_nobodys(webhooks: list[Any] | None) -> None:
+def test_an_object_without_webhooks_is_not_the_injectors(webhooks: list[Any] | None) -> None:
     assert TARGET.keep({"metadata": {"name": "w"}, "webhooks": webhooks}) is None
 
 
 @pytest.mark.parametrize("annotation", INJECTED_BY_CERT_MANAGER)
-def test_what_cert_manager_sees_to_is_left_alone(annotation: str) -> None:
+def test_objects_of_cert_manager_are_left_alone(annotation: str) -> None:
     item = webhook_configuration("w", **{annotation: "mesh/injector"})
 
     assert TARGET.keep(item) is None

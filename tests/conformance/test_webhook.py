@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry
 
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.app import webhook_app
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.server import webhook_app
 from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
 

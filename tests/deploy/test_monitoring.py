@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as open_met
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from injector.metrics import Answered, Metrics, Outcome, RevisionRow
+from injector.metrics import Metrics, Outcome, RevisionRow
 from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def used_metrics() -> Metrics:
     """Metrics in which everything was counted once, so that each series has a sample."""
     metrics = Metrics(CollectorRegistry(), version='0.1.0 "quoted"\n')
     for outcome in Outcome:
-        metrics.answered(Answered(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod"))
+        metrics.count_request(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
     metrics.shadowed("prod", "1-30", "different", ("image",))
     metrics.shadow_dropped()
     metrics.loaded(

@@ -209,7 +209,7 @@ def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
 
     assert done.stdout.startswith("Pod why/web-x: injected by stable (policy_enabled)\n")
     assert "  [MutatingWebhookConfiguration istio-revision-tag-prod]\n" in done.stdout
-    assert "the webhook is called by URL, which is not tried here" in done.stdout
+    assert "the webhook has a URL, which is not checked here" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
     assert of_deployment.returncode == 1
     assert "has no such object" in of_deployment.stderr

@@ -27,7 +27,18 @@ if TYPE_CHECKING:
 
     from injector.istio.proto import Message
 
-NAMES = tuple(row.name for row in ANNOTATIONS)
+NAMES = (
+    *(row.name for row in ANNOTATIONS),
+    "inject.istio.io/templates",
+    "proxy.istio.io/overrides",
+    "traffic.sidecar.istio.io/includeOutboundPorts",
+    "sidecar.istio.io/proxyImageType",
+    "sidecar.istio.io/nativeSidecar",
+    "sidecar.istio.io/capNetBindService",
+    "sidecar.istio.io/logLevel",
+    "sidecar.istio.io/componentLogLevel",
+    "sidecar.istio.io/agentLogLevel",
+)
 PORTS = ("80", "80,443", " 80 , x", "*", "65536", "-1", "", ",", "1,", "99999999999999999999999")
 RANGES = (
     *(f"10.0.0.0/{DIGITS}", f"{DIGITS}::/1", f"1.2.3.{DIGITS}/8"),

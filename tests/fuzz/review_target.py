@@ -27,12 +27,12 @@ from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.verify import RecentPods
-from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import Explained
-from injector.webhook.inject import Desk, InjectHandler
+from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Connections
 from injector.webhook.queue import AdmissionQueue
+from injector.webhook.server import MAX_BODY, webhook_app
 from injector.webhook.slow import MAX_OFFLOAD
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
@@ -161,7 +161,7 @@ class Injector:
     def __init__(self, **tells: Any) -> None:
         self.loop = Loop()
         clock = self.loop.time
-        desk = Desk(queue=AdmissionQueue(clock=clock), clock=clock, **tells)
+        desk = HandlerOptions(queue=AdmissionQueue(clock=clock), clock=clock, **tells)
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         lifecycle = Lifecycle()
@@ -171,7 +171,7 @@ class Injector:
         revisions = [*map(build, embedded_source().read().revisions), *map(build, made)]
         tags = parse_tags("prod: {stable: 50, plain: 50}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
-        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), desk=desk)
+        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk)
         runner = web.AppRunner(webhook_app(handler))
         self.loop.run_until_complete(runner.setup())
         assert runner.server is not None

@@ -130,7 +130,7 @@ def test_a_folder_stands_for_the_modules_in_it() -> None:
 def test_all_but_its_modules_and_its_guides_is_uncounted() -> None:
     uncounted = _target("kube/pods.py", guides=("injection",)).uncounted()
 
-    assert {"injector", "injector.kube", "injector.kube.typed", "injector.webhook.inject"} <= {*uncounted}
+    assert {"injector", "injector.kube", "injector.kube.typed", "injector.webhook.handler"} <= {*uncounted}
     assert not {"injector.kube.pods", "injector.injection", "injector.injection.pipeline"} & {*uncounted}
 
 

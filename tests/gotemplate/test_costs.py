@@ -112,7 +112,7 @@ def test_whatever_fails_in_a_function_is_an_error_of_that_function(error: Except
 
 
 def test_each_function_has_a_cost_of_its_own_or_pays_as_one_that_copies_all() -> None:
-    functions = {**BUILTINS, **go_functions(NEWEST, {}, with_sprig=True)}
+    functions = {**BUILTINS, **go_functions(NEWEST, {})}
     ordinary = {name for name, func in functions.items() if func.cost == costs.ANY}
 
     assert ordinary == {

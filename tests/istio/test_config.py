@@ -371,5 +371,5 @@ def test_a_tag_beyond_that_end_is_not_believed() -> None:
 def test_the_ends_are_those_of_the_behaviours_and_functions() -> None:
     assert "EstimatedConcurrency" in behaviours_of((1, 17)).template_fields
     assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
-    assert "render" in go_functions((1, 13), {}, with_sprig=False)
-    assert "render" not in go_functions((1, 14), {}, with_sprig=False)
+    assert "render" in go_functions((1, 13), {})
+    assert "render" not in go_functions((1, 14), {})

@@ -35,7 +35,7 @@ def test_a_mesh_that_says_nothing_is_the_default_of_its_minor(text: str | None, 
 
 @pytest.mark.parametrize("text", ["a", "[]", "1"])
 def test_a_mesh_is_a_mapping(text: str) -> None:
-    with pytest.raises(ConfigError, match="a mesh config is a mapping") as caught:
+    with pytest.raises(ConfigError, match="a mesh config must be a mapping") as caught:
         parse_mesh_config(text, NEWEST, where="istio: mesh")
     assert caught.value.where == "istio: mesh"
 

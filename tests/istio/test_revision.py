@@ -188,7 +188,7 @@ def test_sprig_is_known_since_1_8(version: str, known: bool) -> None:
     [
         ({"config": "[]"}, "`config` must be a mapping but is a list", "revisions/stable: config"),
         ({"values": "[]"}, "`values` must be a mapping but is a list", "revisions/stable: values"),
-        ({"mesh": "[]"}, "a mesh config is a mapping", "revisions/stable: mesh"),
+        ({"mesh": "[]"}, "a mesh config must be a mapping", "revisions/stable: mesh"),
         (
             {"settings": RevisionSettings(istio_version="2.0")},
             "Istio 2.0 is not supported",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -7,17 +9,20 @@ import pytest
 from injector.errors import TemplateRenderError
 from injector.gotemplate.values import Map
 from injector.istio.goview import view
-from injector.istio.template import TemplateData, compile_go_template, go_functions
+from injector.istio.template import TemplateData, compile_go_template, compile_go_templates, go_functions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from injector.istio.behaviours import Minor
+    from injector.istio.template import Template
 
 CURLY = ("{{", "}}")
 ANNOTATED = view("v1.ObjectMeta", {"annotations": {"a": "1"}})
 
 
 def _render(text: str, *, minor: Minor = (1, 30), env: dict[str, str] | None = None, **fields: Any) -> str:
-    functions = go_functions(minor, env or {}, with_sprig=True)
+    functions = go_functions(minor, env or {})
     return compile_go_template("inject", text, functions, CURLY).render(TemplateData(fields))
 
 
@@ -71,9 +76,9 @@ def test_until_1_18_to_json_takes_maps_of_strings_alone() -> None:
 
 
 def test_without_sprig_only_istios_functions_are_known() -> None:
-    assert "b64enc" not in go_functions((1, 7), {}, with_sprig=False)
-    assert "b64enc" in go_functions((1, 8), {}, with_sprig=True)
-    assert go_functions((1, 30), {}, with_sprig=True)["contains"].call("b", "abc")
+    assert "b64enc" not in go_functions((1, 7), {})
+    assert "b64enc" in go_functions((1, 8), {})
+    assert go_functions((1, 30), {})["contains"].call("b", "abc")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def test_without_sprig_only_istios_functions_are_known() -> None:
 )
 def test_a_template_that_does_not_parse_names_its_line(text: str, what: str) -> None:
     with pytest.raises(TemplateRenderError) as error:
-        compile_go_template("inject", text, go_functions((1, 30), {}, with_sprig=True), CURLY)
+        compile_go_template("inject", text, go_functions((1, 30), {}), CURLY)
 
     assert error.value.what == what
 
@@ -157,7 +162,7 @@ def test_later_changes_of_the_mapping_given_do_not_show() -> None:
 
 
 def _rendering(text: str, values: dict[str, str], minor: Minor = (1, 13)) -> str:
-    template = compile_go_template("t", text, go_functions(minor, {}, with_sprig=True), ("{{", "}}"))
+    template = compile_go_template("t", text, go_functions(minor, {}), ("{{", "}}"))
     return template.render(TemplateData({"Values": values, "Revision": "r"}))
 
 
@@ -175,7 +180,7 @@ def test_a_text_that_renders_itself_ends() -> None:
 
 
 def test_render_came_with_1_2_and_went_after_1_13() -> None:
-    assert ["render" in go_functions(minor, {}, with_sprig=False) for minor in ((1, 1), (1, 2), (1, 13), (1, 14))] == [
+    assert ["render" in go_functions(minor, {}) for minor in ((1, 1), (1, 2), (1, 13), (1, 14))] == [
         False,
         True,
         True,
@@ -201,3 +206,56 @@ def test_a_rendered_text_shares_the_values_with_its_caller_as_in_go() -> None:
 
 def test_a_constant_text_is_rendered_with_the_data_too() -> None:
     assert _rendering("{{ render `{{ .Values.a }}` }}", {"a": "b"}) == "b"
+
+
+TWO = {"sidecar": "{{ .Revision }}", "other": "spec: {}"}
+
+
+def _compiled(
+    texts: dict[str, str] = TWO,
+    delimiters: tuple[str, str] = CURLY,
+    minor: Minor = (1, 24),
+    env: dict[str, str] | None = None,
+) -> Mapping[str, Template]:
+    return compile_go_templates(texts, delimiters, minor, env or {})
+
+
+def test_revisions_with_equal_texts_share_the_templates() -> None:
+    first, second = _compiled(), _compiled(dict(TWO))
+
+    assert all(first[name] is second[name] for name in TWO)
+
+
+def test_a_changed_template_is_compiled_and_the_others_are_shared() -> None:
+    before, after = _compiled(), _compiled({**TWO, "other": "spec: {x: 1}"})
+
+    assert before["sidecar"] is after["sidecar"]
+    assert before["other"] is not after["other"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"texts": {"sidekick": "{{ .Revision }}"}},
+        {"delimiters": ("[[", "]]")},
+        {"minor": (1, 23)},
+        {"env": {"ENABLE_NATIVE_SIDECARS": "true"}},
+    ],
+)
+def test_a_template_of_another_name_delimiter_minor_or_variable_is_compiled_separately(changed: dict[str, Any]) -> None:
+    before, after = _compiled(), _compiled(**changed)
+
+    assert next(iter(before.values())) is not next(iter(after.values()))
+
+
+def test_a_template_that_no_revision_uses_is_released() -> None:
+    template = weakref.ref(_compiled({"sidecar": "only here"})["sidecar"])
+    gc.collect()
+
+    assert template() is None
+
+
+def test_an_error_is_not_remembered() -> None:
+    for _ in range(2):
+        with pytest.raises(TemplateRenderError):
+            _compiled({"sidecar": "{{ nope }}"})

@@ -438,7 +438,7 @@ def go_template(text: str) -> Template:
     return compile_go_template("sidecar", text, _FUNCTIONS, ("{{", "}}"))
 
 
-_FUNCTIONS: Final = go_functions(NEWEST, {}, with_sprig=True)
+_FUNCTIONS: Final = go_functions(NEWEST, {})
 
 
 def outcome(template: Template | None, text: str) -> str:

@@ -71,8 +71,8 @@ EXPRESSIONS: Final = (
 NUMBERS: Final = (10**9, 2**63 - 1, -(2**63), 10**6, 1, 0, -1)
 FUNCTIONS: Final = {
     **BUILTINS,
-    **go_functions((1, 13), {}, with_sprig=True),
-    **go_functions(NEWEST, {}, with_sprig=True),
+    **go_functions((1, 13), {}),
+    **go_functions(NEWEST, {}),
 }
 SKIPPED: Final = frozenset({"and", "or", "call"})
 """They call nothing of their own."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from injector.webhook.inject import InjectHandler
+    from injector.webhook.handler import InjectHandler
 
 from injector.metrics import Stopwatch
 

@@ -1,4 +1,4 @@
-"""A clock that a test moves: whoever sleeps wakes when the test says so."""
+"""A clock that a test moves; sleeping tasks wake when the test says so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FakeClock:
         await woken
 
     async def asleep(self, seconds: float) -> None:
-        """Wait until somebody sleeps that long."""
+        """Wait until a task sleeps that long."""
         await until(lambda: any(length == seconds for length, _ in self.sleepers))
 
     async def wake(self, seconds: float) -> None:

@@ -71,7 +71,7 @@ def test_an_env_of_the_wrong_type_is_refused_with_flags_too() -> None:
         build(overridden(make_raw(settings={"env": ["A=1"]}), Overrides(env={"A": "1"})))
 
 
-def test_what_a_revision_says_of_nodes_and_namespaces_comes_before_what_the_cluster_says() -> None:
+def test_settings_of_a_revision_override_the_facts_of_the_cluster() -> None:
     facts = ClusterFacts(("v1.33.0",), {"a": {"annotations": {"x": "cluster"}}, "b": {}})
     settings = {"nodeVersions": ["v1.30.0"], "namespaces": {"a": {"annotations": {"x": "own"}}}}
 

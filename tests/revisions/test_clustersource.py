@@ -87,7 +87,7 @@ def test_the_name_says_which_revision_it_is_of(name: str, kind: str, revision: s
         {"metadata": {"name": "istio-x"}, "data": {"mesh": None}},
     ],
 )
-def test_other_config_maps_of_the_namespace_are_none_of_a_revision(other: dict[str, Any]) -> None:
+def test_other_config_maps_of_the_namespace_are_ignored(other: dict[str, Any]) -> None:
     assert istio_config_map(other) is None
 
 
@@ -141,9 +141,7 @@ def test_before_istio_1_2_there_are_no_values() -> None:
         (config_maps(**{"revision.yaml": "a: ["}), "default", "istio-sidecar-injector: revision.yaml"),
     ],
 )
-def test_what_cannot_be_read_is_a_failure_of_that_revision_alone(
-    items: tuple[dict[str, Any], ...], name: str, says: str
-) -> None:
+def test_an_invalid_config_map_fails_only_its_revision(items: tuple[dict[str, Any], ...], name: str, says: str) -> None:
     revisions, failures = found(*items, *config_maps("-good"))
 
     assert [texts.name for texts in revisions] == ["good"]
@@ -152,7 +150,7 @@ def test_what_cannot_be_read_is_a_failure_of_that_revision_alone(
     assert failures[name].hint
 
 
-def test_of_two_for_the_default_revision_the_one_counts_that_istiod_reads() -> None:
+def test_the_default_revision_is_the_pair_that_istiod_reads() -> None:
     (texts,), _ = found(*config_maps("-default", values="other"), *config_maps())
 
     assert (texts.origin, texts.values) == ("ConfigMap istio-system/istio-sidecar-injector", None)
@@ -188,7 +186,7 @@ def test_values_that_cannot_be_read_are_left_for_the_build_to_refuse(values: str
     assert (texts.values, texts.settings) == (values, {})
 
 
-def test_what_is_remembered_of_a_config_map_is_what_a_revision_needs() -> None:
+def test_only_the_keys_of_a_revision_are_remembered() -> None:
     half = istio_config_map(config_map("istio-sidecar-injector", config="c", other="o"))
 
     assert half == IstioConfigMap("istio-sidecar-injector", "default", "istio-sidecar-injector", {"config": "c"})
@@ -207,7 +205,7 @@ def small_pair(revision: str = "default", *, values: str = '{"global": {"tag": "
 
 
 def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """What was seen: these ConfigMaps, and the objects of other resources."""
+    """The remembered objects: these ConfigMaps, and those of other resources."""
     return {"configmaps": {each["metadata"]["name"]: istio_config_map(each) for each in items}, **others}
 
 
@@ -219,7 +217,7 @@ def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mappi
         (None, None),
     ],
 )
-def test_of_a_namespace_only_what_openshift_says_is_remembered(annotations: Any, kept: Any) -> None:
+def test_only_openshift_annotations_of_a_namespace_are_remembered(annotations: Any, kept: Any) -> None:
     assert openshift_annotations({"metadata": {"name": "a", "annotations": annotations}}) == kept
 
 
@@ -227,11 +225,11 @@ def test_of_a_namespace_only_what_openshift_says_is_remembered(annotations: Any,
     ("status", "kept"),
     [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, None), (None, None)],
 )
-def test_of_a_node_only_its_version_is_remembered(status: Any, kept: str | None) -> None:
+def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str | None) -> None:
     assert kubelet_version({"metadata": {"name": "a"}, "status": status}) == kept
 
 
-def test_before_anything_is_seen_there_is_nothing() -> None:
+def test_the_state_is_empty_before_the_first_list() -> None:
     assert ClusterSource(FakeClient([page()]), Observed()).read() == SourceState(())
 
 
@@ -255,7 +253,7 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
     assert (state.tags["prod"].revision, state.facts, state.failures, state.tag_faults) == ("1-24", facts, {}, {})
 
 
-def test_what_cannot_name_a_revision_or_a_tag_is_a_failure_of_its_own() -> None:
+def test_an_invalid_name_fails_only_its_revision_or_tag() -> None:
     webhooks = {
         "a": TagObject("cluster", "default", "a"),
         "b": TagObject("prod", "A.b", "b"),
@@ -302,7 +300,7 @@ class Cluster(FakeClient):
 
 
 def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list[str], list[bool]]:
-    """What is served after so many seconds, which resources were listed, and whether it had settled."""
+    """The registry after so many seconds, the listed resources, and whether the source had settled."""
     registry, settled_after = Registry(), []
 
     async def run() -> None:
@@ -364,7 +362,7 @@ def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> N
     assert list(registry.snapshot.revisions) == ["default"]
 
 
-def test_what_nodes_and_namespaces_say_is_in_the_revision_that_is_served() -> None:
+def test_served_revisions_have_the_facts_of_nodes_and_namespaces() -> None:
     objects = {
         "configmaps": small_pair(values='{"global": {"tag": "1.28.1", "platform": "openshift"}}'),
         "nodes": [{"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"}}}],
@@ -384,7 +382,7 @@ def test_what_nodes_and_namespaces_say_is_in_the_revision_that_is_served() -> No
         (("configmaps",), False),
     ],
 )
-def test_what_is_not_permitted_is_gone_without_but_for_the_config_maps(refused: tuple[str, ...], settled: bool) -> None:
+def test_only_the_config_maps_are_required(refused: tuple[str, ...], settled: bool) -> None:
     cluster = Cluster({"configmaps": small_pair(values='{"global": {"tag": "1.28.1"}}')}, refused=refused)
     registry, _, found = followed(cluster)
 
@@ -426,7 +424,7 @@ async def test_revisions_and_tags_are_those_of_the_cluster() -> None:
     assert {name: found.revision for name, found in state.tags.items()} == {"prod": "1-24"}
 
 
-async def test_of_another_namespace_there_are_none() -> None:
+async def test_another_namespace_has_no_revisions() -> None:
     assert (await listed_state(reader_of(*revision("1-24", "1.24.6")), "elsewhere")).revisions == ()
 
 
@@ -447,7 +445,9 @@ async def test_the_nodes_are_asked_where_a_revision_depends_on_them() -> None:
         (replace(ASKS, settings={"nodeVersions": ["v1.30.0"]}), Overrides()),
     ],
 )
-async def test_they_are_not_asked_where_none_does_or_the_answer_is_given(raw: Any, overrides: Overrides) -> None:
+async def test_nodes_are_not_listed_if_no_revision_needs_them_or_versions_are_given(
+    raw: Any, overrides: Overrides
+) -> None:
     built = await build_all(Refusing("forbidden"), SourceState((raw,)), {}, overrides)
 
     assert built.notes == ()
@@ -464,7 +464,7 @@ async def test_without_the_permission_for_nodes_a_note_says_what_follows() -> No
         await build_all(Refusing("unreachable"), SourceState((ASKS,)), {}, Overrides())
 
 
-async def test_what_cannot_be_built_or_read_is_told_when_it_is_asked_for() -> None:
+async def test_a_failed_build_is_raised_on_access() -> None:
     broken, unread = make_raw("broken", config="templates: {sidecar: '{{ .x'}"), ConfigError("unread")
     state = SourceState((broken, make_raw("1-24")), {"unread": unread})
 

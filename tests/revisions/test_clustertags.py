@@ -43,7 +43,7 @@ def test_a_tag_of_a_revision_without_a_configuration_is_as_the_flags_say() -> No
     assert (plan.applied, plan.moves, plan.conflicts, plan.deactivation) == (plan.manifest, False, (), None)
 
 
-def test_what_the_revisions_own_configuration_says_is_copied_as_istioctl_does() -> None:
+def test_a_new_tag_inherits_from_its_revisions_configuration() -> None:
     trusted = replace(HERE, ca_bundle="Q0E=")
     annotations = {
         CERT_MANAGER: "a/b",
@@ -63,14 +63,14 @@ def test_a_url_that_is_copied_is_the_tags_own() -> None:
     assert plan.manifest["webhooks"][0]["clientConfig"] == {"url": "https://here:9443/inject/prod"}
 
 
-def test_a_bundle_is_not_copied_for_another_server_nor_where_that_is_not_wanted() -> None:
+def test_a_bundle_is_inherited_only_for_the_same_server_and_if_wanted() -> None:
     canonical = seen(stored(revision_webhook("1-24", replace(HERE, ca_bundle="Q0E="))))
 
     for placement in (Placement(whole(WebhookOptions())), Placement(inherit_bundle=False)):
         assert plan_tag(PROD, canonical, placement).options.ca_bundle is None
 
 
-def test_what_istios_own_configuration_says_is_not_for_the_injector() -> None:
+def test_istiods_own_configuration_is_not_inherited() -> None:
     plan = plan_tag(PROD, seen(stored(golden("revision-1-24"), **{CERT_MANAGER: "a/b"})), Placement())
 
     assert plan.manifest == tag_webhook("prod", "1-24", WebhookOptions())
@@ -86,7 +86,7 @@ def test_a_tag_that_moves_stays_in_its_object_and_sends_its_pods_where_it_did() 
     assert (plan.moves, plan.applied["metadata"]["resourceVersion"]) == (True, "7")
 
 
-def test_what_a_tag_says_beside_its_revision_is_in_annotations() -> None:
+def test_weights_and_salt_are_written_as_annotations() -> None:
     plan = plan_tag(Tag("prod", (("1-24", 9), ("1-30", 1)), "spring"), seen(), Placement())
 
     assert plan.manifest["metadata"]["annotations"] == {
@@ -112,7 +112,7 @@ def test_the_default_tag_ends_the_webhooks_of_the_default_revision() -> None:
     assert plan_tag(PROD, seen(revision), Placement()).deactivation is None
 
 
-def test_what_takes_the_same_pods_speaks_against_it() -> None:
+def test_overlapping_selectors_are_a_conflict() -> None:
     other = stored(tag_webhook("prod", "1-30", WebhookOptions(), webhook_name="other"))
     other["metadata"]["labels"] = {}
 
@@ -151,7 +151,7 @@ def test_what_takes_the_same_pods_speaks_against_it() -> None:
         ),
     ],
 )
-def test_what_cannot_be_one_write_is_refused(
+def test_a_tag_that_needs_several_writes_is_refused(
     tag: Tag, items: list[dict[str, Any]], name: str | None, says: str
 ) -> None:
     with pytest.raises(TagError) as caught:
@@ -160,7 +160,7 @@ def test_what_cannot_be_one_write_is_refused(
     assert says in str(caught.value)
 
 
-def test_revisions_are_those_of_labels_and_several_of_one_are_none() -> None:
+def test_a_revision_with_several_configurations_is_an_error() -> None:
     mesh = replace(HERE, istio_namespace="mesh")
     known = seen(
         revision_webhook("1-24", HERE),
@@ -288,7 +288,7 @@ def test_a_default_revision_that_cannot_be_deactivated_keeps_the_tag_from_being_
     assert objects.applied == []
 
 
-def test_a_tag_that_changed_meanwhile_is_not_moved(tags: ClusterTags, objects: Objects) -> None:
+def test_a_tag_that_has_changed_since_the_list_is_not_moved(tags: ClusterTags, objects: Objects) -> None:
     set_tag(tags, PROD)
     tags.list()
     objects.put(WEBHOOKS, tag_webhook("prod", "1-30", OPTIONS))
@@ -306,7 +306,7 @@ def test_a_tag_that_changed_meanwhile_is_not_moved(tags: ClusterTags, objects: O
         ({"get services": "forbidden"}, WebhookOptions(Endpoint("other")), 0),
     ],
 )
-def test_a_service_that_is_not_there_speaks_against_a_tag(
+def test_a_missing_service_is_a_conflict(
     objects: Objects, refused: dict[str, str], options: WebhookOptions, conflicts: int
 ) -> None:
     objects.refused = refused
@@ -319,7 +319,7 @@ def test_a_service_that_is_not_there_speaks_against_a_tag(
     assert all(each.endswith("service that does not exist: injector-system/other.") for each in found)
 
 
-def test_an_api_server_that_is_away_is_no_missing_service(objects: Objects) -> None:
+def test_an_unreachable_api_server_is_not_a_missing_service(objects: Objects) -> None:
     tags = ClusterTags(Direct(objects), HOME)
     tags.list()
     objects.refused = {"get services": "unreachable"}
@@ -362,7 +362,7 @@ def test_a_namespace_that_asks_for_the_default_in_two_ways_is_one_user(tags: Clu
     assert str(tags.users("default")) == "namespace a"
 
 
-def test_namespaces_are_listed_by_what_they_follow(tags: ClusterTags, objects: Objects) -> None:
+def test_namespaces_are_listed_by_revision_or_tag(tags: ClusterTags, objects: Objects) -> None:
     objects.put(NAMESPACES, named("bank", "prod"), namespace("old", istio_injection="enabled"), namespace("none"))
 
     assert tags.namespaces() == {"prod": ("bank",), "default": ("old",)}
@@ -401,7 +401,7 @@ def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTa
     ]
 
 
-def test_a_tag_that_moves_is_not_forced_where_that_is_not_wanted(tags: ClusterTags, objects: Objects) -> None:
+def test_force_false_does_not_take_over_fields(tags: ClusterTags, objects: Objects) -> None:
     set_tag(tags, PROD)
     tags.list()
     plan = tags.plan(PROD)

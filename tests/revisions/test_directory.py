@@ -96,9 +96,7 @@ def test_revisions_come_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("a", {"config": CONFIG, "revision__yaml": "a: [\n"}, "yaml: line"),
     ],
 )
-def test_what_is_wrong_with_one_folder_leaves_the_others(
-    tmp_path: Path, name: str, files: dict[str, str], says: str
-) -> None:
+def test_an_invalid_folder_fails_only_its_revision(tmp_path: Path, name: str, files: dict[str, str], says: str) -> None:
     write(tmp_path / "good", config=CONFIG)
     write(tmp_path / name, **files)
 
@@ -156,7 +154,7 @@ def test_tags_that_cannot_be_read_are_an_error_of_their_own(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])
-def test_a_directory_that_is_none_is_named_with_its_flag(tmp_path: Path, name: str) -> None:
+def test_a_missing_directory_is_named_with_its_flag(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(ConfigError, match=f"{name}: cannot be read as a directory of revisions: .*--revisions-dir"):
@@ -250,27 +248,27 @@ def tag(revision: str) -> dict[str, Tag]:
     return {"prod": Tag("prod", ((revision, 1),))}
 
 
-def test_what_only_one_holds_is_held() -> None:
+def test_revisions_of_either_source_are_merged() -> None:
     state = merged(SourceState((OWN,), {"x": BROKEN}, tag("a")), SourceState((OTHER,), {"y": BROKEN}))
 
     assert [raw.name for raw in state.revisions] == ["a", "b"]
     assert (set(state.failures), set(state.tags), dict(state.notes)) == ({"x", "y"}, {"prod"}, {})
 
 
-def test_of_what_both_hold_the_first_counts_and_it_is_noted() -> None:
+def test_the_first_source_takes_precedence_with_a_note() -> None:
     state = merged(SourceState((OWN,)), SourceState((THEIRS, OTHER)))
 
     assert [raw.origin for raw in state.revisions] == ["revisions/a", "revisions/b"]
     assert state.notes == {"a": ("ConfigMap x/a has the same name and is not served",)}
 
 
-def test_one_that_the_first_holds_and_cannot_read_is_not_the_seconds_all_at_once() -> None:
+def test_a_failure_in_the_first_source_hides_the_second() -> None:
     state = merged(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
 
     assert (state.revisions, dict(state.failures)) == ((), {"a": BROKEN})
 
 
-def test_one_that_the_second_cannot_read_does_not_matter_where_the_first_can() -> None:
+def test_a_failure_in_the_second_source_is_hidden_by_the_first() -> None:
     assert merged(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
 
 
@@ -281,7 +279,7 @@ def test_one_that_the_second_cannot_read_does_not_matter_where_the_first_can() -
         ("b", {"a": ("tag `prod` leads here; the cluster's tag, which leads to `b`, is ignored",)}),
     ],
 )
-def test_of_a_tag_of_both_the_first_counts_and_a_difference_is_noted(
+def test_the_first_sources_tag_takes_precedence_and_a_difference_is_noted(
     theirs: str, notes: dict[str, tuple[str, ...]]
 ) -> None:
     state = merged(SourceState((OWN,), tags=tag("a")), SourceState((OTHER,), tags=tag(theirs)))
@@ -289,7 +287,7 @@ def test_of_a_tag_of_both_the_first_counts_and_a_difference_is_noted(
     assert (state.tags["prod"].revision, dict(state.notes)) == ("a", notes)
 
 
-def test_what_the_cluster_says_of_itself_counts_for_the_revisions_of_both() -> None:
+def test_facts_of_the_cluster_apply_to_both_sources() -> None:
     facts = ClusterFacts(node_versions=("v1.33.0",))
     state = merged(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
 
@@ -303,14 +301,14 @@ def test_faults_of_both_are_kept() -> None:
     assert (state.tags_error, state.tag_faults, state.default) == (own, {"t": theirs}, "b")
 
 
-def test_what_is_wrong_with_the_seconds_tag_does_not_matter_where_the_first_has_it() -> None:
+def test_a_tag_fault_in_the_second_source_is_hidden_by_the_first() -> None:
     faults = {"prod": ConfigError("theirs"), "other": ConfigError("theirs too")}
 
     assert list(merged(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == ["other"]
 
 
 @pytest.mark.parametrize("broken", [0, 1])
-def test_a_source_that_cannot_be_reached_is_not_passed_over(broken: int) -> None:
+def test_an_unreadable_source_fails_the_merge(broken: int) -> None:
     sources = [Source(SourceState(())), Source(SourceState(()))]
     sources[broken].state = ConfigError("gone")
 

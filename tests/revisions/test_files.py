@@ -63,7 +63,7 @@ def test_a_folder_is_removed_with_what_it_holds(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_a_link_to_a_folder_the_link_is_removed(tmp_path: Path) -> None:
+def test_removing_a_link_removes_only_the_link(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "link").symlink_to("kept")
 
@@ -131,7 +131,7 @@ def make_anew(folder: Path) -> None:
 @pytest.mark.parametrize(
     "change", [swap_link, rename_onto, add_a_revision, delete_it, move_the_tags, replace_everything]
 )
-async def test_every_change_below_a_folder_is_told(mount: Path, change: Callable[[Path], None]) -> None:
+async def test_every_change_below_a_folder_is_reported(mount: Path, change: Callable[[Path], None]) -> None:
     async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
         await anext(told)
         change(mount)
@@ -149,7 +149,7 @@ async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
         await anext(told)
 
 
-async def test_a_link_that_leads_elsewhere_is_told_and_followed(mount: Path, tmp_path: Path) -> None:
+async def test_a_moved_link_is_reported_and_followed(mount: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     link = tmp_path / "link"
     link.symlink_to(mount.parent)

@@ -173,7 +173,7 @@ async def test_a_file_that_is_renamed_onto_another_is_served(revisions: Path) ->
     assert at_work.version("b") == "1.30"
 
 
-async def test_a_revision_that_is_deleted_is_gone_with_its_pods(revisions: Path) -> None:
+async def test_a_deleted_revision_is_removed_with_its_pods(revisions: Path) -> None:
     async with following(DirectorySource(revisions)) as at_work:
         for name in "ab":
             at_work.recent.keep(name, b"{}", pod={}, namespace="shop", envs={})
@@ -195,7 +195,7 @@ async def test_a_tag_that_is_moved_leads_elsewhere(revisions: Path, caplog: pyte
     assert "tag prod: b" in caplog.messages
 
 
-async def test_a_template_that_breaks_keeps_the_last_good_one_until_it_is_mended(
+async def test_a_broken_template_keeps_the_last_good_one_until_it_is_fixed(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with following(DirectorySource(revisions)) as at_work:
@@ -236,7 +236,7 @@ async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> Non
     assert at_work.version("default") == "1.30"
 
 
-async def test_what_the_file_system_does_not_tell_is_polled_for(revisions: Path) -> None:
+async def test_changes_without_a_file_event_are_found_by_polling(revisions: Path) -> None:
     async with following(DirectorySource(revisions)) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
         await at_work.clock.wake(INTERVAL)
@@ -309,7 +309,7 @@ async def test_the_event_loop_neither_reads_nor_builds(revisions: Path) -> None:
     assert threading.main_thread() not in at_work.source.readers
 
 
-async def test_a_reload_that_is_asked_for_does_not_wait_and_tries_again_what_was_refused(
+async def test_a_requested_reload_does_not_wait_and_retries_refused_revisions(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -369,9 +369,7 @@ async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
     assert any(message.startswith("failed to report a reload: KeyError at ") for message in caplog.messages)
 
 
-async def test_a_watch_that_fails_is_said_once_and_begun_anew(
-    revisions: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_watch_is_logged_once_and_restarted(revisions: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with following(DirectorySource(revisions)) as at_work:
         for _ in range(3):
             at_work.told.put_nowait(OSError("no watches left"))
@@ -399,7 +397,7 @@ def test_a_reload_that_failed_has_one_reason(report: LoadReport, reason: str) ->
     assert failure_of(report) == reason
 
 
-async def test_who_says_that_something_changed_has_it_looked_at_though_nothing_is_watched(tmp_path: Path) -> None:
+async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config").write_text(CONFIG)
     (tmp_path / "a" / "values").write_text(VALUES)

@@ -64,7 +64,7 @@ def test_the_salt_is_the_tags_name_unless_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("tags", ["prod: a", "prod: {a: 9, b: 0}"])
-def test_nobody_asks_for_the_workload_where_there_is_nothing_to_choose(tags: str) -> None:
+def test_the_workload_is_not_computed_without_a_choice(tags: str) -> None:
     def never() -> tuple[str, ...]:
         raise AssertionError
 
@@ -111,7 +111,9 @@ def test_the_default_tag_also_serves_its_own_name() -> None:
     ("names", "stated", "expected"),
     [((), None, None), (("a", "b"), None, None), (("a", "b"), "gone", None), (("a", "b"), "b", "b")],
 )
-def test_without_a_rule_there_is_no_default(names: tuple[str, ...], stated: str | None, expected: str | None) -> None:
+def test_there_is_no_default_if_no_rule_applies(
+    names: tuple[str, ...], stated: str | None, expected: str | None
+) -> None:
     assert default_name(names, (), stated=stated) == expected
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from injector.errors import ConfigError, InternalError
 from injector.revisions import reload
 from injector.revisions.build import build
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader, LoadReport, RevisionState, changes
+from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import parse_tags
 from tests.held import DAY, failures_held
@@ -55,6 +55,17 @@ class Setup:
     registry: Registry
     loader: Loader
 
+    def change(self, now: float = 2.0, **fields: Any) -> LoadReport:
+        """Change fields of the source's state, and load it."""
+        assert isinstance(self.source.state, SourceState)
+        self.source.state = replace(self.source.state, **fields)
+        return self.loader.load(now)
+
+    def prepare(self, now: float) -> Prepared:
+        prepared = self.loader.prepare(now)
+        assert prepared is not None
+        return prepared
+
     def becomes(self, *revisions: RawRevision, tags: str = "", now: float = 2.0) -> None:
         """Let the source hold other revisions, and load it."""
         self.source.state = SourceState(revisions, tags=parse_tags(tags))
@@ -71,7 +82,7 @@ def setup() -> Setup:
     return Setup(source, registry, loader)
 
 
-def test_what_the_source_holds_is_served(setup: Setup) -> None:
+def test_the_revisions_and_tags_of_the_source_are_served(setup: Setup) -> None:
     snapshot = setup.registry.snapshot
 
     assert (list(snapshot.revisions), list(snapshot.tags)) == (["a", "b"], ["prod"])
@@ -80,7 +91,7 @@ def test_what_the_source_holds_is_served(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize("config", [BROKEN, FAILS, "", "- 1"])
-def test_a_revision_that_broke_keeps_what_it_served_and_leaves_the_others(setup: Setup, config: str) -> None:
+def test_a_broken_revision_keeps_its_last_good_state_and_does_not_affect_others(setup: Setup, config: str) -> None:
     good = setup.registry.snapshot.revisions["a"]
 
     setup.becomes(make_raw("a", config=config), make_raw("b", values='{"global": {"tag": "1.30.1"}}'))
@@ -100,7 +111,7 @@ def test_new_values_never_meet_an_old_template(setup: Setup) -> None:
     assert setup.registry.snapshot.revisions["a"] is good
 
 
-def test_a_revision_that_is_mended_is_served_anew(setup: Setup) -> None:
+def test_a_fixed_revision_is_served(setup: Setup) -> None:
     setup.becomes(make_raw("a", config=BROKEN), now=2.0)
     setup.becomes(make_raw("a", values='{"global": {"tag": "1.30.1"}}'), now=3.0)
 
@@ -118,7 +129,7 @@ def test_a_revision_that_did_not_change_is_not_built_again(setup: Setup) -> None
     assert setup.loader.report.revisions["a"].loaded_at == 1.0
 
 
-def test_a_revision_that_cannot_be_read_keeps_what_it_served(setup: Setup) -> None:
+def test_an_unreadable_revision_keeps_its_last_good_state(setup: Setup) -> None:
     good = setup.registry.snapshot.revisions["a"]
     setup.source.state = SourceState((make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
 
@@ -128,7 +139,7 @@ def test_a_revision_that_cannot_be_read_keeps_what_it_served(setup: Setup) -> No
     assert str(report.revisions["a"].error) == "it has no `config`"
 
 
-def test_a_revision_that_was_never_good_is_not_served_and_is_shown() -> None:
+def test_a_revision_that_was_never_valid_is_reported_and_not_served() -> None:
     registry = Registry()
     source = FakeSource(SourceState((make_raw("a", config=BROKEN),), failures={"b": ConfigError("no config")}))
 
@@ -141,14 +152,14 @@ def test_a_revision_that_was_never_good_is_not_served_and_is_shown() -> None:
     ]
 
 
-def test_a_revision_that_is_gone_is_gone(setup: Setup) -> None:
+def test_a_removed_revision_is_no_longer_served(setup: Setup) -> None:
     setup.becomes(make_raw("b"))
 
     assert list(setup.registry.snapshot.revisions) == ["b"]
     assert list(setup.loader.report.revisions) == ["b"]
 
 
-def test_a_source_that_cannot_be_read_leaves_everything(setup: Setup) -> None:
+def test_an_unreadable_source_changes_nothing(setup: Setup) -> None:
     before = setup.registry.snapshot
     setup.source.state = ConfigError("gone")
 
@@ -159,17 +170,14 @@ def test_a_source_that_cannot_be_read_leaves_everything(setup: Setup) -> None:
     assert setup.loader.report.errors == ()
 
 
-def test_tags_that_cannot_be_read_stay_as_they_were(setup: Setup) -> None:
-    assert isinstance(setup.source.state, SourceState)
-    setup.source.state = replace(setup.source.state, tags={}, tags_error=ConfigError("no mapping"))
-
-    report = setup.loader.load(2.0)
+def test_unreadable_tags_keep_their_last_state(setup: Setup) -> None:
+    report = setup.change(2.0, tags={}, tags_error=ConfigError("no mapping"))
 
     assert list(setup.registry.snapshot.tags) == ["prod"]
     assert [str(error) for error in report.errors] == ["no mapping"]
 
 
-def test_a_tag_that_leads_nowhere_is_not_served_and_is_shown(setup: Setup) -> None:
+def test_a_tag_without_a_revision_is_reported_and_not_served(setup: Setup) -> None:
     setup.becomes(make_raw("a"), tags="prod: a\nold: gone")
 
     assert list(setup.registry.snapshot.tags) == ["prod"]
@@ -178,7 +186,7 @@ def test_a_tag_that_leads_nowhere_is_not_served_and_is_shown(setup: Setup) -> No
 
 @pytest.mark.parametrize("tags", ["prod: c", "prod: {a: 90, c: 10}"])
 @pytest.mark.parametrize("others", [(), (make_raw("c", config=BROKEN),)])
-def test_a_tag_that_is_moved_to_what_is_not_served_stays_where_it_was_and_is_shown(
+def test_a_tag_moved_to_a_missing_revision_stays_and_is_reported(
     setup: Setup, tags: str, others: tuple[RawRevision, ...]
 ) -> None:
     setup.becomes(make_raw("a"), *others, tags=tags)
@@ -193,17 +201,14 @@ def test_a_tag_that_is_moved_to_what_is_not_served_stays_where_it_was_and_is_sho
     assert setup.loader.report.tag_errors == ()
 
 
-def test_a_tag_whose_old_and_new_revision_are_gone_is_gone(setup: Setup) -> None:
+def test_a_tag_whose_old_and_new_revisions_are_missing_is_removed(setup: Setup) -> None:
     setup.becomes(make_raw("b"), tags="prod: c")
 
     assert list(setup.registry.snapshot.tags) == []
 
 
 def test_the_default_of_the_source_is_the_default_that_is_served(setup: Setup) -> None:
-    assert isinstance(setup.source.state, SourceState)
-    setup.source.state = replace(setup.source.state, default="b")
-
-    setup.loader.load(2.0)
+    setup.change(2.0, default="b")
 
     assert setup.registry.snapshot.resolve("").revision.name == "b"
 
@@ -228,7 +233,7 @@ def test_a_text_that_changes_with_the_facts_builds_it_again(setup: Setup) -> Non
 
 
 @pytest.mark.parametrize("refused", [True, False], ids=["refused", "unreadable"])
-def test_what_is_kept_over_a_fault_is_served_with_the_facts_of_now(setup: Setup, refused: bool) -> None:
+def test_a_kept_revision_gets_the_current_facts(setup: Setup, refused: bool) -> None:
     facts = ClusterFacts(("v1.33.0",))
     broken = SourceState((make_raw("a", config=BROKEN, facts=facts), make_raw("b", facts=facts)), facts=facts)
     unread = SourceState((make_raw("b", facts=facts),), {"a": ConfigError("it has no `config`")}, facts=facts)
@@ -243,7 +248,7 @@ def test_what_is_kept_over_a_fault_is_served_with_the_facts_of_now(setup: Setup,
     assert (served["a"].templates is before.templates, report.revisions["a"].loaded_at) == (True, 1.0)
 
 
-def test_what_was_refused_is_tried_with_other_facts(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_revision_is_retried_with_new_facts(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     def wants_nodes(revision: Revision) -> tuple[str, ...]:
         if not revision.node_versions:
             raise ConfigError("no pod can be rendered")
@@ -259,50 +264,39 @@ def test_what_was_refused_is_tried_with_other_facts(setup: Setup, monkeypatch: p
     assert setup.loader.load(3.0).errors == ()
 
 
-def test_what_the_source_notes_of_a_revision_is_shown_with_it_once(setup: Setup) -> None:
-    assert isinstance(setup.source.state, SourceState)
+def test_notes_of_the_source_are_shown_once(setup: Setup) -> None:
     for notes, expected in (({"a": ("it hides another",)}, ("it hides another",)), ({}, ())):
-        setup.source.state = replace(setup.source.state, notes=notes)
-        setup.loader.load(2.0)
+        setup.change(2.0, notes=notes)
         setup.loader.load(3.0)
 
         assert setup.loader.report.revisions["a"].notes == expected
 
 
-def test_what_is_wrong_with_one_tag_is_shown_and_leaves_the_others(setup: Setup) -> None:
-    assert isinstance(setup.source.state, SourceState)
-    setup.source.state = replace(setup.source.state, tag_faults={"next": ConfigError("two objects have it")})
-
-    report = setup.loader.load(2.0)
+def test_a_tag_fault_is_reported_and_does_not_affect_other_tags(setup: Setup) -> None:
+    report = setup.change(2.0, tag_faults={"next": ConfigError("two objects have it")})
 
     assert list(setup.registry.snapshot.tags) == ["prod"]
     assert [str(error) for error in report.tag_errors] == ["two objects have it"]
 
 
-def test_a_tag_that_cannot_be_read_stays_what_it_was_while_the_others_move(setup: Setup) -> None:
-    assert isinstance(setup.source.state, SourceState)
-    setup.source.state = replace(setup.source.state, tags=parse_tags("prod: a\nblue: a\n"))
-    setup.loader.load(2.0)
+def test_an_unreadable_tag_stays_while_others_move(setup: Setup) -> None:
+    setup.change(2.0, tags=parse_tags("prod: a\nblue: a\n"))
     broken = {"prod": ConfigError("no JSON"), "new": ConfigError("no JSON either")}
 
-    setup.source.state = replace(setup.source.state, tags=parse_tags("blue: b"), tag_faults=broken)
-    report = setup.loader.load(3.0)
+    report = setup.change(3.0, tags=parse_tags("blue: b"), tag_faults=broken)
 
     assert {name: tag.revision for name, tag in setup.registry.snapshot.tags.items()} == {"prod": "a", "blue": "b"}
     assert [str(error) for error in report.tag_errors] == ["no JSON", "no JSON either"]
 
 
-def test_a_tag_that_is_wrong_and_served_nevertheless_is_the_new_one(setup: Setup) -> None:
-    assert isinstance(setup.source.state, SourceState)
+def test_a_tag_with_a_fault_can_still_move(setup: Setup) -> None:
     fault = {"prod": ConfigError("its weights do not count")}
-    setup.source.state = replace(setup.source.state, tags=parse_tags("prod: b"), tag_faults=fault)
-
-    report = setup.loader.load(2.0)
+    report = setup.change(2.0, tags=parse_tags("prod: b"), tag_faults=fault)
 
     assert (setup.registry.snapshot.tags["prod"].revision, len(report.tag_errors)) == ("b", 1)
 
 
-def test_a_revision_that_comes_back_as_it_was_is_good_again_and_is_not_built_again(setup: Setup) -> None:
+def test_a_restored_revision_is_not_built_again(setup: Setup) -> None:
     good = setup.registry.snapshot.revisions["a"]
     setup.becomes(make_raw("a", config=BROKEN), make_raw("b"))
     setup.source.state = SourceState((make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
@@ -314,7 +308,7 @@ def test_a_revision_that_comes_back_as_it_was_is_good_again_and_is_not_built_aga
     assert setup.loader.report.revisions["a"] == RevisionState("a", good, None, 1.0)
 
 
-def test_what_did_not_change_is_nothing_to_adopt(setup: Setup) -> None:
+def test_an_unchanged_source_needs_no_load(setup: Setup) -> None:
     assert not setup.loader.changed()
     assert setup.loader.prepare(2.0) is None
 
@@ -324,11 +318,9 @@ def test_a_report_says_when_it_was_loaded_good_or_not(setup: Setup) -> None:
     setup.source.state = SourceState((make_raw("c"),))
     ats.append(setup.loader.load(3.0).at)
     setup.source.state = ConfigError("gone")
-    prepared = setup.loader.prepare(4.0)
-    assert prepared is not None
-    ats.append(setup.loader.adopt(prepared).at)
+    ats.append(setup.loader.adopt(setup.prepare(4.0)).at)
 
-    assert ats == [1.0, 1.0, 3.0, 4.0], "a load that found nothing new is none"
+    assert ats == [1.0, 1.0, 3.0, 4.0], "a load without changes does not count"
 
 
 def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
@@ -336,8 +328,7 @@ def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
     setup.source.state = SourceState((make_raw("c"),))
 
     assert setup.loader.changed()
-    prepared = setup.loader.prepare(2.0)
-    assert prepared is not None
+    prepared = setup.prepare(2.0)
     assert setup.registry.snapshot is before
 
     setup.loader.adopt(prepared)
@@ -345,13 +336,11 @@ def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
     assert list(setup.registry.snapshot.revisions) == ["c"]
 
 
-def test_a_source_that_cannot_be_read_is_shown_by_every_revision_until_it_can(setup: Setup) -> None:
+def test_every_revision_reports_an_unreadable_source(setup: Setup) -> None:
     held, before = setup.source.state, setup.registry.snapshot
     error = setup.source.state = ConfigError("gone", where="revisions")
 
-    prepared = setup.loader.prepare(2.0)
-    assert prepared is not None
-    report = setup.loader.adopt(prepared)
+    report = setup.loader.adopt(setup.prepare(2.0))
 
     assert setup.registry.snapshot is before
     assert (report.source_error, report.errors) == (error, (error,))
@@ -364,7 +353,7 @@ def test_a_source_that_cannot_be_read_is_shown_by_every_revision_until_it_can(se
     assert setup.loader.load(4.0).errors == ()
 
 
-def test_a_source_that_holds_nothing_any_more_is_one_that_cannot_be_read(setup: Setup) -> None:
+def test_a_source_that_becomes_empty_is_an_error(setup: Setup) -> None:
     setup.source.state = SourceState(())
 
     with pytest.raises(ConfigError, match="all revisions have been removed; add a revision"):
@@ -373,7 +362,7 @@ def test_a_source_that_holds_nothing_any_more_is_one_that_cannot_be_read(setup: 
     assert list(setup.registry.snapshot.revisions) == ["a", "b"]
 
 
-def test_a_source_of_which_nothing_was_served_may_become_empty() -> None:
+def test_a_source_that_was_never_served_may_become_empty() -> None:
     source, registry = FakeSource(SourceState((), failures={"a": ConfigError("it has no `config`")})), Registry()
     loader = Loader(source, registry)
     loader.load(1.0)
@@ -382,7 +371,7 @@ def test_a_source_of_which_nothing_was_served_may_become_empty() -> None:
     assert loader.load(2.0).revisions == {}
 
 
-def test_half_of_a_change_is_never_built() -> None:
+def test_a_half_written_change_is_not_built() -> None:
     new = make_raw("a", config=CONFIG.replace("proxy:", "other:"), values='{"global": {"tag": "1.30.1"}}')
     half = replace(new, values='{"global": {"tag": "1.24.6"}}')
     source = SwappedSource([SourceState((half,)), SourceState((new,)), SourceState((new,))])
@@ -395,7 +384,7 @@ def test_half_of_a_change_is_never_built() -> None:
     assert source.states == []
 
 
-def test_a_source_that_never_comes_to_rest_is_not_loaded() -> None:
+def test_a_source_that_keeps_changing_is_not_loaded() -> None:
     states = [SourceState((make_raw("a", values=f"{{n: {number}}}"),)) for number in range(20)]
 
     with pytest.raises(ConfigError, match="changes while it is read"):
@@ -403,7 +392,7 @@ def test_a_source_that_never_comes_to_rest_is_not_loaded() -> None:
 
 
 @pytest.mark.parametrize(("again", "tried"), [(False, 0), (True, 1)])
-def test_what_was_refused_is_tried_again_only_where_somebody_asks(
+def test_a_refused_revision_is_retried_only_on_request(
     setup: Setup, monkeypatch: pytest.MonkeyPatch, again: bool, tried: int
 ) -> None:
     setup.becomes(make_raw("a", config=BROKEN), make_raw("b"))
@@ -419,7 +408,7 @@ def test_what_was_refused_is_tried_again_only_where_somebody_asks(
     assert builds == ["a"] * tried
 
 
-def test_a_build_that_fails_on_the_last_pods_is_refused_by_their_names(setup: Setup) -> None:
+def test_a_build_that_fails_on_recent_pods_names_them(setup: Setup) -> None:
     good = setup.registry.snapshot.revisions["a"]
     picky = CONFIG.replace(
         "    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail .ObjectMeta.Labels.tier }}{{ end }}\n    spec:\n"
@@ -435,9 +424,7 @@ def test_a_build_that_fails_on_the_last_pods_is_refused_by_their_names(setup: Se
     assert setup.registry.snapshot.revisions["a"] is good
 
 
-def test_a_fault_of_the_injector_on_one_revision_does_not_hold_up_the_others(
-    setup: Setup, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_internal_error_affects_only_its_revision(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     good = setup.registry.snapshot.revisions["a"]
 
     def faulty(raw: RawRevision) -> Revision:
@@ -477,9 +464,7 @@ def test_configurations_that_fail_for_a_day_take_no_memory(
 
     for second in range(DAY):
         setup.source.state = SourceState((make_raw("a", values=f"{second}"),))
-        prepared = setup.loader.prepare(second)
-        assert prepared is not None
-        setup.loader.adopt(prepared)
+        setup.loader.adopt(setup.prepare(second))
 
     assert setup.loader.report.errors
     assert failures_held() <= held + 20
@@ -551,11 +536,11 @@ def report(*states: RevisionState, tags: str = "") -> LoadReport:
         ),
     ],
 )
-def test_only_what_is_new_is_told(before: LoadReport, after: LoadReport, expected: list[tuple[int, str]]) -> None:
+def test_only_differences_are_logged(before: LoadReport, after: LoadReport, expected: list[tuple[int, str]]) -> None:
     assert list(changes(before, after)) == expected
 
 
-def test_a_fault_of_the_injector_is_logged_with_its_origin() -> None:
+def test_an_internal_error_is_logged_with_its_origin() -> None:
     error = InternalError("it cannot be built", where="a", origin="KeyError at revisions/build.py:7")
 
     ((_, line),) = changes(EMPTY, report(RevisionState("a", None, error)))

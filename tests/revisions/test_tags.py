@@ -95,7 +95,7 @@ def test_an_empty_file_has_no_tags() -> None:
         ("prod: A", "'A' cannot name a revision"),
     ],
 )
-def test_what_is_no_tag_is_refused_with_place_and_advice(text: str, says: str) -> None:
+def test_an_invalid_tag_is_refused_with_place_and_hint(text: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_tags(text, where="tags.yaml")
 
@@ -109,7 +109,7 @@ def test_yaml_that_cannot_be_read_names_its_line() -> None:
         parse_tags("a: b\n\tc: d\n", where="tags.yaml")
 
 
-def test_a_tag_that_leads_nowhere_is_left_out_and_named() -> None:
+def test_a_tag_to_a_missing_revision_is_left_out_and_named() -> None:
     tags = parse_tags("prod: a\nold: gone\n")
 
     usable, faults = usable_tags(tags, {"a"})
@@ -127,7 +127,7 @@ def test_a_weighted_tag_needs_all_its_revisions() -> None:
     assert "it names `b`" in str(faults[0])
 
 
-def test_a_revision_of_weight_0_that_is_not_served_is_left_out_and_its_tag_stays() -> None:
+def test_a_missing_revision_of_weight_0_is_left_out() -> None:
     usable, faults = usable_tags(parse_tags("canary: {weights: {a: 1, b: 0, c: 0}, salt: x}"), {"a", "c"})
 
     assert usable == {"canary": Tag("canary", (("a", 1), ("c", 0)), "x")}
@@ -149,7 +149,7 @@ def test_the_default_tag_may_stand_beside_a_revision_of_that_name() -> None:
     assert (list(usable), faults) == (["default"], ())
 
 
-def test_a_shadow_that_is_not_served_is_left_out_and_its_tag_stays() -> None:
+def test_a_missing_shadow_is_left_out() -> None:
     usable, faults = usable_tags(parse_tags("prod: {revision: a, salt: x, shadow: {revision: gone}}"), {"a"})
 
     assert usable == {"prod": Tag("prod", (("a", 1),), "x")}
@@ -158,7 +158,7 @@ def test_a_shadow_that_is_not_served_is_left_out_and_its_tag_stays() -> None:
     ]
 
 
-def test_a_tag_that_leads_nowhere_is_one_fault_whatever_its_shadow() -> None:
+def test_a_tag_to_a_missing_revision_is_one_fault_whatever_its_shadow() -> None:
     usable, faults = usable_tags(parse_tags("prod: {revision: gone, shadow: {revision: gone}}"), {"a"})
 
     assert (usable, len(faults)) == ({}, 1)
@@ -197,19 +197,19 @@ def test_a_tag_has_annotations_for_what_the_label_does_not_say(tag: Tag, expecte
         Tag("prod", (("1-24", 1),), 'a "quoted" salt', Shadow("1-30")),
     ],
 )
-def test_what_is_written_is_read_again(tag: Tag) -> None:
+def test_annotations_are_read_as_written(tag: Tag) -> None:
     assert TagObject("prod", tag.revision, "w", tag_annotations(tag)).read() == (tag, None)
 
 
-def test_what_is_not_ours_to_know_is_passed_over() -> None:
+def test_unknown_annotations_are_ignored() -> None:
     assert prod_object("1-24", later="x").read() == (Tag("prod", (("1-24", 1),)), None)
 
 
-def test_an_annotation_without_a_text_says_nothing() -> None:
+def test_an_empty_annotation_is_ignored() -> None:
     assert prod_object("1-24", weights="", salt="", shadow="").read() == (Tag("prod", (("1-24", 1),)), None)
 
 
-def test_where_only_the_label_was_moved_the_label_counts_and_it_is_said() -> None:
+def test_outdated_weights_are_ignored_with_an_error() -> None:
     tag, fault = prod_object("1-30", weights='{"1-24": 90, "1-30": 10}', salt="spring").read()
 
     assert tag == Tag("prod", (("1-30", 1),), "spring")
@@ -246,7 +246,7 @@ def test_an_annotation_that_cannot_be_read_is_named_with_its_object(annotations:
 
 
 @pytest.mark.parametrize(("tag", "revision"), [("A", "1-24"), ("net", "1-24"), ("prod", "A.b")])
-def test_names_that_cannot_be_are_refused(tag: str, revision: str) -> None:
+def test_invalid_names_are_refused(tag: str, revision: str) -> None:
     with pytest.raises(ConfigError, match="cannot name a"):
         TagObject(tag, revision, "w").read()
 
@@ -281,7 +281,7 @@ def test_a_tag_of_two_objects_that_agree_is_one() -> None:
     assert read_tags(objects) == ({"prod": Tag("prod", (("a", 1),))}, {})
 
 
-def test_a_tag_of_two_objects_that_differ_is_none_and_both_are_named() -> None:
+def test_a_tag_of_two_different_objects_is_an_error() -> None:
     tags, faults = read_tags([TagObject("prod", "b", "w2"), TagObject("prod", "a", "w1"), TagObject("x", "a", "w")])
 
     assert list(tags) == ["x"]
@@ -296,7 +296,7 @@ def test_objects_that_differ_in_our_own_annotations_differ() -> None:
     assert list(read_tags([TagObject("prod", "a", "w1"), salted])[1]) == ["prod"]
 
 
-def test_of_the_annotations_only_our_own_are_remembered() -> None:
+def test_only_the_injectors_own_annotations_are_remembered() -> None:
     annotations = {"revision-injector/salt": "spring", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
     found = tag_object({"metadata": {"name": "w", "labels": {"istio.io/tag": "a"}, "annotations": annotations}})
 
@@ -315,9 +315,7 @@ def test_of_the_annotations_only_our_own_are_remembered() -> None:
         ("revision-default.yaml", None, None),
     ],
 )
-def test_what_istioctl_prints_is_the_tag_that_it_was_asked_for(
-    file: str, tag: str | None, revision: str | None
-) -> None:
+def test_the_tags_that_istioctl_generates_are_read(file: str, tag: str | None, revision: str | None) -> None:
     if not CORPUS.exists():
         pytest.skip("the corpus is not beside the project: ../shared/corpus")
     documents = yaml.safe_load_all((CORPUS / file).read_text())

@@ -33,7 +33,7 @@ STATE = TagState({"prod": PROD}, ("1-24", "1-30"), {"bad": ConfigError("no confi
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Two revisions, a folder that is none, and a tag with a comment."""
+    """Two revisions, a folder without a config, and a tag with a comment."""
     for name in ("1-24", "1-30"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config").write_text(CONFIG)
@@ -43,7 +43,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 class Memory:
-    """A store that is no directory: what checks tags must not care."""
+    """A store in memory; the checks of tags work with any store."""
 
     def __init__(self, state: TagState, **used: tuple[str, ...]) -> None:
         self.state = state
@@ -98,7 +98,7 @@ def test_any_store_will_do() -> None:
         (Tag("bad", (("1-30", 1),)), True, 'cannot create revision tag "bad"'),
     ],
 )
-def test_what_istioctl_refuses_is_refused_in_its_words(tag: Tag, overwrite: bool, says: str) -> None:
+def test_a_tag_that_istioctl_refuses_is_refused_in_its_words(tag: Tag, overwrite: bool, says: str) -> None:
     memory = Memory(STATE)
 
     with pytest.raises(TagError) as caught:
@@ -112,7 +112,7 @@ def test_the_default_tag_may_have_the_name_of_a_revision() -> None:
     assert checked_tag(TagState({}, ("default", "1-24")), Tag("default", (("1-24", 1),))).name == "default"
 
 
-def test_a_tag_that_is_not_there_is_not_removed() -> None:
+def test_a_missing_tag_is_not_removed() -> None:
     memory = Memory(STATE)
 
     with pytest.raises(TagError, match=r'^cannot remove tag "x": cannot find .* for tag; known tags are prod$'):
@@ -121,7 +121,7 @@ def test_a_tag_that_is_not_there_is_not_removed() -> None:
     assert memory.written == []
 
 
-def test_a_tag_that_cannot_be_read_is_there_all_the_same() -> None:
+def test_an_unreadable_tag_exists() -> None:
     memory = Memory(replace(STATE, faults={"odd": ConfigError("no JSON")}))
 
     with pytest.raises(
@@ -172,13 +172,13 @@ def test_a_tag_that_cannot_be_read_may_lead_to_any_revision() -> None:
         check_removable(memory, "a")
 
 
-def test_who_names_a_revision_and_a_tag_alike_follows_the_tag() -> None:
+def test_labels_follow_the_tag_if_a_revision_has_its_name() -> None:
     memory = Memory(TagState(parse_tags("default: a"), ("a", "default")), default=("bank",))
 
     check_removable(memory, "default")
 
 
-def test_what_is_looked_for_is_found_or_the_rest_is_named() -> None:
+def test_an_unknown_name_lists_the_known_ones() -> None:
     assert STATE.find_tag("prod") == PROD
     STATE.check_revision("1-24")
 
@@ -190,11 +190,11 @@ def test_what_is_looked_for_is_found_or_the_rest_is_named() -> None:
         TagState({}, tuple(f"r-{number:02}" for number in range(25))).check_revision("x")
 
 
-def test_where_a_tag_leads_is_one_word() -> None:
+def test_a_tags_target_is_one_word() -> None:
     assert (shown_target(PROD), shown_target(CANARY)) == ("1-24", "1-24=90,1-30=10")
 
 
-def test_a_directory_says_what_is_in_it(directory: Path) -> None:
+def test_a_directory_lists_tags_revisions_and_namespaces(directory: Path) -> None:
     (directory / "1-24" / "revision.yaml").write_text(
         "namespaces: {shop: {labels: {istio.io/rev: prod}}, bank: {labels: {istio.io/rev: prod}}, odd: 1, none: {}}\n"
     )
@@ -260,7 +260,7 @@ def test_the_first_tag_makes_the_file(directory: Path) -> None:
         '{"prod": "1-24", "blue": "1-30"}',
     ],
 )
-def test_a_layout_that_cannot_be_kept_costs_the_layout_and_no_tag(directory: Path, text: str) -> None:
+def test_a_layout_that_cannot_be_kept_loses_no_tag(directory: Path, text: str) -> None:
     file, store = directory / "tags.yaml", DirectoryTags(directory)
     file.write_text(text)
     blue = parse_tags(text)["blue"]
@@ -279,7 +279,7 @@ def test_the_comment_at_the_head_of_such_a_layout_is_kept(directory: Path) -> No
     assert (directory / "tags.yaml").read_text() == "# ours\n# not yours\nprod: 1-24\n"
 
 
-def test_a_file_written_anew_keeps_what_is_not_a_tags_own(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rewritten_file_keeps_unknown_keys(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"prod": PROD, "blue": PROD}
     monkeypatch.setattr(tagstore, "parse_tags", lambda *_, **__: known)
     (directory / "tags.yaml").write_text("{prod: 1-24, blue: {revision: 1-24, salt: 'a, b: {', more: [1, yes, ~]}}\n")
@@ -304,7 +304,7 @@ def test_names_that_read_as_numbers_stay_names(directory: Path) -> None:
     }
 
 
-def test_what_changes_nothing_writes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_tag_is_not_written(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tagstore, "replace_file", lambda *_: pytest.fail("it was written"))
 
     DirectoryTags(directory).set(PROD)
@@ -313,7 +313,7 @@ def test_what_changes_nothing_writes_nothing(directory: Path, monkeypatch: pytes
     assert DirectoryTags(directory).list().tags == {"prod": PROD}
 
 
-def test_a_link_stays_one(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_stays_a_link(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     target = tmp_path_factory.mktemp("elsewhere") / "tags.yaml"
     (directory / "tags.yaml").rename(target)
     (directory / "tags.yaml").symlink_to(target)
@@ -324,7 +324,7 @@ def test_a_link_stays_one(directory: Path, tmp_path_factory: pytest.TempPathFact
     assert parse_tags(target.read_text()) == {"prod": PROD, "canary": CANARY}
 
 
-def test_changes_at_once_all_last(directory: Path) -> None:
+def test_concurrent_changes_are_all_kept(directory: Path) -> None:
     tags = [Tag(f"t-{number}", (("1-24", 1),)) for number in range(24)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(DirectoryTags(directory).set, tags))
@@ -351,7 +351,7 @@ def test_a_tag_that_moves_keeps_its_salt_and_its_shadow(directory: Path) -> None
     assert store.list().tags["prod"] == Tag("prod", (("1-24", 90), ("1-30", 10)), "spring", Shadow("1-30", 25))
 
 
-def test_a_shadow_ends_where_that_is_said(directory: Path) -> None:
+def test_a_shadow_ends_on_request(directory: Path) -> None:
     store = DirectoryTags(directory)
     (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
 
@@ -365,7 +365,7 @@ def test_a_shadow_has_to_be_a_revision() -> None:
         set_tag(Memory(STATE), Tag("new", (("1-24", 1),), "", Shadow("nope")))
 
 
-def test_a_shadow_ends_where_its_candidate_gets_everything(directory: Path) -> None:
+def test_a_shadow_ends_once_its_candidate_gets_everything(directory: Path) -> None:
     store = DirectoryTags(directory)
     (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
 
@@ -387,7 +387,7 @@ def test_users_are_named_by_kind_twenty_at_most() -> None:
     assert text.endswith("pod n/p-4 and 95 more")
 
 
-def test_who_is_not_used_is_not_refused() -> None:
+def test_only_names_in_use_are_refused() -> None:
     Users().refuse("cannot remove it")
 
     with pytest.raises(

@@ -58,7 +58,7 @@ def labelled(name: str, labels: dict[str, str] | None, namespace: str = "", **me
         (None, None, None),
     ],
 )
-def test_of_a_namespace_the_name_is_remembered_unless_istio_injection_stands_before_it(
+def test_a_namespaces_name_is_remembered_unless_istio_injection_takes_precedence(
     labels: dict[str, str] | None, revision: str | None, injection: bool | None
 ) -> None:
     found = labelled("shop", labels)
@@ -77,7 +77,7 @@ def test_of_a_namespace_the_name_is_remembered_unless_istio_injection_stands_bef
         (None, None, None),
     ],
 )
-def test_of_a_pod_the_name_is_remembered_where_nobody_serves_it_and_it_has_no_sidecar(
+def test_a_pods_name_is_remembered_if_it_is_not_served_and_has_no_sidecar(
     labels: dict[str, str] | None, annotations: dict[str, str] | None, kept: str | None
 ) -> None:
     assert unserved_name(labelled("a", labels, "shop", annotations=annotations), SERVED) == kept
@@ -91,7 +91,7 @@ def test_a_selector_stays_short_however_many_names_are_served() -> None:
     assert len(pod_selector({f"{number:063}" for number in range(100_000)})) < 15_000
 
 
-def test_namespaces_and_pods_are_counted_by_the_name_that_they_give() -> None:
+def test_namespaces_and_pods_are_counted_by_name() -> None:
     namespaces = {"a": "prdo", "b": "prdo", "c": "prod", "d": "1-23"}
     pods = {"x/1": "prdo", "x/2": "old", "y/1": "1-24"}
 
@@ -111,7 +111,7 @@ def test_pods_that_cannot_be_listed_are_not_counted_as_none() -> None:
     assert count_unserved(Seen({"a": "prdo"}, ()), SERVED) == UnservedCount(1, None, {"prdo": (1, 0)})
 
 
-def test_what_is_shown_is_bounded_and_begins_with_the_most_frequent() -> None:
+def test_the_most_frequent_names_are_shown_up_to_a_bound() -> None:
     names = {f"name-{number:03}": (1, 0) for number in range(MAX_NAMES + 5)}
 
     shown = UnservedCount(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).to_dict()
@@ -167,7 +167,7 @@ class Api(FakeClient):
 
 
 class Net:
-    """A watch for names that nobody serves, in front of an API server, and what it counts."""
+    """A watch for unserved names with an API server and its counts."""
 
     def __init__(self, api: Api, *names: str, elsewhere: tuple[str, ...] = ()) -> None:
         self.api = api
@@ -217,7 +217,7 @@ def api() -> Api:
     return made
 
 
-def test_what_leads_nowhere_is_counted_and_shown(api: Api) -> None:
+def test_unserved_names_are_counted_and_shown(api: Api) -> None:
     net = Net(api, "a", "b")
 
     async def test() -> None:
@@ -295,7 +295,7 @@ def test_the_api_server_is_asked_again_only_where_what_is_served_changes(api: Ap
     while_it_runs(net, test())
 
 
-def test_before_anything_is_served_nothing_is_missed_and_nobody_is_asked(api: Api) -> None:
+def test_counting_starts_once_revisions_are_served(api: Api) -> None:
     net = Net(api)
 
     async def test() -> None:
@@ -325,7 +325,7 @@ def test_without_the_permission_for_pods_the_namespaces_are_counted_alone(api: A
     while_it_runs(net, test())
 
 
-def test_how_each_watch_fares_is_told_under_a_name_of_its_own(api: Api) -> None:
+def test_each_watch_is_reported_under_its_own_name(api: Api) -> None:
     api.refused = ("namespaces",)
     net = Net(api, "a", "b")
 
@@ -339,7 +339,7 @@ def test_how_each_watch_fares_is_told_under_a_name_of_its_own(api: Api) -> None:
     while_it_runs(net, test())
 
 
-def test_of_very_many_pods_only_so_many_are_remembered_and_that_is_said() -> None:
+def test_the_number_of_remembered_pods_is_bounded_and_shown() -> None:
     api = Api()
     for number in range(MAX_PODS + 10):
         api.put("pods", labelled(str(number), {REV: "prdo"}, "plain"))

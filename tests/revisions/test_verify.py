@@ -90,7 +90,7 @@ def test_a_pod_that_is_refused_for_its_own_annotation_is_a_note() -> None:
     )
 
 
-def test_a_build_that_fails_on_a_pod_that_fails_now_too_is_no_worse() -> None:
+def test_a_pod_that_the_current_build_fails_on_does_not_count() -> None:
     assert verify_recent(built("{{ fail `a` }}"), built("{{ fail `b` }}"), RECENT) == ()
 
 
@@ -126,7 +126,7 @@ def keep(recent: RecentPods, name: str, review: bytes = b"{}", *, revision: str 
 
 
 def kept(recent: RecentPods, revision: str = "a") -> list[tuple[str, str, bytes]]:
-    """What is kept of a revision."""
+    """The stored pods of a revision."""
     return [(pod.namespace, pod.owner, pod.review) for pod in recent.snapshot().get(revision, ())]
 
 
@@ -147,7 +147,7 @@ def test_the_last_of_each_workload_are_kept_by_revision() -> None:
     assert kept(recent, "b") == [("shop", "StatefulSet db", b"5")]
 
 
-def test_no_more_than_a_few_are_kept_however_many_come() -> None:
+def test_the_number_of_pods_is_bounded() -> None:
     recent = RecentPods()
 
     for number in range(100):

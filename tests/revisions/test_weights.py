@@ -16,7 +16,7 @@ from tests.factories import make_pod
 
 WORKLOADS = [("shop", "Deployment", f"web-{number}") for number in range(20_000)]
 CHI_SQUARE = {1: 10.83, 2: 13.82, 3: 16.27}
-"""What the statistic stays below in 999 of 1000 fair draws, by degrees of freedom."""
+"""The bound of the statistic in 999 of 1000 fair draws, by degrees of freedom."""
 
 TIMELESS = settings(deadline=None)
 
@@ -50,13 +50,13 @@ def test_each_revision_gets_its_share_of_many_workloads(weights: dict[str, int])
     assert statistic < CHI_SQUARE[len(weights) - 1], counts
 
 
-def test_a_weight_of_zero_gets_nobody() -> None:
+def test_a_weight_of_zero_receives_no_workloads() -> None:
     assert {chosen({"a": 1, "b": 0}, key) for key in WORKLOADS[:2000]} == {"a"}
 
 
 @TIMELESS
 @given(weightings, st.data(), keys, st.integers(1, 10_000))
-def test_a_raised_weight_draws_workloads_to_its_revision_and_moves_nobody_else(
+def test_raising_a_weight_moves_workloads_only_to_its_revision(
     weights: dict[str, int], data: st.DataObject, key: tuple[str, str, str], more: int
 ) -> None:
     raised = data.draw(st.sampled_from(sorted(weights)))
@@ -68,7 +68,7 @@ def test_a_raised_weight_draws_workloads_to_its_revision_and_moves_nobody_else(
 
 @TIMELESS
 @given(weightings, st.data(), keys)
-def test_a_lowered_weight_sends_away_its_own_workloads_and_moves_nobody_else(
+def test_lowering_a_weight_moves_only_its_own_workloads(
     weights: dict[str, int], data: st.DataObject, key: tuple[str, str, str]
 ) -> None:
     lowered = data.draw(st.sampled_from(sorted(weights)))
@@ -93,7 +93,7 @@ def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
 
 @TIMELESS
 @given(keys, st.lists(st.integers(0, 1000), min_size=2, max_size=6), st.integers(1, 100), st.integers(1, 100))
-def test_of_three_too_a_workload_moves_once_while_one_weight_grows(
+def test_with_three_revisions_a_workload_moves_once_while_a_weight_grows(
     key: tuple[str, str, str], steps: list[int], first: int, second: int
 ) -> None:
     course = [chosen({"a": first, "b": second, "new": share}, key) for share in sorted(steps)]
@@ -136,7 +136,7 @@ def test_another_release_chooses_the_same() -> None:
     assert "".join(chosen({"a": 2, "b": 1}, key) for key in WORKLOADS[:24]) == "baaabbaaaabbaaaabaaaaaaa"
 
 
-def test_draws_are_told_apart_by_where_their_words_end() -> None:
+def test_draws_depend_on_word_boundaries() -> None:
     assert len({draw("ab", "c"), draw("a", "bc"), draw("abc"), draw("abc", "")}) == 4
 
 

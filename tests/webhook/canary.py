@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
-from injector.metrics import Answered, Metrics, Outcome
+from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
@@ -96,7 +96,7 @@ class Cluster:
             outcome, reason = Outcome.SKIP, self.random.choice(("label", "policy"))
         elif self.random.random() < (0.02 if revision == "1-30" else 0.002):
             outcome, reason = Outcome.FAILURE, self.random.choice(("template", "annotation"))
-        self.metrics.answered(Answered(outcome, seconds, reason, revision, tag))
+        self.metrics.count_request(outcome, seconds, reason, revision, tag)
 
     def shadow(self, tag: str) -> None:
         """Let the shadow try one admission."""

@@ -13,10 +13,9 @@ from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
-from injector.webhook import inject
-from injector.webhook.app import webhook_app
-from injector.webhook.inject import InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.server import webhook_app
 from tests.revisions.fakes import fake_revision
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Core:
 def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     """The core of the handler, which injects unless a test says otherwise."""
     stand_in = Core(Injected.of(pod={}, patch=PATCH, templates=("sidecar",)))
-    monkeypatch.setattr(inject, "inject_pod", stand_in)
+    monkeypatch.setattr("injector.webhook.handler.inject_pod", stand_in)
     return stand_in
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from injector.metrics import Answered, Metrics, Outcome
+from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import LoadReport, RevisionState
-from injector.webhook.app import operations_app
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.server import operations_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, LoopLag, Operations
 from tests.revisions.fakes import fake_revision
@@ -189,7 +189,7 @@ class TestWithWatch:
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:
-    metrics.answered(Answered(Outcome.SUCCESS, {"total": 0.001}, revision="1-24"))
+    metrics.count_request(Outcome.SUCCESS, {"total": 0.001}, revision="1-24")
 
     response = await operations.get("/metrics")
 

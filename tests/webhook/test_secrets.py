@@ -18,9 +18,8 @@ from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
-from injector.webhook import inject
 from injector.webhook.decisions import LOGGED, Decisions
-from injector.webhook.inject import Desk
+from injector.webhook.handler import HandlerOptions
 from injector.webhook.server import Services
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.files import FileSource
@@ -110,8 +109,8 @@ def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
     loader = Loader(embedded_source(), registry)
     loader.load(time.time())
     source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
-    desk = Desk(decisions=Decisions(LOGGED["all"]))
-    return Services(registry, loader, metrics, "1.2.3", RecentPods(), certificates=source, desk=desk)
+    desk = HandlerOptions(decisions=Decisions(LOGGED["all"]))
+    return Services(registry, loader, metrics, "1.2.3", RecentPods(), certificates=source, options=desk)
 
 
 async def pages(session: aiohttp.ClientSession, server: Running) -> list[str]:
@@ -161,7 +160,7 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
         for body in BODIES:
             await post(body)
         with monkeypatch.context() as patched:
-            patched.setattr(inject, "inject_pod", _fails)
+            patched.setattr("injector.webhook.handler.inject_pod", _fails)
             await post(json.dumps(make_review()).encode())
         await post(json.dumps(make_review()).encode(), f"/inject/nope?timeout={CANARY}")
         for text in RAW:

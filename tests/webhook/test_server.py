@@ -20,14 +20,15 @@ from injector.revisions.reload import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, shadow, timeouts
 from injector.webhook.decisions import EXPLAINED
-from injector.webhook.inject import Desk
-from injector.webhook.server import Listeners, Services, serve
+from injector.webhook.handler import HandlerOptions
+from injector.webhook.server import MAX_BODY, Listeners, Services, serve, webhook_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import HealthFile
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.clients import ClientAuthority
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.source import Handshakes
+from injector.webhook.unserved import UnservedHandler
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
     from injector.revisions.following import Follower
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
+    from injector.webhook.handler import InjectHandler
+    from injector.webhook.lifecycle import Lifecycle
     from tests.webhook.conftest import Core
+
 
 LISTENERS = Listeners("127.0.0.1", 0, 0, None, 0.0)
 LIMIT = 20.0
@@ -104,7 +108,7 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
 
 
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
-    told = replace(services, elsewhere=frozenset({"1-18"}), desk=Desk(explained=EXPLAINED["warnings"]))
+    told = replace(services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=EXPLAINED["warnings"]))
 
     async with running(LISTENERS, told) as server, aiohttp.ClientSession() as session:
 
@@ -253,8 +257,8 @@ async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
 async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
     async with running(LISTENERS, services) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
-        async with services.desk.queue.turn("shop", 1):
-            task = asyncio.create_task(services.desk.queue.turn("shop", 1).__aenter__())
+        async with services.options.queue.turn("shop", 1):
+            task = asyncio.create_task(services.options.queue.turn("shop", 1).__aenter__())
             await asyncio.sleep(0)
             assert collector.get_sample_value("injector_requests_waiting") == 1
             task.cancel()
@@ -448,3 +452,25 @@ async def test_it_is_unready_before_what_follows_the_configuration_is_closed(ser
         await server.end()
 
     assert seen.get_nowait() == 503
+
+
+def test_the_webhooks_port_has_one_route(handler: InjectHandler) -> None:
+    app = webhook_app(handler)
+
+    assert [(route.method, str(route.resource and route.resource.canonical)) for route in app.router.routes()] == [
+        ("POST", "/inject{rest}")
+    ]
+
+
+def test_beside_it_is_that_for_names_that_nobody_serves(
+    handler: InjectHandler, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
+) -> None:
+    app = webhook_app(handler, UnservedHandler(handler.reader, registry, metrics, lifecycle))
+
+    assert [str(route.resource and route.resource.canonical) for route in app.router.routes()] == [
+        "/inject{rest}", "/unserved/{action}/{kind}",
+    ]  # fmt: skip
+
+
+def test_a_review_may_have_eight_mebibytes() -> None:
+    assert MAX_BODY == 8 * 2**20

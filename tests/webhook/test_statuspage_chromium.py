@@ -11,7 +11,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.revisions.reload import LoadReport, RevisionState
-from injector.webhook.app import operations_app
+from injector.webhook.server import operations_app
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browsing

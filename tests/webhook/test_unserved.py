@@ -7,8 +7,8 @@ import pytest
 
 from injector.kube.admission import MAX_WARNING
 from injector.revisions.registry import Snapshot
-from injector.webhook.app import webhook_app
 from injector.webhook.lifecycle import Phase
+from injector.webhook.server import webhook_app
 from injector.webhook.unserved import UnservedHandler, message
 from tests.factories import UID, make_pod, make_review
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.unservednames import UnservedNames
-    from injector.webhook.inject import InjectHandler
+    from injector.webhook.handler import InjectHandler
     from injector.webhook.lifecycle import Lifecycle
     from tests.webhook.conftest import Client, ClientFactory
 

@@ -1,7 +1,7 @@
-"""One request, from bytes to bytes: read, decode, look into the answer cache, resolve the path to a revision, inject, respond, count.
+"""The handler of ``POST /inject``: read, decode, answer from the cache, or resolve the path to a revision and inject.
 
-Every response has the uid of its review once that is known, and every request is counted exactly once. Nothing that a pod holds is logged:
-a log line has names, the reason and the place of an error. The text of an error goes to the API server only.
+Every request is counted exactly once, and every response has the uid of its review if that is known. The text of an error goes only to the
+API server. Log lines have names, reasons and the place of an error, but nothing else of a pod.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from injector.errors import (
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import REFUSED, TOTAL, WARNED, Answered, Outcome, Stopwatch
+from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Outcome, Stopwatch
 from injector.revisions.tags import sampled, workload_key
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
 from injector.webhook.decisions import FAULT, Decision, Decisions
@@ -65,11 +65,11 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
     (ConfigError, "config"),
     (ManifestError, "pod"),
 )
-"""The ``reason`` of a failure, for metrics and logs; the first class that matches decides."""
+"""The ``reason`` of a failure in metrics and logs. The first class that matches counts."""
 OTHER_REASON: Final = "other"
 
 Result: TypeAlias = Injected | Skipped | Exception
-"""How one injection ended."""
+"""The result of an injection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +77,22 @@ class Answer:
     """The answer to one review.
 
     Attributes:
-        body: the AdmissionReview that is sent.
-        outcome: what is counted.
-        reason: why a pod was skipped or refused.
+        body: the AdmissionReview to send.
+        outcome: the outcome to count.
+        reason: why a pod was skipped or denied.
         review: the review, as far as it could be decoded.
         resolved: the revision, and the tag that led to it.
         where: the place of an error, for the log.
-        findings: what a guard that only warns found.
-        shadowed: the admission that the shadow of the tag is to try as well.
-        cached: whether the answer cache had it.
+        findings: findings of a guard that only warns.
+        shadowed: the admission that the shadow of the tag compares.
+        cached: whether it comes from the answer cache.
     """
 
     body: bytes
     outcome: Outcome
-    reason: str = ""
-    review: admission.Request | admission.Broken | None = None
-    resolved: Resolved | None = None
+    reason: str
+    review: admission.Request | admission.Broken
+    resolved: Resolved | None
     where: str = ""
     findings: tuple[str, ...] = ()
     shadowed: Admission | None = None
@@ -100,11 +100,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
-    """A review whose pod has to be injected: the snapshot, the revision that injects, and the facts of the request.
-
-    ``sampled`` says that the shadow of the tag tries the pod too.
-    """
+class PendingInjection:
+    """A review whose pod has to be injected. ``sampled`` is whether the shadow of the tag compares it."""
 
     body: bytes
     review: admission.Request
@@ -118,21 +115,21 @@ class Injection:
         """Inject the pod.
 
         Raises:
-            DataError: as ``inject_pod``.
+            DataError: from ``inject_pod``.
         """
         return inject_pod(self.resolved.revision, self.review.object, self.facts)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """The options of the handler, and the queue that it shares with the server.
+class HandlerOptions:
+    """Options of the handler.
 
     Attributes:
-        queue: the requests that wait for their turn.
+        queue: the admission queue.
         decisions: the log of decisions.
-        clock: returns seconds from any start; deadlines are in its time.
-        explained: adds the decision to responses, if that is wanted.
-        guard: one of ``result.GUARDS``: what happens to a pod whose values break out of the template.
+        clock: returns seconds from any start; deadlines use the same clock.
+        explained: adds the decision to responses; None does not.
+        guard: one of ``result.GUARDS``.
     """
 
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
@@ -153,28 +150,36 @@ class InjectHandler:
         *,
         shadows: Shadows | None = None,
         recent: RecentPods | None = None,
-        desk: Desk | None = None,
+        options: HandlerOptions | None = None,
     ) -> None:
         self._registry = registry
         self._metrics = metrics
         self._shadows = shadows
         self._recent = recent
-        self._desk = desk = desk or Desk()
-        self._clock = desk.clock
-        self.queue = desk.queue
-        self.slow = SlowPool(clock=desk.clock)
+        self._options = options or HandlerOptions()
+        self.queue = self._options.queue
+        self.slow = SlowPool(clock=self._options.clock)
         self.cache = AnswerCache()
-        self.reader = Reader(lifecycle, desk.queue)
+        self.reader = Reader(lifecycle, self.queue)
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one request, and count it."""
-        watch = Stopwatch(self._clock)
+        watch = Stopwatch(self._options.clock)
         self.slow.note_request()
+        deadline = self.queue.clock() + timeout_of(request.rel_url.raw_query_string)
         try:
-            answer = await self._read_and_answer(request, watch)
-        except Refusal as refusal:
-            self._metrics.answered(Answered(Outcome.FAILURE, watch.total(), refusal.reason))
-            self._desk.decisions.turned_away(refusal.reason, refusal.status)
+            body = await self.reader.read(request)
+            try:
+                watch.lap("read")
+                answer = self._begin(request.rel_url.raw_path, body, watch)
+                if isinstance(answer, PendingInjection):
+                    answer = await self._inject(answer, deadline, watch)
+            finally:
+                self.reader.done(body)
+        except (Refusal, Rejected) as error:
+            refusal = error if isinstance(error, Refusal) else rejection(error.reason)
+            self._metrics.count_request(Outcome.FAILURE, watch.total(), refusal.reason)
+            self._options.decisions.log_refusal(refusal.reason, refusal.status)
             return self.reader.refused(refusal)
         self._count(answer, watch)
         if answer.shadowed is not None and self._shadows is not None:
@@ -182,31 +187,55 @@ class InjectHandler:
             asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
         return self.reader.closing(web.Response(body=answer.body, content_type=JSON))
 
-    async def _read_and_answer(self, request: web.Request, watch: Stopwatch) -> Answer:
-        """Read the review and answer it before its caller stops waiting.
+    def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
+        """Answer the review ``body``, sent to ``raw_path``, without the queue and the worker thread.
 
         Raises:
-            Refusal: it could not be read, or it must not wait.
+            Refusal: the body is not an AdmissionReview.
         """
-        deadline = self.queue.clock() + timeout_of(request.rel_url.raw_query_string)
-        body = await self.reader.read(request)
-        try:
-            watch.lap("read")
-            begun = self._begin(request.rel_url.raw_path, body, watch)
-            return begun if isinstance(begun, Answer) else await self._inject(begun, deadline, watch)
-        except Rejected as rejected:
-            raise rejection(rejected.reason) from None
-        finally:
-            self.reader.done(body)
+        answer = self._begin(raw_path, body, watch)
+        return answer if isinstance(answer, Answer) else self._finish(answer, self._run_inline(answer), watch)
 
-    async def _inject(self, injection: Injection, deadline: float, watch: Stopwatch) -> Answer:
+    def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | PendingInjection:
+        """Decode a review. Return the answer if it is cached or an error, else the injection that it needs.
+
+        Raises:
+            Refusal: the body is not an AdmissionReview.
+        """
+        try:
+            review = admission.decode(body)
+        except admission.BrokenReviewError as error:
+            if not error.broken.uid:
+                raise Refusal(400, "undecodable", error.what) from error
+            return self._failed(error.broken, error, None)
+        watch.lap("decode")
+        snapshot, key = self._registry.snapshot, Key.of(raw_path, review)
+        if (answer := self._cached(snapshot, key, review)) is not None:
+            return answer
+        try:
+            path = parse_path(raw_path)
+            resolved = snapshot.resolve(path.name, partial(workload_key, review.object, review.namespace))
+        except Exception as error:  # noqa: BLE001 -- every error is answered and counted
+            return self._failed(review, error, None)
+        metadata = resolved.revision.namespaces.get(review.namespace)
+        facts = RequestFacts(review.namespace, path.envs, metadata, self._options.guard)
+        return PendingInjection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
+
+    def _cached(self, snapshot: Snapshot, key: Key, review: admission.Request) -> Answer | None:
+        """Return the answer to an equal request; None if there is none, or if a shadow compares this request."""
+        cached = self.cache.get(snapshot, key)
+        if cached is None or _is_sampled(review, cached.resolved):
+            return None
+        body = admission.encode_review(review, cached.content_for(review))
+        return Answer(body, cached.outcome, cached.reason, review, cached.resolved, cached=True)
+
+    async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> Answer:
         """Inject a pod when it is its turn: on the event loop, or in the worker thread if it is predicted to be slow.
 
         Raises:
             Rejected: the queue is full, or the deadline cannot be met.
         """
         revision, namespace, size = injection.resolved.revision, injection.review.namespace, len(injection.body)
-        result: Result
         try:
             if self.slow.should_offload(revision, namespace, size):
                 result = await self.slow.run_in_thread(revision, namespace, size, deadline, injection.run)
@@ -219,60 +248,17 @@ class InjectHandler:
                 return self._finish(injection, self._run_inline(injection), watch)
         except Rejected:
             raise
-        except Exception as error:  # noqa: BLE001 -- the edge of the request: internal errors are answered and counted too
+        except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._finish(injection, error, watch)
 
-    def _run_inline(self, injection: Injection) -> Result:
+    def _run_inline(self, injection: PendingInjection) -> Result:
         try:
             return self.slow.run_inline(injection.resolved.revision, injection.review.namespace, injection.run)
-        except Exception as error:  # noqa: BLE001 -- the edge of the request: internal errors are answered and counted too
+        except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return error
 
-    def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
-        """Return the answer to the review ``body``, sent to ``raw_path``, without waiting for a turn.
-
-        Raises:
-            Refusal: the body is not a review that could be answered.
-        """
-        begun = self._begin(raw_path, body, watch)
-        return begun if isinstance(begun, Answer) else self._finish(begun, self._run_inline(begun), watch)
-
-    def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | Injection:
-        """Decode a review; return the injection it needs, or the answer if it needs none.
-
-        Raises:
-            Refusal: the body is not a review that could be answered.
-        """
-        try:
-            review = admission.decode(body)
-        except admission.BrokenReviewError as error:
-            if not error.broken.uid:
-                raise Refusal(400, "undecodable", error.what) from error
-            return self._failed(error.broken, error, None)
-        watch.lap("decode")
-        snapshot, key = self._registry.snapshot, Key.of(raw_path, review)
-        if (answer := self._cached(snapshot, key, review)) is not None:
-            return answer
-        resolved: Resolved | None = None
-        try:
-            path = parse_path(raw_path)
-            resolved = snapshot.resolve(path.name, partial(workload_key, review.object, review.namespace))
-        except Exception as error:  # noqa: BLE001 -- the edge of the request: internal errors are answered and counted too
-            return self._failed(review, error, resolved)
-        revision = resolved.revision
-        facts = RequestFacts(review.namespace, path.envs, revision.namespaces.get(review.namespace), self._desk.guard)
-        return Injection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
-
-    def _cached(self, snapshot: Snapshot, key: Key, review: admission.Request) -> Answer | None:
-        """Return the answer to an equal request; None if there is none, or if the shadow of the tag tries this request."""
-        found = self.cache.get(snapshot, key)
-        if found is None or _is_sampled(review, found.resolved):
-            return None
-        body = admission.encode_review(review, found.content_for(review))
-        return Answer(body, found.outcome, found.reason, review, found.resolved, cached=True)
-
-    def _finish(self, injection: Injection, result: Result, watch: Stopwatch) -> Answer:
-        """Return the answer to a review whose injection ended with ``result``; keep it in the cache if it always holds."""
+    def _finish(self, injection: PendingInjection, result: Result, watch: Stopwatch) -> Answer:
+        """Answer a review whose injection had ``result``."""
         review, resolved = injection.review, injection.resolved
         watch.lap("inject")
         if isinstance(result, Exception):
@@ -280,27 +266,27 @@ class InjectHandler:
         else:
             try:
                 answer = self._succeeded(injection, result)
-            except Exception as error:  # noqa: BLE001 -- the edge of the request: internal errors are answered and counted too
+            except Exception as error:  # noqa: BLE001 -- every error is answered and counted
                 answer = self._failed(review, error, resolved)
             watch.lap("encode")
         if not injection.sampled or resolved.candidate is None or resolved.tag is None:
             return answer
-        candidate, facts = resolved.candidate.revision, injection.facts
-        facts = replace(facts, namespace_meta=candidate.namespaces.get(review.namespace))
-        admitted = Admission(
-            resolved.tag, resolved.revision, candidate, review.object, facts, result, len(injection.body)
-        )
+        candidate = resolved.candidate.revision
+        facts = replace(injection.facts, namespace_meta=candidate.namespaces.get(review.namespace))
+        size = len(injection.body)
+        admitted = Admission(resolved.tag, resolved.revision, candidate, review.object, facts, result, size)
         return replace(answer, shadowed=admitted)
 
-    def _succeeded(self, injection: Injection, result: Injected | Skipped) -> Answer:
-        review, resolved, explained = injection.review, injection.resolved, self._desk.explained
+    def _succeeded(self, injection: PendingInjection, result: Injected | Skipped) -> Answer:
+        review, resolved, explained = injection.review, injection.resolved, self._options.explained
+        outcome, reason, findings = Outcome.SUCCESS, "", tuple[str, ...]()
         if isinstance(result, Skipped):
-            outcome, reason, findings = Outcome.SKIP, result.reason, tuple[str, ...]()
+            outcome, reason = Outcome.SKIP, result.reason
             response = admission.allowed(warnings=result.warnings)
             if explained is not None:
                 response = explained.skipped(response, result, resolved)
         else:
-            outcome, reason, findings = Outcome.SUCCESS, "", result.findings
+            findings = result.findings
             response = admission.patched(result.patch_json, warnings=result.warnings)
             if explained is not None:
                 response = explained.injected(response, result, resolved)
@@ -308,7 +294,7 @@ class InjectHandler:
                 name, envs = resolved.revision.name, injection.facts.proxy_envs
                 self._recent.keep(name, injection.body, pod=review.object, namespace=review.namespace, envs=envs)
         cached = CachedAnswer.of(response, outcome, reason, resolved)
-        # What the guard found is counted for every pod.
+        # Findings of the guard are counted for each pod.
         if resolved.revision.hermetic and not findings:
             self.cache.put(injection.snapshot, injection.key, cached)
         for finding in findings[:1]:
@@ -325,24 +311,23 @@ class InjectHandler:
             reason, where = FAULT, whereabouts(error)
             message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
         response = admission.errored(message)
-        if self._desk.explained is not None:
-            response = self._desk.explained.refused(response, reason, resolved)
+        if self._options.explained is not None:
+            response = self._options.explained.refused(response, reason, resolved)
         return Answer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
 
     def _count(self, answer: Answer, watch: Stopwatch) -> None:
-        """Count an answer, and log the decision if it is wanted."""
-        seconds, resolved = watch.total(), answer.resolved
-        if resolved is None:
-            self._metrics.answered(Answered(answer.outcome, seconds, answer.reason))
-        else:
+        """Count an answer, and log the decision."""
+        seconds, resolved, revision, tag = watch.total(), answer.resolved, UNKNOWN, ""
+        if resolved is not None:
             revision, tag = resolved.revision.name, resolved.tag or ""
-            self._metrics.answered(Answered(answer.outcome, seconds, answer.reason, revision, tag))
             if answer.cached:
                 self._metrics.cache_hit(revision)
             if answer.findings or answer.reason == GUARD_REASON:
                 self._metrics.guarded(revision, WARNED if answer.findings else REFUSED)
-        if answer.review is not None and self._desk.decisions.wants(answer.outcome, answer.reason):
-            self._desk.decisions.tell(_decision(answer, answer.review), seconds[TOTAL])
+        self._metrics.count_request(answer.outcome, seconds, answer.reason, revision, tag)
+        if self._options.decisions.wants(answer.outcome, answer.reason):
+            decision = Decision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)
+            self._options.decisions.log(decision, seconds[TOTAL])
 
 
 def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:
@@ -354,12 +339,5 @@ def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:
 
 
 def reason_of(error: InjectorError) -> str:
-    """Return the stable word for the kind of an error."""
+    """Return the ``reason`` of an error in metrics and logs."""
     return next((reason for kind, reason in FAILURE_REASONS if isinstance(error, kind)), OTHER_REASON)
-
-
-def _decision(answer: Answer, review: admission.Request | admission.Broken) -> Decision:
-    if answer.resolved is None:
-        return Decision(review, answer.outcome, answer.reason, where=answer.where)
-    revision, tag = answer.resolved.revision.name, answer.resolved.tag or ""
-    return Decision(review, answer.outcome, answer.reason, revision, tag, answer.where)

@@ -1,3 +1,5 @@
+"""A dry run is answered as if it were none, and nothing remembers it."""
+
 from __future__ import annotations
 
 import base64
@@ -30,12 +32,12 @@ from injector.revisions.build import build
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags, sampled
 from injector.revisions.verify import RecentPods
-from injector.webhook.app import MAX_BODY, webhook_app
 from injector.webhook.decisions import FIELDS
-from injector.webhook.inject import Desk, InjectHandler, reason_of
+from injector.webhook.handler import HandlerOptions, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.queue import AdmissionQueue, Rejected
-from injector.webhook.shadow import Admission
+from injector.webhook.server import MAX_BODY, webhook_app
+from injector.webhook.shadow import Admission, Shadows
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from injector.webhook.shadow import Shadows
+    from injector.webhook.lifecycle import Lifecycle
+    from tests.webhook.conftest import ClientFactory, Core
+
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
@@ -189,8 +193,8 @@ async def test_a_value_that_breaks_out_is_counted_by_revision(
 async def test_the_guard_of_the_desk_is_that_of_each_request(
     aiohttp_client: ClientFactory, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, core: Core
 ) -> None:
-    for desk in (Desk(), Desk(guard="warn")):
-        await answer_of(await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=desk))))
+    for desk in (HandlerOptions(), HandlerOptions(guard="warn")):
+        await answer_of(await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, options=desk))))
 
     assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
 
@@ -202,7 +206,9 @@ async def test_each_replica_of_a_pod_that_the_guard_warns_of_is_told_and_counted
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     served = Registry(snapshot_of([build(make_raw("default", config=pasting))], parse_tags("")))
     metrics = Metrics(collector)
-    client = await aiohttp_client(webhook_app(InjectHandler(served, metrics, lifecycle, desk=Desk(guard=guard))))
+    client = await aiohttp_client(
+        webhook_app(InjectHandler(served, metrics, lifecycle, options=HandlerOptions(guard=guard)))
+    )
     review = make_review(make_pod(labels={"a": "x" + "\n  - name: other"}))
     as_sent = {"kind": review.pop("kind"), **review}
 
@@ -419,7 +425,9 @@ async def test_a_rejected_request_is_told_to_try_again(  # noqa: PLR0913, PLR091
             raise Rejected(reason)
             yield
 
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(Full()))))
+    client = await aiohttp_client(
+        webhook_app(InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(Full())))
+    )
 
     response = await client.post("/inject/prod?timeout=7s", json=make_review(namespace="shop"))
 
@@ -437,7 +445,9 @@ async def test_a_body_that_has_no_room_is_told_to_come_back(
     collector: CollectorRegistry,
 ) -> None:
     queue = AdmissionQueue(max_bytes=100)
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(queue))))
+    client = await aiohttp_client(
+        webhook_app(InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(queue)))
+    )
 
     response = await client.post("/inject", json=make_review())
 
@@ -455,7 +465,9 @@ async def test_a_request_whose_deadline_passes_in_the_queue_is_not_injected(
     core: Core,
 ) -> None:
     queue = AdmissionQueue()
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, desk=Desk(queue))))
+    client = await aiohttp_client(
+        webhook_app(InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(queue)))
+    )
 
     async with queue.turn("other", 1):
         late = await client.post("/inject?timeout=1ms", json=make_review())
@@ -699,3 +711,39 @@ async def test_a_pod_that_was_not_injected_is_not_kept(
     await answer_of(client)
 
     assert recent.snapshot() == {}
+
+
+class Remembering(Shadows):
+    """Shadows that keep what they are offered."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics)
+        self.offered: list[Admission] = []
+
+    def offer(self, admission: Admission) -> None:
+        self.offered.append(admission)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_dry_run_is_answered_alike_and_remembered_by_nobody(
+    aiohttp_client: ClientFactory, core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, dry_run: bool
+) -> None:
+    registry.swap(
+        snapshot_of(
+            [fake_revision("1-24"), fake_revision("1-30")],
+            parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}"),
+        )
+    )
+    shadows, recent = Remembering(metrics), RecentPods()
+    client = await aiohttp_client(
+        webhook_app(InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=recent))
+    )
+
+    real = await (await client.post("/inject/prod", json=make_review())).read()
+    shadows.offered.clear()
+    recent.forget_others(())
+    answer = await (await client.post("/inject/prod", json=make_review(dryRun=dry_run))).read()
+
+    assert answer == real
+    assert all(each == core.asked[0] for each in core.asked)
+    assert (len(shadows.offered), len(recent.snapshot())) == ((0, 0) if dry_run else (1, 1))
