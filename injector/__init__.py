@@ -23,7 +23,8 @@ All functions raise a subclass of ``InjectorError`` for input that cannot be use
         ├── AnnotationError          an annotation with a value that Istio refuses
         └── BreakOutError            a value of the pod that breaks out of the template
 
-Map of the packages; an upper one may import those below it. Two flows meet in one immutable object, ``istio/revision.py`` Revision:
+Map of the packages. A package may import those below it; ``pyproject.toml`` has the exact contracts. Two flows meet in one immutable
+object, the Revision of ``istio/revision.py``:
 
 - Request: ``webhook/handler.py`` decodes the review, resolves the path to a revision, and answers with the patch of
   ``injection/pipeline.py``: policy, render, merge, overrides, post-processing, JSON patch.
@@ -42,6 +43,8 @@ Map of the packages; an upper one may import those below it. Two flows meet in o
     kube/        Kubernetes' types on plain dicts: YAML, strategic merge, JSON patch, AdmissionReviews
     gotemplate/  Go's text/template and sprig, compiled to Python
     golang/      the behaviour of Go's strconv, time and encoding/json
+
+Every layer may use ``errors.py`` (the errors) and ``memo.py`` (bounded caches). The server also has ``settings.py`` and ``metrics.py``.
 """
 
 from __future__ import annotations

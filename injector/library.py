@@ -49,7 +49,7 @@ class Injection:
         pod: the pod with its sidecar; a copy of the given pod if it was skipped.
         patch: the JSON patch (RFC 6902) from the given pod to ``pod``; empty if the pod was skipped.
         templates: the names of the templates that were rendered.
-        warnings: messages for the user who creates the pod.
+        warnings: messages for the creator of the pod.
         reason: why the pod was skipped, as in the metric ``sidecar_injection_skip_total``; empty if it was injected.
         detail: the same as a sentence.
     """

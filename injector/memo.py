@@ -17,8 +17,8 @@ V = TypeVar("V")
 class Memo(Generic[K, V]):
     """Keeps the results that were used last, in two generations.
 
-    A new result joins the young generation. When that is full it becomes the old one, and what the old one held is dropped unless it
-    was used meanwhile. This costs one dictionary lookup for each hit, where a list in order of use costs three.
+    A new result joins the young generation. When that is full it becomes the old one, and the results of the old one are dropped unless
+    they were used meanwhile. A hit costs one dictionary lookup; a list in order of use costs three.
     Several threads may share a memo: at worst a result is computed twice.
 
     Args:

@@ -26,7 +26,7 @@ from injector.injection.tools.drift import (
     Drift,
     as_created,
     drift_of,
-    sidecar_of,
+    injected_revision,
 )
 from injector.kube.typed import normalise
 from injector.revisions.tags import workload_key
@@ -113,8 +113,8 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> SidecarStatus:
-    workload, sidecar = tuple(labels.workload), sidecar_of(running)
-    has = None if sidecar is None else str(sidecar)
+    workload, sidecar = tuple(labels.workload), injected_revision(running)
+    has = None if sidecar is None else sidecar or "(no name)"
     try:
         routed = live_route(view, labels)
     except DataError:
@@ -124,7 +124,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
         if revision is None:
             return SidecarStatus(workload, has, routed.raw.name, Drift(UNKNOWN))
         if created is None:
-            is_current = sidecar is not None and sidecar.revision == revision.written
+            is_current = sidecar == revision.written
             return SidecarStatus(workload, has, revision.name, Drift(CURRENT if is_current else OLDER_REVISION))
         answer = _inject(revision, created, routed)
         gets = None if isinstance(answer, Skipped) else revision.name

@@ -1,4 +1,4 @@
-"""Finding and moving containers by name, as Istio's injector does. No function changes what it is given.
+"""Finding and moving containers by name, as Istio's injector does. No function changes its arguments.
 
 Follows ``FindContainer``, ``moveContainer`` and ``modifyContainers`` in pkg/kube/inject (1.30.3).
 """
@@ -20,7 +20,7 @@ ENABLE_CORE_DUMP: Final = "enable-core-dump"
 
 
 def containers_of(pod: Mapping[str, Any], kind: str = "containers") -> list[Container]:
-    """Return the pod's list ``containers`` or ``initContainers``, empty where it has none."""
+    """Return the pod's list ``containers`` or ``initContainers``, empty if it has none."""
     return (pod.get("spec") or {}).get(kind) or []
 
 
@@ -35,7 +35,7 @@ def find_in_pod(name: str, pod: Mapping[str, Any]) -> Container | None:
 
 
 def without(name: str, containers: Iterable[Container]) -> list[Container]:
-    """Return the containers but those of that name."""
+    """Return the containers without those of that name."""
     return [item for item in containers if item.get("name") != name]
 
 
@@ -85,12 +85,12 @@ def with_metadata(pod: Pod, **changes: Any) -> Pod:
 
 
 def annotations_of(pod: Mapping[str, Any]) -> dict[str, str]:
-    """Return the pod's annotations, empty where it has none."""
+    """Return the pod's annotations, empty if it has none."""
     return (pod.get("metadata") or {}).get("annotations") or {}
 
 
 def labels_of(pod: Mapping[str, Any]) -> dict[str, str]:
-    """Return the pod's labels, empty where it has none."""
+    """Return the pod's labels, empty if it has none."""
     return (pod.get("metadata") or {}).get("labels") or {}
 
 

@@ -38,13 +38,18 @@ NETWORK_LABEL: Final = "topology.istio.io/network"
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """One injection's inputs.
+    """The inputs of one injection.
 
-    ``workload`` owns the pod, ``owner_meta`` is its metadata as templates see it. ``mesh`` is what the mesh config says and
-    ``proxy_config`` the facts of the pod's own ProxyConfig: the two differ where a pod has the annotation
-    ``proxy.istio.io/config`` and comes by the webhook; ``mesh_in_data`` is the one that templates see. ``default_templates``
-    are those of a pod that names none; ``injected_annotations`` is empty for kube-inject, as in Istio. Templates do not see the pod's
-    label ``hidden_label``. ``guard`` is one of ``result.GUARDS``.
+    Attributes:
+        workload: the owner of the pod; ``owner_meta`` is its metadata as templates see it.
+        mesh: the mesh config.
+        proxy_config: the pod's own ProxyConfig. In the webhook it differs from ``mesh`` if the pod has the annotation
+            ``proxy.istio.io/config``.
+        mesh_in_data: the one of the two that templates see.
+        default_templates: the templates of a pod that names none.
+        injected_annotations: empty for kube-inject, as in Istio.
+        hidden_label: a label of the pod that templates do not see.
+        guard: one of ``result.GUARDS``.
     """
 
     revision: Revision
@@ -100,7 +105,7 @@ def estimated_concurrency(params: Parameters) -> int:
 
 
 def _cpus(params: Parameters) -> Iterator[str]:
-    """Yield what says how many CPUs the proxy gets: an annotation alone, or the values' limit and then their request."""
+    """Yield the CPUs of the proxy: of an annotation, or of the values' limit and then of their request."""
     annotations = c.annotations_of(params.pod)
     annotated = [annotations[name] for name in _ANNOTATIONS if name in annotations]
     if annotated:
@@ -133,7 +138,7 @@ _KNOWN_IMAGE_TYPES: Final = ("distroless", "debug")
 
 
 def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
-    """Return the template data for one injection; ``stripped`` is the pod without what an earlier injection added."""
+    """Return the template data for one injection; ``stripped`` is the pod without the additions of an earlier injection."""
     revision, workload = params.revision, params.workload
     uid, gid = proxy_ids(params.namespace_meta)
     return TemplateData(

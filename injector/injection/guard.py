@@ -1,15 +1,15 @@
 """The guard against values of a pod that break out of a template: that change more of the overlay than the text they are inserted into.
 
+A template inserts annotations, labels and names into YAML. If one of them is dangerous, the templates are rendered twice more, with two
+different fillers in place of all dangerous values. Where these two renderings differ, a value is inserted. Everywhere else the real
+rendering must equal them: keys, list lengths, types and texts. At a place of insertion it may be any scalar that has the template's text
+around the value. Otherwise the pod is refused, and the value is found by replacing fewer and fewer values.
+
 The dangerous characters are those of YAML 1.2: chapters 5.2 to 5.4 (character set, indicators, line breaks) and 7.3.3 (plain style). A
-filler replaces them, and nothing else, by a letter. So a template that looks at the value (``contains "/"``, ``trunc 63``) mostly does
-with the filler what it does with the value. ``guard`` tells what the fillers are for.
+filler replaces only these by a letter, so that a template that tests the value (``contains "/"``, ``trunc 63``) mostly treats the filler
+like the value.
 
-A template inserts annotations, labels and names into YAML. If one of them is dangerous (``fillers``), the templates are rendered twice
-more, with two different fillers in place of all dangerous values. Where these two renderings differ, a value is inserted. Everywhere else
-the real rendering must equal them: keys, list lengths, types and texts. At a place of insertion it may be any scalar that has the text of
-the template around the value. If it is not so, the pod is refused, and the value is found by putting fillers back step by step.
-
-A pod without a dangerous value costs one look at its texts, and one whose dangerous values no template reads costs one rendering.
+A pod without a dangerous value costs one look at its texts. If no template reads its dangerous values, it costs one more rendering.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DANGEROUS: Final = re.compile(
     # A ``*`` alone is not an alias.
     rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-?:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
 )
-# The same for texts joined by NUL, in two steps that are fast where there is nothing to find.
+# The same for texts joined by NUL, in two steps that are fast if no text is dangerous.
 _PERHAPS: Final = re.compile(rf"[\x01-\x1f\s\x7f-\x9f{_SPECIAL}{_LEADING}]|:(?=[,\0])")
 _AT_AN_END: Final = re.compile(r"\0(?:[-?:]\0|,.|---|\.\.\.)")
 
@@ -61,13 +61,13 @@ _ANY: Final = re.compile(r".", re.DOTALL)
 _JSON_TOKEN: Final = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|(?P<space>[ \t\r\n]+)|(?P<mark>[\[\]{}:,])', re.DOTALL)
 
 DECODERS: Final = frozenset({"b32dec", "b64dec", "decryptAES", "urlParse"})
-"""Functions that make a dangerous text of one that looks harmless. (JSON shows its texts: it has quotes.)"""
-# A DNS label: what names of workloads, containers and namespaces are.
+"""Functions that turn a text that looks harmless into a dangerous one. (JSON has quotes, so it looks dangerous.)"""
+# A DNS label, such as the names of workloads, containers and namespaces.
 _WORD: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}|%[0-9A-Fa-f]{2}")
 _NO_SLASH: Final = re.compile(r"[^/]")
 _UNIFORM: Final = "V"
-"""A text of it decodes to ``UUU...``, wherever decoding begins."""
+"""A text of this letter decodes to ``UUU...``, wherever decoding begins."""
 _GROUP: Final = 4
 
 
@@ -77,7 +77,7 @@ def is_dangerous(text: str) -> bool:
 
 
 def is_encoded(text: str) -> bool:
-    """Return whether a text is dangerous, or may be so once it is decoded: any but a plain name may."""
+    """Return whether a text is dangerous, or may be dangerous once decoded, as any text but a plain name may."""
     if is_dangerous(text):
         return True
     if _WORD.fullmatch(text):
@@ -86,7 +86,7 @@ def is_encoded(text: str) -> bool:
 
 
 def none_dangerous(texts: list[str]) -> bool:
-    """Return whether none of the texts is dangerous. It is fast, and False for a few texts that are harmless (those with spaces)."""
+    """Return whether none of the texts is dangerous. It is fast, but False for some harmless texts (those with spaces)."""
     joined = "\0".join(["", *texts, ""])
     return not (_PERHAPS.search(joined) or _AT_AN_END.search(joined)) and joined.count("\0") == len(texts) + 1
 
@@ -97,7 +97,7 @@ def decodes(templates: Mapping[str, Template]) -> bool:
 
 
 def is_document(text: str) -> bool:
-    """Return whether a text is JSON, but for a bare number or word: a template may decode it."""
+    """Return whether a text is JSON that a template may decode, other than a number or word."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return False
     try:
@@ -112,10 +112,10 @@ class Filler:
     """Makes inert texts.
 
     Attributes:
-        letter: stands for each dangerous character.
-        others: which other characters it stands for, too.
-        space: stands between the tokens of JSON documents. If it is None, a document is a text like any other. Otherwise it stays the
-            same document for a decoder, and only the dangerous texts in it are replaced.
+        letter: replaces each dangerous character.
+        others: other characters that it replaces, too.
+        space: the space between the tokens of JSON documents. If it is None, a document is a text like any other. Otherwise it stays
+            the same document for a decoder, and only the dangerous texts in it are replaced.
         decoding: whether the templates call one of ``DECODERS``.
     """
 
@@ -148,7 +148,7 @@ class Filler:
     def _recoded(self, found: re.Match[str]) -> str:
         text = _decoded(found[0])
         if text is None:
-            # More likely a path or an image, of which templates look for the slash.
+            # More likely a path or an image, in which templates look for the slash.
             return _NO_SLASH.sub(self.letter, found[0])
         if self.letter == FILLERS[1].letter:
             return _UNIFORM * len(found[0])
@@ -165,11 +165,11 @@ def _decoded(text: str) -> str | None:
 
 
 FILLERS: Final = (Filler("x"), Filler("7"))
-"""What stands in for a value in the two renderings that are compared."""
+"""Replace a value in the two renderings that are compared."""
 DOCUMENT_FILLERS: Final = (Filler("x", space=""), Filler("7", space="\n\t"))
-"""The same where a template decodes JSON. With line breaks and tabs, a document is still JSON, but it is not YAML."""
+"""The same if a template decodes JSON. With line breaks and tabs, a document is still JSON, but not YAML."""
 MORE_FILLERS: Final = (Filler("J"), Filler("k", _ALPHANUMERIC), Filler("W", _ANY), Filler("3", _ANY))
-"""What tells which characters of a text are the template's, where the first two have some in common by chance: a hash, an encoding, or
+"""Tell which characters of a text are the template's if the first two renderings have some in common by chance: in a hash, an encoding, or
 parts of the value that the template changes."""
 
 
@@ -268,7 +268,7 @@ class Guard:
         return self._error(real, filler, found)
 
     def _rendering(self, texts: Sequence[str], filler: Filler) -> Any:
-        """Return what the templates render with fillers in place of ``texts``; None if they fail."""
+        """Render the templates with fillers in place of ``texts``; None if they fail."""
         try:
             data = self._data(texts, replace(filler, decoding=decodes(self._params.revision.templates)))
             return self._templates.trees(self._templates.render(data))
@@ -276,7 +276,7 @@ class Guard:
             return None
 
     def _fits(self, real: Any, first: Filler, renderings: list[Any]) -> bool:
-        """Return whether nothing but text differs that two renderings had in common by chance: more of them tell."""
+        """Return whether more renderings show that only text differs that the first two had in common by chance."""
         for filler in MORE_FILLERS:
             more = [*renderings, self._rendering(self._texts, replace(filler, space=first.space))]
             found = None if more[-1] is None else mismatch(real, more)
@@ -315,7 +315,7 @@ class Guard:
         return _place(self._given, texts[start]) + (f", or one of {others} other values" if others else "")
 
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
-        """Return template data with fillers in place of texts; without the annotations and labels that have them if there is no filler.
+        """Return template data with fillers in place of texts; if ``filler`` is None, without the annotations and labels that have them.
 
         Raises:
             DataError: with them, the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
@@ -328,14 +328,14 @@ class Guard:
                     if given.get(kind, {}).get(name):
                         entries = self._given[kind][name].items()
                         given[kind][name] = {k: v for k, v in entries if _key(k, chosen) == k and v not in chosen}
-        params, told = self._params, given["workload"]
+        params = self._params
         overlaid = params.proxy_config
         text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
         if text in chosen and overlaid is not params.revision.mesh:
             overlaid = self._mesh(text, filler)
         changed = replace(
             params,
-            workload=replace(params.workload, **told),
+            workload=replace(params.workload, **given["workload"]),
             owner_meta=given.get("owner", params.owner_meta),
             proxy_config=overlaid,
             mesh_in_data=overlaid if params.mesh_in_data is params.proxy_config else params.mesh_in_data,
@@ -365,7 +365,7 @@ def is_clean(params: Parameters, seen: c.Pod) -> bool:
 
 
 def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
-    """Return what templates see of ``seen``, the pod, and of its workload."""
+    """Return the parts of the pod, ``seen``, and of its workload that templates see."""
     workload = params.workload
     names = ("name", "namespace", "kind", "api_version")
     given = {
@@ -429,7 +429,7 @@ class Mismatch:
 
 
 def mismatch(real: Any, renderings: Sequence[Any], path: Path = ()) -> Mismatch | None:
-    """Return the first difference between a real rendering and those of fillers that no inserted value explains; None if there is none.
+    """Return the first difference between a real rendering and those of fillers that no inserted value explains, or None.
 
     A single rendering has no place of insertion: the real one must equal it.
     """
@@ -510,7 +510,7 @@ def _text(scalar: Any) -> bytes:
 
 
 def at(value: Any, path: Path) -> Any:
-    """Return what JSON data has at a path; None if it has nothing there."""
+    """Return the value at a path of JSON data; None if there is no such path."""
     try:
         return reduce(getitem, path, value)
     except (KeyError, IndexError, TypeError):
@@ -525,7 +525,7 @@ def _shape(value: Any) -> Any:
 
 
 def shown(path: Path) -> str:
-    """Return a path up to the first key that is not a field of a pod or of a container: others may have texts of the pod's values."""
+    """Return a path up to the first key that is not a field of a pod or container, since others may have texts of the pod's values."""
     known = list(takewhile(lambda part: isinstance(part, int) or part in _fields(), path))
     return _dotted(list(dropwhile(lambda part: isinstance(part, int), known)))
 

@@ -1,4 +1,4 @@
-"""One injection, step by step: policy, parameters, data, render, overrides, post-processing, patch.
+"""One injection, step by step: policy, parameters, data, render, guard, merge, overrides, post-processing, patch.
 
 Follows ``Webhook.inject`` and ``injectPod`` in pkg/kube/inject/webhook.go (1.30.3).
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PROXY_CONFIG: Final = "proxy.istio.io/config"
 MOST_ANNOTATIONS: Final = 256 << 10
 _BUDGET: Final = Budget(steps=4 * Budget().steps, memory=4 * Budget().memory)
-"""Of all renderings of an injection: those of the templates that a pod asks for, and those that the guard compares them with."""
+"""For all renderings of an injection: the pod's templates, and the renderings that the guard compares them with."""
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
@@ -67,8 +67,8 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     made = inject(webhook_parameters(revision, seen, facts), webhook=True)
     result = made.pod
     if seen is not admitted:
-        # Istio's patch is one of the pod without OpenShift's user, and leaves that in place where no template gives another.
-        # Through JSON: the library changes objects in place, and one that is shared by two places would change in both.
+        # Istio's patch starts from the pod without OpenShift's user, which therefore stays if no template sets another.
+        # Through JSON: the library changes objects in place, and an object in two places would change in both.
         copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(seen, result)))
         result = jsonpatch.apply_patch(copy, difference, in_place=True)
     given = patched_object(pod)
@@ -90,10 +90,10 @@ def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:
 
 
 def patched_object(pod: dict[str, Any]) -> c.Pod:
-    """Return what the patch is made against: the pod as it was given, without what no injection touches.
+    """Return the pod that the patch starts from: the original pod without fields that no injection touches.
 
-    Managed fields can be large, and ``creationTimestamp: null`` is how Go prints nothing; neither deserves an operation. Metadata that
-    is not there, or null, has to be added as a whole.
+    Managed fields can be large, and ``creationTimestamp: null`` is Go's empty value; neither needs an operation. Metadata that is
+    absent or null has to be added as a whole.
     """
     if pod.get("metadata") is None:
         return pod
@@ -110,7 +110,7 @@ def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
 
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
-    """Gather what the webhook injects ``pod`` with: the pod's ProxyConfig annotation shapes the proxy, not the mesh."""
+    """Return the webhook's parameters for ``pod``: the pod's ProxyConfig annotation changes the proxy, not the mesh."""
     namespace_meta = facts.namespace_meta if revision.openshift else None
     overlaid = overlaid_mesh(revision, pod)
     workload = workload_of(pod, revision.behaviours.owner_rules)
@@ -148,7 +148,7 @@ def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
     """Return the revision's mesh config with the pod's ``proxy.istio.io/config`` on top.
 
     Raises:
-        AnnotationError: the annotation is no ProxyConfig.
+        AnnotationError: the annotation is not a ProxyConfig.
     """
     text = c.annotations_of(pod).get(PROXY_CONFIG)
     if text is None or not revision.behaviours.proxy_config_annotation:
@@ -239,7 +239,7 @@ def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> 
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:
-    """Do with a pod that has its overlays what templates cannot."""
+    """Apply the steps after the templates to a pod with its overlays."""
     revision, pod = params.revision, params.pod
     final = reapplied(rendered.merged, pod, rendered.template, revision.behaviours)
     if revision.behaviours.adjust_init_user:
@@ -248,7 +248,7 @@ def finished(params: Parameters, rendered: Rendered) -> c.Pod:
 
 
 def _without_earlier_injection(params: Parameters) -> c.Pod:
-    """Return the pod as the templates should see it: without what an earlier injection added."""
+    """Return the pod without the additions of an earlier injection, as the templates should see it."""
     status = read_status(params.pod)
     if status is None:
         return params.pod

@@ -1,6 +1,6 @@
-"""Who is injected: Istio's injection policy as an ordered table of rules.
+"""Istio's injection policy as an ordered table of rules.
 
-``injection_required`` asks the rules until one has an opinion; ``verdicts`` asks the same rules, all of them, for `explain`.
+The first rule that decides wins (``injection_required``); ``verdicts`` applies all rules, for `explain`.
 
 Follows ``injectRequired`` in pkg/kube/inject/inject.go (1.30.3); what older minors accept is in ``istio.behaviours``.
 """
@@ -24,7 +24,7 @@ DISABLED: Final = "disabled"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a pod is injected; ``reason`` is the rule that decided, ``detail`` what it saw."""
+    """Whether a pod is injected; ``reason`` is the rule that decided, ``detail`` its sentence for people."""
 
     inject: bool
     reason: str
@@ -34,7 +34,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What the rules look at."""
+    """The input of the rules."""
 
     policy: Policy
     behaviours: Behaviours
@@ -50,9 +50,9 @@ class Rule:
 
     Attributes:
         step: its name in a trace.
-        source: what it reads, of the pod, the revision's config or Istio itself.
-        decide: its opinion; None where it has none, and the next rule is asked.
-        silence: why it has none, as a sentence for people.
+        source: the part of the pod or of the revision's config that it reads, or Istio itself.
+        decide: returns its decision; None if it does not apply.
+        silence: returns why it does not apply, as a sentence for people.
     """
 
     step: str
@@ -63,7 +63,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rule says of a pod: a decision, or in ``silence`` why it has none."""
+    """The result of one rule for a pod: a decision, or in ``silence`` why it does not apply."""
 
     rule: Rule
     decision: Decision | None
@@ -71,10 +71,7 @@ class Verdict:
 
 
 def injection_required(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Decision:
-    """Decide whether ``pod`` gets a sidecar: the first rule with an opinion wins.
-
-    ``namespace`` is the one the pod is created in. An illegal policy injects nothing, whatever the rules say.
-    """
+    """Decide whether ``pod``, which is created in ``namespace``, gets a sidecar."""
     facts = _facts(policy, behaviours, pod, namespace)
     decision = next(found for rule in RULES if (found := rule.decide(facts)) is not None)
     warning = decision.warning or _invalid_value_warning(facts)
@@ -82,13 +79,10 @@ def injection_required(policy: Policy, behaviours: Behaviours, pod: Mapping[str,
 
 
 def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> tuple[Verdict, ...]:
-    """Return what every rule says of ``pod``, in order; the first with a decision is the one that counts."""
+    """Return the verdict of every rule on ``pod``, in order; the first decision counts."""
     facts = _facts(policy, behaviours, pod, namespace)
-    return tuple(
-        Verdict(rule, found, "" if found is not None else rule.silence(facts))
-        for rule in RULES
-        for found in (rule.decide(facts),)
-    )
+    decisions = [(rule, rule.decide(facts)) for rule in RULES]
+    return tuple(Verdict(rule, found, rule.silence(facts) if found is None else "") for rule, found in decisions)
 
 
 def _facts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> _Facts:
@@ -115,24 +109,19 @@ def _ignored_namespace(facts: _Facts) -> Decision | None:
 def _illegal_policy(facts: _Facts) -> Decision | None:
     if facts.policy.policy in (ENABLED, DISABLED):
         return None
-    detail = f"policy {facts.policy.policy!r} is none of `{ENABLED}`, `{DISABLED}`: nothing is injected"
+    detail = f"policy {facts.policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
     return Decision(inject=False, reason="illegal_policy", detail=detail, warning=detail)
 
 
-def _label(facts: _Facts) -> Decision | None:
-    return _wanted(facts, "label")
+def _by_value(place: str) -> Callable[[_Facts], Decision | None]:
+    def decide(facts: _Facts) -> Decision | None:
+        source, value = _inject_value(facts)
+        wanted = facts.behaviours.wants_injection(value) if source == place else None
+        return (
+            None if wanted is None else Decision(inject=wanted, reason=source, detail=f"{source} {INJECT} is {value!r}")
+        )
 
-
-def _annotation(facts: _Facts) -> Decision | None:
-    return _wanted(facts, "annotation")
-
-
-def _wanted(facts: _Facts, place: str) -> Decision | None:
-    source, value = _asked(facts)
-    wanted = facts.behaviours.wants_injection(value) if source == place else None
-    if wanted is None:
-        return None
-    return Decision(inject=wanted, reason=source, detail=f"{source} {INJECT} is {value!r}")
+    return decide
 
 
 def _no_label(facts: _Facts) -> str:
@@ -144,7 +133,7 @@ def _no_label(facts: _Facts) -> str:
 def _no_annotation(facts: _Facts) -> str:
     if INJECT not in facts.annotations:
         return f"the pod has no annotation {INJECT}"
-    if _asked(facts)[0] == "label":
+    if _inject_value(facts)[0] == "label":
         return f"the pod has the label {INJECT}, so the annotation is not read"
     return _invalid_value_warning(facts) or f"the annotation {INJECT} is empty"
 
@@ -166,14 +155,14 @@ def _always_selector(facts: _Facts) -> Decision | None:
     return None
 
 
-def _asked(facts: _Facts) -> tuple[str, str]:
+def _inject_value(facts: _Facts) -> tuple[str, str]:
     if facts.behaviours.inject_label and INJECT in facts.labels:
         return "label", facts.labels[INJECT]
     return "annotation", facts.annotations.get(INJECT, "")
 
 
 def _invalid_value_warning(facts: _Facts) -> str:
-    source, value = _asked(facts)
+    source, value = _inject_value(facts)
     if not value or facts.behaviours.wants_injection(value) is not None:
         return ""
     return f"{source} {INJECT} has the value {value!r}; only `true` and `false` count, so the policy decides"
@@ -194,17 +183,17 @@ def _no_match(name: str) -> Callable[[_Facts], str]:
 
 
 def _not_ignored(facts: _Facts) -> str:
-    return f"namespace {facts.namespace} is none of {', '.join(sorted(facts.behaviours.ignored_namespaces))}"
+    return f"namespace {facts.namespace} is not one of {', '.join(sorted(facts.behaviours.ignored_namespaces))}"
 
 
 # Istio's order. An illegal policy overrides the label, the annotation and the selectors there, so it stands before them.
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("host_network", "spec.hostNetwork", _host_network, lambda _: "the pod has a network of its own"),
+    Rule("host_network", "spec.hostNetwork", _host_network, lambda _: "the pod has its own network"),
     Rule("ignored_namespace", "Istio's own list", _ignored_namespace, _not_ignored),
     Rule("illegal_policy", "config: policy", _illegal_policy, lambda facts: f"{facts.policy.policy} is a policy"),
-    Rule("label", f"metadata.labels[{INJECT}]", _label, _no_label),
-    Rule("annotation", f"metadata.annotations[{INJECT}]", _annotation, _no_annotation),
+    Rule("label", f"metadata.labels[{INJECT}]", _by_value("label"), _no_label),
+    Rule("annotation", f"metadata.annotations[{INJECT}]", _by_value("annotation"), _no_annotation),
     Rule("never_selector", "config: neverInjectSelector", _never_selector, _no_match("neverInjectSelector")),
     Rule("always_selector", "config: alwaysInjectSelector", _always_selector, _no_match("alwaysInjectSelector")),
-    Rule("policy", "config: policy", _default, lambda _: "the policy always has an opinion"),
+    Rule("policy", "config: policy", _default, lambda _: "the policy always applies"),
 )

@@ -1,6 +1,6 @@
-"""What happens to a pod after the templates: everything that a template cannot do, in Istio's order.
+"""The steps after the templates, in Istio's order: everything that a template cannot do.
 
-Follows ``postProcessPod`` and what it calls in pkg/kube/inject/webhook.go (1.30.3).
+Follows ``postProcessPod`` and its callees in pkg/kube/inject/webhook.go (1.30.3).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def cluster_info(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
-    """Set the proxy's env variables of the URL and of the cluster, which win over the template's."""
+    """Set the proxy's env variables of the URL and of the cluster, which override the template's."""
     del template
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is None or not params.proxy_envs:
@@ -67,10 +67,10 @@ def _status(template: c.Pod, params: Parameters) -> str:
 
 
 def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
-    """Put the proxy where it must start, and the init containers where they do not cut others off.
+    """Put the proxy and Istio's init containers in the order in which they must start.
 
-    A native sidecar comes right after Istio's own init containers, so that the user's are in the mesh; else interception starts
-    after the user's init containers, which have no proxy to go through.
+    A native sidecar comes right after Istio's own init containers, so that the user's init containers are in the mesh. Otherwise
+    interception starts after the user's init containers, which have no proxy.
     """
     del template
     move_proxy = c.moved_first if params.hold_application else c.moved_last
@@ -86,10 +86,9 @@ def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
 
 
 def keep_env_order(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
-    """Leave the proxy's env variables as an earlier injection ordered them, where nothing but their order would change.
+    """Keep the proxy's env variables in the order of an earlier injection if only their order would change.
 
-    Each injection puts the cluster's variables last, behind what the one before added after them: in Istio (1.30.3) a second webhook in
-    the chain changes a pod for nothing.
+    Each injection puts the cluster's variables last. In Istio (1.30.3) a second webhook in the chain therefore changes a pod needlessly.
     """
     del template
     before, after = c.find_in_pod(c.PROXY, params.pod), c.find_in_pod(c.PROXY, pod)

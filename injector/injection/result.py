@@ -14,15 +14,18 @@ ENFORCE: Final = "enforce"
 WARN: Final = "warn"
 OFF: Final = "off"
 GUARDS: Final = (ENFORCE, WARN, OFF)
-"""The modes of the guard for a pod whose values break out of the template: refuse it, inject it with a warning, or do not check."""
+"""The modes of the guard for values that break out of the template: refuse the pod, inject it with a warning, or do not check."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """The facts of a request that an injection needs beside the pod.
+    """The facts of a request that an injection needs in addition to the pod.
 
-    ``namespace`` is where the pod is created, ``proxy_envs`` the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others), and
-    ``namespace_meta`` the metadata of the namespace where it is known (OpenShift reads its annotations). ``guard`` is one of ``GUARDS``.
+    Attributes:
+        namespace: the namespace in which the pod is created.
+        proxy_envs: the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others).
+        namespace_meta: the metadata of the namespace, if known (for OpenShift's annotations).
+        guard: one of ``GUARDS``.
     """
 
     namespace: str = ""
@@ -33,17 +36,17 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A pod with its sidecar, and the JSON patch that leads there from the pod given.
+    """A pod with its sidecar, and the JSON patch from the original pod to it.
 
-    Both are kept as JSON, so that a result is immutable and shares no object with a revision: ``pod`` and ``patch`` decode a new
+    Both are stored as JSON, so that a result is immutable and shares no object with a revision. ``pod`` and ``patch`` decode a new
     copy each time.
 
     Attributes:
         pod_json: the injected pod, as Go would print it.
         patch_json: the operations of the JSON patch (RFC 6902).
         templates: the names of the templates that were rendered.
-        warnings: texts for the user who creates the pod.
-        findings: what a guard that only warns found; each is among the warnings too.
+        warnings: texts for the creator of the pod.
+        findings: the findings of a guard that only warns; each is also a warning.
     """
 
     pod_json: bytes

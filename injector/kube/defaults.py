@@ -54,7 +54,7 @@ def defaulted_volume(volume: Mapping[str, Any]) -> Object:
 
 
 def _pull_policy(image: str) -> str:
-    """Return what an image is pulled by: always where its tag may move."""
+    """Return the pull policy of an image: ``Always`` if its tag may move."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
@@ -73,7 +73,7 @@ def _lifecycle(lifecycle: Object) -> Object:
 
 
 def _resources(resources: Object) -> Object:
-    """Return resources that request what they limit and do not say."""
+    """Return resources with their limits as the requests that they do not have."""
     limits = resources.get("limits") or {}
     return {**resources, "requests": {**limits, **(resources.get("requests") or {})}} if limits else resources
 
@@ -91,7 +91,7 @@ def _with_field(source: Object) -> Object:
 
 
 def _at(holder: Object, key: str, change: Callable[[Object], Object]) -> Object:
-    """Return ``holder`` with what stands at ``key``, if anything does, changed."""
+    """Return ``holder`` with the value at ``key``, if there is one, changed."""
     return {**holder, key: change(holder[key])} if holder.get(key) is not None else holder
 
 

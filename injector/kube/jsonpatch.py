@@ -1,9 +1,8 @@
 """JSON patch (RFC 6902): the operations that lead from one document to another.
 
-Made for the shape of Kubernetes objects: lists of named objects (containers, env, volumes, mounts, ports) are aligned by
-name, other lists by what their beginnings and ends have in common. The work is linear in the size of the documents: an
-edit distance over lists is quadratic, and costs seconds where a pod has thousands of variables. Applying is left to the
-``jsonpatch`` package and to the API server.
+Lists of named objects (containers, env, volumes, mounts, ports) are aligned by name, other lists by their common beginnings and ends.
+The work is linear in the size of the documents: an edit distance over lists is quadratic, and takes seconds if a pod has thousands of
+variables. The ``jsonpatch`` package and the API server apply patches.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ if TYPE_CHECKING:
 
 Operation: TypeAlias = dict[str, Any]
 
-# What tells the items of Kubernetes' lists apart, the first that does it for a list: containers, env and volumes by name,
-# then mounts, ports, projected items and conditions.
+# The keys that identify the items of Kubernetes' lists, in the order they are tried: containers, env and volumes by name, then mounts,
+# ports, projected items and conditions.
 _NAMES: Final = ("name", "mountPath", "containerPort", "key", "type")
 
 
 def create_patch(before: Any, after: Any) -> list[Operation]:
-    """Return the operations that turn ``before`` into ``after``; empty where they are equal.
+    """Return the operations that turn ``before`` into ``after``; empty if they are equal.
 
-    Values are told apart by type: 1, 1.0 and true are three. The operations share their values with ``after``.
+    Values of different types differ: 1, 1.0 and true. The operations share their values with ``after``.
     """
     operations: list[Operation] = []
     _compare(before, after, "", operations)
@@ -69,7 +68,7 @@ def _compare_lists(before: list[Any], after: list[Any], path: str, operations: l
 
 
 def _by_name(items: list[Any], name: str) -> dict[Any, Any] | None:
-    """Return the items by the value that names each, None unless it names every one and names it alone."""
+    """Return the items by their name; None unless every item has one and no two are equal."""
     found: dict[Any, Any] = {}
     for item in items:
         value = item.get(name) if type(item) is dict else None
@@ -84,7 +83,7 @@ def _same_order(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
 
 
 def _compare_by_name(old: dict[Any, Any], new: dict[Any, Any], path: str, operations: list[Operation]) -> None:
-    """Remove what went, from the end on; then go through the new items, of which those before are in place already."""
+    """Remove the items that are gone, from the end on, then add and change items from the beginning on."""
     places = list(enumerate(old))
     operations.extend(
         {"op": "remove", "path": f"{path}/{index}"} for index, name in reversed(places) if name not in new
@@ -97,7 +96,7 @@ def _compare_by_name(old: dict[Any, Any], new: dict[Any, Any], path: str, operat
 
 
 def _compare_by_position(before: list[Any], after: list[Any], path: str, operations: list[Operation]) -> None:
-    """Compare what stands between the equal items at both ends, pair by pair."""
+    """Compare the items between the equal ones at both ends, pair by pair."""
     shorter = min(len(before), len(after))
     start = _count_same(zip(before, after, strict=False), shorter)
     end = _count_same(zip(reversed(before), reversed(after), strict=False), shorter - start)

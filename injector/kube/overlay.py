@@ -1,7 +1,7 @@
 """Overlays: the YAML that a template renders, read block by block, and laid over an object.
 
 Most of a rendered text is the same for every pod: probes, mounts, security contexts, most variables. So a text is split into blocks,
-and each block is read once: parsed, without the fields that the type does not have (``pruning``), and as Go writes it (``typed``).
+and each block is read once: parsed, without the fields that the type does not have, and as Go writes it (``typed``).
 
 Where a text may be split follows from YAML's scanner (libyaml's scanner.c). Lines of a block collection that begin at its column begin
 its entries. If such an entry parses when it stands alone, the scanner is in the same state after it as after the entry in its place:
@@ -44,7 +44,7 @@ Object: TypeAlias = dict[str, Any]
 
 _BLOCKS: Final = 8_192
 _CHARACTERS: Final = 512 << 10
-"""How many blocks are held, and how long their texts are together. What is read of a text takes some eight times its length."""
+"""The maximum number of blocks to hold, and of characters in them. The result of a text takes about eight times its length."""
 _LONGEST_TEXT: Final = 64 << 10
 """Characters of a text that is split. Istio's largest have 12 Ki; a longer one could take long to split, level by level."""
 _LONGEST_BLOCK: Final = 4_096
@@ -69,13 +69,12 @@ _FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """What a text says of an object.
+    """A partial object, to be merged over an object.
 
     Attributes:
         tree: the JSON data, without the fields that the type does not have. Nothing may change it.
         type_name: the Go type of the object.
-        normal: the tree merged over nothing, as Go writes it; None where only ``strategic_merge`` tells, for example in texts with
-            directives.
+        normal: the tree merged over nothing, as Go writes it; None if it needs ``strategic_merge``, for example because of directives.
     """
 
     tree: Object
@@ -102,7 +101,7 @@ class Overlay:
 def read_overlay(
     text: str, type_name: str, missing: AbstractSet[FieldName] | None, *, where: str = "", most: int = sys.maxsize
 ) -> Overlay | None:
-    """Read an overlay; None where it is no mapping.
+    """Read an overlay; None if it is not a mapping.
 
     Args:
         text: YAML.
@@ -240,7 +239,7 @@ def _block(shape: _Shape, text: str) -> _Read:
 def _boundary(column: int) -> re.Pattern[str]:
     """Match the line feeds before entries: before lines that do not begin to the right of a column.
 
-    Comments belong to the entry before them, and so does a line that closes a flow collection.
+    Comments, and a line that closes a flow collection, belong to the entry before them.
     """
     return re.compile(rf"\n(?= {{0,{column}}}[^ \n#}}\]])")
 

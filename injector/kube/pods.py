@@ -49,15 +49,14 @@ class WorkloadMeta:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRules:
-    """Which conventions tell the workload of a pod; what Istio goes by from 1.22 on, unless said otherwise.
+    """The conventions that tell the workload of a pod; the defaults are Istio's from 1.22 on.
 
     Attributes:
         controllers: look at the controller of a pod at all (from 1.3 on).
-        hash_required: take a ReplicaSet for a Deployment's by its hash (from 1.8 on); before, also where the pod has
-            no hash at all.
-        job_digits: how many digits, at least and at most, a CronJob puts at the end of its Job's name: 10 (from 1.6
-            on), 8 to 10 (from 1.10 on); None takes every Job for its own workload.
-        cron_job_version: the API version that a CronJob is given: batch/v1beta1 up to 1.21.
+        hash_required: a ReplicaSet is a Deployment's if it has the pod's hash (from 1.8 on); before, also if the pod has no hash.
+        job_digits: the least and most digits at the end of the name of a CronJob's Job: 10 (from 1.6 on), 8 to 10 (from 1.10 on). If
+            None, every Job is its own workload.
+        cron_job_version: the API version of CronJobs: batch/v1beta1 up to 1.21.
         deployment_configs: see through OpenShift's ReplicationControllers (from 1.12 on).
         rollouts: see through the ReplicaSets of Argo's Rollouts (from 1.22 on).
     """
@@ -80,10 +79,10 @@ def pod_template_path(obj: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Return what stands at ``path`` in a workload, such as its pod template.
+    """Return the object at ``path`` in a workload, such as its pod template.
 
     Raises:
-        ManifestError: a key of the path is missing, or no mapping.
+        ManifestError: a key of the path is missing, or not a mapping.
     """
     node: Any = obj
     for key in path:
@@ -101,7 +100,7 @@ def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
 def changed_at(
     obj: dict[str, Any], path: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a workload with what stands at ``path`` changed."""
+    """Return a workload with the object at ``path`` changed."""
     if not path:
         return change(obj)
     return {**obj, path[0]: changed_at(obj[path[0]], path[1:], change)}
@@ -134,12 +133,12 @@ def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> Wor
 
 
 def controller_of(meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the owner of an object that controls it, by its metadata; None where nothing does."""
+    """Return the owner that controls an object, by the object's metadata; None if there is none."""
     return next((owner for owner in meta.get("ownerReferences") or () if owner.get("controller")), None)
 
 
 def _seen_through(owner: Mapping[str, Any], labels: Mapping[str, str], rules: OwnerRules) -> tuple[str, str, str]:
-    """Return name, kind and API version of what made the pod's owner, else those of the owner."""
+    """Return name, kind and API version of the creator of the pod's owner, else those of the owner."""
     name, kind, version = owner.get("name") or "", owner.get("kind") or "", owner.get("apiVersion") or ""
     if kind == "ReplicaSet":
         pod_hash, rollout_hash = labels.get("pod-template-hash") or "", labels.get("rollouts-pod-template-hash") or ""

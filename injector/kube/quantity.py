@@ -30,7 +30,7 @@ _NANO: Final = -9
 _KIBI: Final = 1024
 _FAST_DIGITS: Final = 18  # digits that surely fit an int64 (math.go, maxInt64Factors)
 _FAST_BINARY_DIGITS: Final = 15
-_MAX_DIGITS: Final = 1_000  # Python refuses to compute with 4,300, and nobody asks for as much
+_MAX_DIGITS: Final = 1_000  # Python refuses to convert 4,300
 _HINT: Final = "write a quantity such as 100m, 0.5 or 1Gi"
 _FORMAT_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
@@ -51,7 +51,7 @@ def parse_quantity(text: str) -> Decimal:
     """Return the amount, exact to a billionth (rounded away from zero), and capped at what an int64 holds.
 
     Raises:
-        DataError: it is no quantity; with apimachinery's words.
+        DataError: it is not a quantity; with apimachinery's words.
     """
     quantity = _parse(text)
     if quantity.value == 0:
@@ -66,7 +66,7 @@ def canonical_quantity(text: str) -> str:
     """Return a quantity as Go writes it: ``1000m`` is ``1``, ``1024Mi`` is ``1Gi``, ``0.1`` is ``100m``.
 
     Raises:
-        DataError: it is no quantity.
+        DataError: it is not a quantity.
     """
     quantity = _parse(text)
     return quantity.text or _canonical(quantity)
@@ -105,7 +105,7 @@ def _interpreted(suffix: str) -> tuple[int, Form]:
 
 
 def _fast(text: str, digits: str, places: int, power: int, form: Form) -> _Quantity | None:
-    """Return the quantity where Go computes it in an int64, the only way that keeps a text which looks canonical."""
+    """Return the quantity if Go computes it in an int64, which keeps a text that looks canonical."""
     if form == "binary":
         if places or _FAST_BINARY_DIGITS - len(digits) - power * 3 // 10 - 1 < 0:
             return None
@@ -123,7 +123,7 @@ def _slow(digits: str, places: int, power: int, form: Form) -> _Quantity:
     value = int(digits) << power if form == "binary" else int(digits)
     scale = -places if form == "binary" else power - places
     if value and scale < _NANO:
-        # What asks for anything at all gets at least a billionth.
+        # A quantity that is not zero is at least a billionth.
         dropped = _NANO - scale
         value = -(-value // 10**dropped) if dropped < len(str(value)) else 1
         scale = _NANO

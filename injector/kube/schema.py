@@ -1,9 +1,8 @@
 """The types of Kubernetes' API objects, as k8s.io/api declares them.
 
-``schema.json`` is written by tests/kube/recorder/schema, which reflects over the Go structs: every struct that a Pod, a
-Namespace or a workload kind of kube-inject reaches, its fields in order, their Go types in Go's own spelling
-(``[]v1.Container``, ``*int64``) and what their tags say of JSON and of strategic merge. Two packages called v1 would
-clash, so OpenShift's types are spelled ``openshiftv1.DeploymentConfig``.
+``schema.json`` is written by tests/kube/recorder/schema, which reflects over the Go structs: every struct that a Pod, a Namespace or a
+workload kind of kube-inject reaches, its fields in order, their Go types (``[]v1.Container``, ``*int64``) and their tags for JSON and
+strategic merge. OpenShift's types are spelled ``openshiftv1.DeploymentConfig``, because two packages called v1 would clash.
 """
 
 from __future__ import annotations
@@ -19,15 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Go types that encode themselves; ``typed`` knows each.
-OPAQUE: Final = frozenset(
-    {
-        "intstr.IntOrString",
-        "resource.Quantity",
-        "runtime.RawExtension",
-        "v1.FieldsV1",
-        "v1.Time",
-    }
-)
+OPAQUE: Final = frozenset({"intstr.IntOrString", "resource.Quantity", "runtime.RawExtension", "v1.FieldsV1", "v1.Time"})
 # kube-inject knows workloads by kind alone, in whatever API version they come (Istio's inject/initializer.go).
 _KINDS: Final = {
     "Pod": "v1.Pod",
@@ -102,7 +93,7 @@ class _StructTypes:
         return name in _table()["structs"]
 
     def __call__(self, name: str) -> StructType:
-        """Return the struct of a Go name, such as ``v1.PodSpec``; KeyError for what is no struct of the table."""
+        """Return the struct of a Go name, such as ``v1.PodSpec``; KeyError if the table has no such struct."""
         return _struct_type(name)
 
 
@@ -142,7 +133,7 @@ def _field(raw: Mapping[str, Any]) -> FieldType:
 
 @cache
 def underlying(name: str) -> str:
-    """Return what a defined type is made of, such as ``string`` for ``v1.DNSPolicy``; else ``name`` itself."""
+    """Return the underlying type of a defined type, such as ``string`` for ``v1.DNSPolicy``; else ``name`` itself."""
     return str(_table()["named"].get(name, name))
 
 

@@ -13,7 +13,7 @@ def load_json(text: str | bytes, *, where: str = "") -> Any:
     """Return JSON data; integers beyond 64 bits are floats, as encoding/json has them.
 
     Raises:
-        ManifestError: it is no JSON (NaN, lone surrogates and nesting beyond 1,024 levels are none).
+        ManifestError: it is not JSON (which excludes NaN, lone surrogates and nesting beyond 1,024 levels).
     """
     try:
         return orjson.loads(text)
@@ -26,7 +26,7 @@ def dump_json(value: Any) -> bytes:
     """Return compact JSON in UTF-8, keys in the order they have.
 
     Raises:
-        DataError: it is no JSON data, or nested beyond 254 levels, which orjson stops at.
+        DataError: it is not JSON data, or is nested beyond 254 levels, the limit of orjson.
     """
     try:
         return orjson.dumps(value)

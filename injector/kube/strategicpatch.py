@@ -1,14 +1,11 @@
 """Strategic merge patch: how Kubernetes merges a partial object into an object, list by list, and in which order.
 
-Follows k8s.io/apimachinery pkg/util/strategicpatch (v0.35, patch.go): the items of the patch keep the patch's order,
-those of the original keep the original's, and where one of each is next, the original's order decides if it knows both,
-else the patch's item comes first.
-
-Follows k8s.io/apimachinery pkg/util/strategicpatch (v0.35, patch.go), ``StrategicMergeMapPatchUsingLookupPatchMeta``,
-step by step: lists with a merge key are merged item by item, other lists replaced, nulls delete, and the directives
-``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/`` and ``$setElementOrder/`` are obeyed. Go changes both of its
-arguments; here nothing given is changed, and what stays the same is shared with it. (Where ``$setElementOrder`` comes
-with a deletion, Go reads the order from a list that it has overwritten; here the order is the original's.)
+Follows k8s.io/apimachinery pkg/util/strategicpatch (v0.35, patch.go), ``StrategicMergeMapPatchUsingLookupPatchMeta``, step by step:
+lists with a merge key are merged item by item, other lists are replaced, nulls delete, and the directives ``$patch``, ``$retainKeys``,
+``$deleteFromPrimitiveList/`` and ``$setElementOrder/`` are obeyed. The items of the patch keep the patch's order and those of the
+original keep the original's. If one of each is next, the original's order decides if it has both, else the patch's item comes first.
+Go changes its arguments; here they stay as they are and share their parts with the result. (If ``$setElementOrder`` comes with a deletion,
+Go reads the order from a list that it has overwritten; here the order is the original's.)
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from injector.kube.schema import OPAQUE, struct_type, underlying
 
 
 def patch_error(what: str) -> ManifestError:
-    """Make an error of a patch that cannot be merged."""
+    """Return the error of a patch that cannot be merged."""
     return ManifestError(what, hint="correct the patch")
 
 
@@ -33,7 +30,7 @@ def shown(item: Any) -> str:
 
 
 def merge_key_of(item: Any, key: str) -> Any:
-    """Return what identifies an item of a list: its merge key, or the item itself where ``key`` is empty.
+    """Return the identity of an item of a list: its merge key, or the item itself if ``key`` is empty.
 
     Raises:
         ManifestError: the item has no such key, or one that cannot be compared.
@@ -64,10 +61,10 @@ def places_of(items: list[Any], key: str) -> dict[Any, int]:
 
 
 def same_element_kind(*lists: list[Any], empty: str = "") -> type | None:
-    """Return the one type that the elements of all lists have, every number a float; None where there are no elements.
+    """Return the type of the elements of all lists, float for every number; None if there are no elements.
 
     Raises:
-        ManifestError: the types differ, or are lists themselves; or there is none, where ``empty`` says so.
+        ManifestError: the types differ, or an element is a list or null; or there are no elements and ``empty`` is the message for it.
     """
     found: type | None = None
     for item in (item for items in lists for item in items):
@@ -85,7 +82,7 @@ def same_element_kind(*lists: list[Any], empty: str = "") -> type | None:
 
 
 def validated_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """Hold a patch's list against its ``$setElementOrder``: the same items in the same order, deletions apart.
+    """Check that a patch's list has the items of its ``$setElementOrder`` in the same order, except for deletions.
 
     Raises:
         ManifestError: the two contradict each other.
@@ -118,7 +115,7 @@ def partitioned(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], l
 
 
 def ordered(ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key: str) -> list[Any]:
-    """Sort the patch's items and the others, each by its own order, and weave them together.
+    """Sort the patch's items and the others, each by its own order, and merge the two lists.
 
     Raises:
         ManifestError: an item has no merge key.
@@ -144,8 +141,8 @@ def _sorted(items: list[Any], places: dict[Any, int], key: str) -> list[Any]:
     placed = [(place, item) for place, item in keyed if place is not None]
     if len(placed) == len(items):
         return [item for _, item in sorted(placed, key=itemgetter(0))]
-    # Go takes an item without a place for smaller than any other, on both sides of the comparison: what its insertion
-    # sort makes of that is the order.
+    # For Go, an item without a place is smaller than any other, on both sides of the comparison: the order is the result of its
+    # insertion sort.
     for end in range(1, len(keyed)):
         index = end
         while index > 0 and _less(keyed[index][0], keyed[index - 1][0]):
@@ -161,7 +158,7 @@ def _less(left: int | None, right: int | None) -> bool:
 Object: TypeAlias = dict[str, Any]
 
 _FIELDS: Final = 4_096
-"""Fields that are remembered: more than all types have, since a key may be spelled in any case."""
+"""Fields to remember: more than all types have, since a key may be spelled in any case."""
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
 _SET_ORDER: Final = "$setElementOrder"
@@ -170,7 +167,7 @@ _DELETE_FROM: Final = "$deleteFromPrimitiveList"
 
 @dataclass(frozen=True, slots=True)
 class FieldMeta:
-    """What the type says of merging a field: its own or its elements' type, the strategy, the elements' merge key."""
+    """How to merge a field: its own or its elements' type, the strategy, and the elements' merge key."""
 
     type: str
     strategy: str
@@ -212,7 +209,7 @@ def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
 
 
 def _list_deletion(key: str) -> tuple[str, bool]:
-    """Return the field that a key of the patch is about, and whether it is a list of elements to delete from it."""
+    """Return the field of a key of the patch, and whether the value is a list of elements to delete from it."""
     if not key.startswith(_DELETE_FROM):
         return key, False
     if not key.startswith(_DELETE_FROM + "/"):
@@ -230,7 +227,7 @@ def _directed(patch: Object) -> Object:
 
 
 def _retain_keys(result: Object, patch: Object) -> None:
-    """Obey ``$retainKeys``: drop what it does not name from the original; the patch may have nothing else either."""
+    """Obey ``$retainKeys``: remove the keys that it does not name from the original. The patch may not have others either."""
     if _RETAIN_KEYS not in patch:
         return
     names = patch.pop(_RETAIN_KEYS)
@@ -245,7 +242,7 @@ def _retain_keys(result: Object, patch: Object) -> None:
 
 
 def _take(result: Object, name: str, value: Any) -> None:
-    """Take a value of the patch that has no counterpart: without nulls and directives."""
+    """Take a value of the patch that the original does not have, without nulls and directives."""
     taken = _plain(value)
     if taken is _DROPPED:
         result.pop(name, None)
@@ -356,10 +353,10 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
 
 @lru_cache(_FIELDS)
 def field_meta(type_name: str, key: str) -> FieldMeta:
-    """Return what Go's struct tags say of a field.
+    """Return how to merge a field, by Go's struct tags.
 
     Raises:
-        ManifestError: the type is no struct, or has no such field; with Go's words.
+        ManifestError: the type is not a struct, or does not have the field; with Go's words.
     """
     base = type_name.removeprefix("*")
     if not struct_type.known(base):
@@ -374,10 +371,10 @@ def field_meta(type_name: str, key: str) -> FieldMeta:
 
 @lru_cache(_FIELDS)
 def list_meta(type_name: str, key: str) -> FieldMeta:
-    """Return what the type says of merging a list; ``type`` is that of its elements.
+    """Return how to merge a list; ``type`` is the type of its elements.
 
     Raises:
-        ManifestError: the type has no such list; with Go's words.
+        ManifestError: the type does not have such a list; with Go's words.
     """
     meta = field_meta(type_name, key)
     listed = underlying(meta.type)

@@ -91,7 +91,7 @@ def _idle(option: click.Option) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a sentence whose angle brackets and stars are no Markdown."""
+    """Return a sentence with its angle brackets as code."""
     return re.sub(r"(?<!`)<([^>`]+)>(?!`)", r"`<\1>`", text)
 
 

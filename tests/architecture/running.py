@@ -27,7 +27,7 @@ PORTS: Final = {"INJECTOR_WEBHOOK_PORT": WEBHOOK, "INJECTOR_OPS_PORT": OPERATION
 """The variables of the server's ports, and the addresses that stand for them in pages. Tests use other ports."""
 FOLDERS: Final = ("docs", "deploy", "revisions")
 """The folders of the project that pages use."""
-LIMIT: Final = 60.0
+LIMIT: Final = 180.0
 """Maximum seconds for one block, and for waiting until it prints the expected output."""
 PAUSE: Final = 0.2
 

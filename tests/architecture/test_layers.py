@@ -1,4 +1,4 @@
-"""The layers hold: import-linter's contracts stand in pyproject.toml."""
+"""The import contracts of pyproject.toml hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference tells of the commands and the series as they are."""
+"""docs/reference is current, and lists every command, flag, variable and metric."""
 
 from __future__ import annotations
 

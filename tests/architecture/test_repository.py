@@ -1,4 +1,4 @@
-"""What is committed works anywhere: no host of a package registry, no path of one machine, no lock that lags behind."""
+"""Committed files work anywhere: they name no package registry and no path of one machine, and the locks are current."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGISTRY_HOSTS = [
         ("crates", "io"),
     ]
 ]
-"""Where packages come from is the user's own setting."""
+"""Users configure their own package index."""
 
 LOCAL_PATHS = ["/".join(("", *parts, "")) for parts in [("work",), ("root",), ("home",), ("tmp", "istio")]]
 
@@ -47,7 +47,7 @@ def test_no_committed_file_names_a_registry_or_a_path_of_one_machine(text: str) 
         ("requirements-fuzz.lock", ("dependency-groups", "fuzz")),
     ],
 )
-def test_the_lock_has_what_the_project_asks_for(lock: str, section: tuple[str, ...]) -> None:
+def test_the_lock_meets_the_requirements_of_the_project(lock: str, section: tuple[str, ...]) -> None:
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for key in section:
         asked = asked[key]
@@ -58,7 +58,7 @@ def test_the_lock_has_what_the_project_asks_for(lock: str, section: tuple[str, .
     assert unmet == [], "run scripts/lock"
 
 
-def test_what_is_tested_is_what_is_run() -> None:
+def test_the_tested_versions_are_the_installed_ones() -> None:
     run, tested = pins("requirements.lock"), pins("requirements-dev.lock")
 
     assert {name: tested[name] for name in run} == run
@@ -74,23 +74,23 @@ def test_every_locked_package_has_hashes(lock: str) -> None:
 
 
 def pins(lock: str) -> dict[str, str]:
-    """The versions of a lock file, by canonical name."""
+    """Return the versions of a lock file by canonical name."""
     return {canonicalize_name(name): version for name, version in entries(lock)}
 
 
 def entries(lock: str) -> list[tuple[str, str]]:
-    """The names and versions of a lock file; some have one version for each minor of Python."""
+    """Return the names and versions of a lock file. Some packages have one version for each minor of Python."""
     return re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / lock).read_text(), re.MULTILINE)
 
 
 def meets(pin: Requirement, wish: Requirement) -> bool:
-    """Whether what is locked is what is asked for."""
+    """Tell whether the locked version meets the requirement."""
     (version,) = (each.version for each in pin.specifier)
     return canonicalize_name(pin.name) == canonicalize_name(wish.name) and wish.specifier.contains(version)
 
 
 def tracked() -> dict[str, str]:
-    """The text of every committed file, by path."""
+    """Return the text of every committed file by path."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     paths = [ROOT / name for name in listing.split("\0") if name]
     return {str(path.relative_to(ROOT)): path.read_text(errors="replace") for path in paths if path.is_file()}

@@ -9,7 +9,7 @@ import pytest
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.injection.tools.drift import CURRENT, Drift, as_created, drift_of, sidecar_of
+from injector.injection.tools.drift import CURRENT, Drift, as_created, drift_of, injected_revision
 from injector.kube.defaults import defaulted_container, defaulted_volume
 from tests.conformance import core, corpus, workloads
 
@@ -38,7 +38,7 @@ def test_a_pod_is_current_after_its_injection(case: corpus.Case) -> None:
         if "generateName" in given["metadata"]:
             given["metadata"].pop("name", None)  # a controller does not take that of its template
         answer = inject_pod(revision, given, facts)
-        if not isinstance(answer, Injected) or sidecar_of(given) is not None:
+        if not isinstance(answer, Injected) or injected_revision(given) is not None:
             continue  # one that comes injected keeps of that injection what uninjecting it takes away
         running = kept(answer.pod)
         # The API server makes the name up after the webhooks.
@@ -47,4 +47,4 @@ def test_a_pod_is_current_after_its_injection(case: corpus.Case) -> None:
         again = inject_pod(revision, as_created(running), facts)
 
         found = drift_of(running, again)
-        assert (sidecar_of(running) is None, found) == (False, Drift(CURRENT))
+        assert (injected_revision(running) is None, found) == (False, Drift(CURRENT))

@@ -417,7 +417,7 @@ def test_every_list_is_read_typed() -> None:
         "dnsConfig: {searches: [global]}\n"
         "rewriteAppHTTPProbe: true\n"
         "podRedirectAnnot: {a: b}\n"
-        "unknown: 1\n",
+        "unknown: 1\n"
     )
 
     assert found == AppendSpec(

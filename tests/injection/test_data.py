@@ -374,16 +374,7 @@ def test_where_the_proxy_config_has_none_it_is_two_whatever_the_cpus_are() -> No
 
 @pytest.mark.parametrize(
     ("cpu", "expected"),
-    [
-        ("1", 1),
-        ("500m", 1),
-        ("1001m", 2),
-        ("6500m", 7),
-        ("7", 7),
-        ("2.5", 3),
-        ("1e1", 10),
-        ("100n", 1),
-    ],
+    [("1", 1), ("500m", 1), ("1001m", 2), ("6500m", 7), ("7", 7), ("2.5", 3), ("1e1", 10), ("100n", 1)],
 )
 def test_cpus_are_rounded_up(cpu: str, expected: int) -> None:
     assert _by_cpus({LIMIT: cpu}) == expected

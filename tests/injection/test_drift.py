@@ -18,10 +18,9 @@ from injector.injection.tools.drift import (
     STATES,
     UNEXPECTED,
     Drift,
-    Sidecar,
     as_created,
     drift_of,
-    sidecar_of,
+    injected_revision,
     template_changes,
 )
 from injector.kube.defaults import defaulted_container, defaulted_volume
@@ -187,14 +186,13 @@ def test_what_a_pod_has_stands_in_its_annotations(
     text = status if isinstance(status, str) else json.dumps(status)
     pod = make_pod(annotations={STATUS: text, **annotations}, labels=labels)
 
-    assert sidecar_of(pod) == Sidecar(has)
-    assert str(Sidecar(has)) == (has or "(no name)")
+    assert injected_revision(pod) == has
 
 
 def test_a_proxy_without_a_status_is_no_injections() -> None:
     waypoint = make_pod(containers=[make_container("istio-proxy")], labels={REV: "1-30"})
 
-    assert sidecar_of(waypoint) is None
+    assert injected_revision(waypoint) is None
 
 
 def test_a_pod_without_a_name_is_older_only_where_the_revision_would_write_one() -> None:

@@ -145,7 +145,7 @@ def test_an_illegal_policy_injects_nothing_and_warns(policy: str, asked: str) ->
     labels = {"always": "me"}
     decision = _decided(Policy(policy, always=(ALWAYS,)), labels=labels, annotations={INJECT: asked})
     assert (decision.inject, decision.reason) == (False, "illegal_policy")
-    assert decision.warning == f"policy {policy!r} is none of `enabled`, `disabled`: nothing is injected"
+    assert decision.warning == f"policy {policy!r} is neither `enabled` nor `disabled`: nothing is injected"
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_the_first_verdict_with_a_decision_is_the_decision(
 @pytest.mark.parametrize(
     ("minor", "pod", "step", "says"),
     [
-        (NEWEST, {}, "host_network", "the pod has a network of its own"),
-        (NEWEST, {}, "ignored_namespace", "namespace shop is none of kube-node-lease, "),
+        (NEWEST, {}, "host_network", "the pod has its own network"),
+        (NEWEST, {}, "ignored_namespace", "namespace shop is not one of kube-node-lease, "),
         (NEWEST, {}, "label", f"the pod has no label {INJECT}"),
         (NEWEST, {"labels": {INJECT: "maybe"}}, "label", "only `true` and `false` count"),
         ((1, 10), {"labels": {INJECT: "true"}}, "label", f"this Istio does not read the label {INJECT}"),

@@ -161,12 +161,7 @@ REWRITE = "sidecar.istio.io/rewriteAppHTTPProbers"
     ("values", "annotations", "mesh", "port"),
     [
         ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}", None, None, 15020),
-        (
-            "{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}",
-            None,
-            "defaultConfig: {statusPort: 15099}",
-            15099,
-        ),
+        ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}", None, "defaultConfig: {statusPort: 15099}", 15099),
         ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}", {REWRITE: "false"}, None, 8080),
         ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: false}}", None, None, 8080),
         ("{}", None, None, 8080),

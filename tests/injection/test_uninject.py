@@ -180,10 +180,7 @@ def test_annotations_are_the_users_own_again(
         ({"security.istio.io/tlsMode": "istio"}, {}),
         ({"security.istio.io/tlsMode": "disabled"}, {"security.istio.io/tlsMode": "disabled"}),
         ({"networking.istio.io/tunnel": "http"}, {}),
-        (
-            {"service.istio.io/canonical-name": "hello", "service.istio.io/canonical-revision": "latest"},
-            {},
-        ),
+        ({"service.istio.io/canonical-name": "hello", "service.istio.io/canonical-revision": "latest"}, {}),
         (
             {
                 "app": "a",

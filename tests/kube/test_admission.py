@@ -79,11 +79,7 @@ def test_an_empty_patch_is_no_patch(request_of_a_pod: Request) -> None:
 
 
 def test_a_refusal_has_a_message_and_a_code_where_one_is_given(request_of_a_pod: Request) -> None:
-    assert answer(errored("no").encode(request_of_a_pod)) == {
-        "uid": UID,
-        "allowed": False,
-        "status": {"message": "no"},
-    }
+    assert answer(errored("no").encode(request_of_a_pod)) == {"uid": UID, "allowed": False, "status": {"message": "no"}}
     assert answer(errored("no", code=422).encode(request_of_a_pod))["status"] == {"message": "no", "code": 422}
 
 

@@ -28,10 +28,7 @@ def with_defaults(**fields: Any) -> dict[str, Any]:
         ({}, {}),
         ({"resources": {}}, {}),
         ({"ports": [{"containerPort": 1}]}, {"ports": [{"containerPort": 1, "protocol": "TCP"}]}),
-        (
-            {"ports": [{"containerPort": 1, "protocol": "UDP"}]},
-            {"ports": [{"containerPort": 1, "protocol": "UDP"}]},
-        ),
+        ({"ports": [{"containerPort": 1, "protocol": "UDP"}]}, {"ports": [{"containerPort": 1, "protocol": "UDP"}]}),
         (
             {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}, {"name": "B", "value": "b"}]},
             {
@@ -43,13 +40,7 @@ def with_defaults(**fields: Any) -> dict[str, Any]:
         ),
         (
             {"livenessProbe": {"httpGet": {"port": 1}, "periodSeconds": 3}},
-            {
-                "livenessProbe": {
-                    **PROBE,
-                    "httpGet": {"path": "/", "scheme": "HTTP", "port": 1},
-                    "periodSeconds": 3,
-                }
-            },
+            {"livenessProbe": {**PROBE, "httpGet": {"path": "/", "scheme": "HTTP", "port": 1}, "periodSeconds": 3}},
         ),
         ({"startupProbe": {"grpc": {"port": 1}}}, {"startupProbe": {**PROBE, "grpc": {"service": "", "port": 1}}}),
         (

@@ -20,11 +20,7 @@ from tests.factories import make_container, make_pod
 ISTIO_1_2 = OwnerRules(controllers=False)
 ISTIO_1_3 = OwnerRules(hash_required=False, job_digits=None, deployment_configs=False, rollouts=False)
 ISTIO_1_6 = OwnerRules(
-    hash_required=False,
-    job_digits=(10, 10),
-    cron_job_version="batch/v1beta1",
-    deployment_configs=False,
-    rollouts=False,
+    hash_required=False, job_digits=(10, 10), cron_job_version="batch/v1beta1", deployment_configs=False, rollouts=False
 )
 ISTIO_1_9 = OwnerRules(job_digits=(10, 10), cron_job_version="batch/v1beta1", deployment_configs=False, rollouts=False)
 ISTIO_1_21 = OwnerRules(cron_job_version="batch/v1beta1", rollouts=False)
@@ -74,10 +70,7 @@ def test_a_workloads_pod_template_is_found_by_its_kind(kind: Any, path: tuple[st
         (owned("ReplicaSet", "shop7d9f", pod_template_hash="7d9f"), workload("shop7d9f", "Deployment")),
         (owned("ReplicaSet", "shop-7d9f", pod_template_hash="other"), workload("shop-7d9f", "ReplicaSet")),
         (owned("ReplicaSet", "shop-7d9f"), workload("shop-7d9f", "ReplicaSet")),
-        (
-            owned("ReplicaSet", "shop-7d9f", rollouts_pod_template_hash="7d9f"),
-            workload("shop", "Rollout", "v1alpha1"),
-        ),
+        (owned("ReplicaSet", "shop-7d9f", rollouts_pod_template_hash="7d9f"), workload("shop", "Rollout", "v1alpha1")),
         (
             owned("ReplicationController", "shop-3", "v1", deploymentconfig="shop"),
             workload("shop", "DeploymentConfig", "v1"),

@@ -181,8 +181,7 @@ def test_tag_directives_are_bounded(encode: Callable[[str], str | bytes]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "values"),
-    [("[a, b, c]", 4), ("{a: b, c: d}", 5), ("- a\n- b\n", 3), ("a: &a [b, c]\nd: *a", 9)],
+    ("text", "values"), [("[a, b, c]", 4), ("{a: b, c: d}", 5), ("- a\n- b\n", 3), ("a: &a [b, c]\nd: *a", 9)]
 )
 def test_values_are_bounded_with_those_that_aliases_repeat(text: str, values: int) -> None:
     load_yaml(text, most=values + 1)

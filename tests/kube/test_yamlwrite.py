@@ -259,10 +259,7 @@ def test_a_value_may_stand_on_the_line_below() -> None:
     assert with_entry("a:\n  b\nx: y\n", "a", "c") == "a: c\nx: y\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["{a: b}\n", "- a\n", "a\n", "a: b\na: c\n", "? a\n: b\n", "a: [\n"],
-)
+@pytest.mark.parametrize("text", ["{a: b}\n", "- a\n", "a\n", "a: b\na: c\n", "? a\n: b\n", "a: [\n"])
 def test_what_has_no_simple_place_is_given_up(text: str) -> None:
     assert with_entry(text, "a", "c") is None
 

@@ -24,15 +24,15 @@ OVERRIDES: Final = "proxy.istio.io/overrides"
 INTERCEPTION_MODE: Final = "sidecar.istio.io/interceptionMode"
 AUTO_IMAGE: Final = "auto"
 _MOST: Final = 100
-"""Containers that templates can have changed, to which all others are compared."""
+"""Maximum number of containers in the annotation, with which all others are compared."""
 _KINDS: Final = ("containers", "initContainers")
 
 
 def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
-    """Return the overrides that an earlier injection noted, by ``containers`` and ``initContainers``.
+    """Return the overrides that an earlier injection recorded, by ``containers`` and ``initContainers``.
 
     Raises:
-        AnnotationError: the annotation is no JSON of containers.
+        AnnotationError: the annotation is not JSON of containers.
     """
     text = c.annotations_of(pod).get(OVERRIDES)
     if text is None:
@@ -52,13 +52,13 @@ def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
 
 
 def _noted(item: Any) -> c.Container:
-    # Go's JSON of a container names its resources even where there are none.
+    # Go's JSON of a container has its resources even if they are empty.
     container: c.Container = normalise(item, "v1.Container")
     return {key: value for key, value in container.items() if (key, value) != ("resources", {})}
 
 
 def reinserted(pod: c.Pod) -> c.Pod:
-    """Return the stripped pod with the overridden containers back in, so that the template sees what it saw at first."""
+    """Return the stripped pod with the overridden containers, so that the template sees the same pod as the first time."""
     noted = read_overrides(pod)
     for kind in _KINDS:
         current = c.containers_of(pod, kind)
@@ -69,12 +69,12 @@ def reinserted(pod: c.Pod) -> c.Pod:
 
 
 def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behaviours) -> c.Pod:
-    """Return ``final`` with the user's settings for injected containers on top, and a note of them in an annotation.
+    """Return ``final`` with the user's settings for injected containers on top, and with an annotation that records them.
 
-    ``original`` is the pod before injection and ``template`` what the templates add. A container that an earlier injection added is
-    not the user's: the new template's wins, but for what that injection noted as the user's. Istio (1.30.3) drops that note for a
-    container its status names, so that a second webhook in the chain would cost users their settings; here they keep them. Neither
-    does it note a container that such a webhook added, and takes it for its own the next time.
+    ``original`` is the pod before injection and ``template`` has the additions of the templates. A container that an earlier injection
+    added is not the user's: the new template's wins, except for the recorded settings of the user. Istio (1.30.3) drops the record of a
+    container that its status names, so users would lose their settings if a second webhook is in the chain; here they keep them. Nor
+    does Istio record a container that such a webhook added, which it takes for its own the next time.
     """
     noted = read_overrides(original)
     earlier = read_status(original)
@@ -110,7 +110,7 @@ def _noting(final: c.Pod, users: Mapping[str, list[c.Container]]) -> c.Pod:
 
 
 def _own(name: str, kind: str, original: c.Pod, *, both_lists: bool) -> c.Container | None:
-    # A proxy that the template makes a native sidecar stands among the user's plain containers as often as not.
+    # If the template's proxy is a native sidecar, the user's may be among the plain containers.
     if kind == "initContainers" and both_lists:
         return c.find_in_pod(name, original)
     return c.find(name, c.containers_of(original, kind))
@@ -132,10 +132,10 @@ def _overrides_json(applied: Mapping[str, list[c.Container]]) -> str:
 
 
 def init_user_adjusted(final: c.Pod, original: c.Pod, *, mesh_interception_mode: str) -> c.Pod:
-    """Return ``final`` with istio-init or istio-validation fitted to a uid or gid that the user gave the proxy.
+    """Return ``final`` with istio-init or istio-validation adjusted to the uid or gid that the user gave the proxy.
 
-    iptables must let the proxy's own traffic pass (``-u``), and validation runs as the proxy does. With TPROXY the proxy must be
-    root, whatever the user asked.
+    iptables must let the proxy's own traffic pass (``-u``), and validation runs as the same user as the proxy. With TPROXY the proxy
+    must be root, whatever the user chose.
     """
     noted = read_overrides(original)
     user = c.find(c.PROXY, noted["containers"] + noted["initContainers"]) or c.find_in_pod(c.PROXY, original)

@@ -1,7 +1,7 @@
 """Prometheus merge: the application's scrape annotations move into the proxy's environment and are replaced by the agent's.
 
-Follows ``applyPrometheusMerge`` and what it calls in pkg/kube/inject/webhook.go (1.30.3). Prometheus reads ``prometheus.io/port``,
-``prometheus.io.port`` and every other spelling with the same sanitised name alike, so all of them count.
+Follows ``applyPrometheusMerge`` and its callees in pkg/kube/inject/webhook.go (1.30.3). For Prometheus, ``prometheus.io/port``,
+``prometheus.io.port`` and every other spelling with the same sanitised name are equal, so all of them count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXACT: Final = {f"prometheus.io/{field}": field for field in ("scrape", "path",
 
 
 def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int, sanitised: bool) -> c.Pod:
-    """Return the pod with merged metrics, or as it is where merging is off, declined or already done.
+    """Return the pod with merged metrics, or as it is if merging is off, declined or already done.
 
     ``sanitised`` (since Istio 1.13): the annotations count in every spelling, and ``scrape: false`` declines.
     """
@@ -52,13 +52,13 @@ def agent_annotations(status_port: int) -> dict[str, str]:
 
 
 def scrape_config_json(annotations: Mapping[str, str]) -> str | None:
-    """Return the application's own scrape annotations, exactly spelled, as the agent reads them; None where there are none."""
+    """Return the application's own scrape annotations, in their exact spelling, as JSON for the agent; None if there are none."""
     found = _scrape_config(annotations, sanitised=False)
     return _config_json(found) if any(found.values()) else None
 
 
 def without_agent_annotations(pod: c.Pod, *, status_port: int, sanitised: bool) -> c.Pod:
-    """Return the pod without the scrape annotations an earlier injection wrote, told by the agent's port."""
+    """Return the pod without the scrape annotations of an earlier injection, which have the agent's port."""
     annotations = c.annotations_of(pod)
     if _scrape_config(annotations, sanitised=sanitised).get("port") != str(status_port):
         return pod

@@ -1,4 +1,4 @@
-"""The annotation ``sidecar.istio.io/status``: what an injection added, and how to take it away again.
+"""The annotation ``sidecar.istio.io/status``, which lists the additions of an injection, and their removal.
 
 Follows ``SidecarInjectionStatus``, ``getInjectionStatus`` and ``stripPod`` in pkg/kube/inject (1.30.3).
 """
@@ -22,7 +22,7 @@ _LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
 
 @dataclass(frozen=True, slots=True)
 class InjectionStatus:
-    """Names of what an earlier injection added."""
+    """The names of the additions of an earlier injection."""
 
     init_containers: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class InjectionStatus:
 
 
 def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
-    """Return the status an earlier injection left; None where there is none or it is no such JSON (Istio ignores it then)."""
+    """Return the status of an earlier injection; None if there is none or, as Istio ignores it then, it is not valid."""
     text = c.annotations_of(pod).get(STATUS)
     if text is None:
         return None
@@ -67,9 +67,9 @@ def _names(value: Any) -> tuple[str, ...] | None:
 
 
 def status_text(template_spec: Mapping[str, Any], revision: str | None) -> str:
-    """Return the annotation's value for what ``template_spec``, the rendered overlay, adds.
+    """Return the annotation's value for ``template_spec``, the spec of the rendered overlay.
 
-    Absent lists print as null. ``revision`` is None for minors that do not name it.
+    Absent lists are null. ``revision`` is None for minors that do not name it.
     """
     listed = {key: [item.get("name", "") for item in template_spec.get(key) or ()] or None for key in _LISTS}
     return go_json(listed if revision is None else {**listed, "revision": revision})

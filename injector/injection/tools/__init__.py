@@ -1,1 +1,1 @@
-"""What is built on injection: kube-inject's manifests, the differences of two revisions, drift, explain, and uninject."""
+"""Tools on top of injection: kube-inject's manifests, differences between revisions, drift, explain, and uninject."""

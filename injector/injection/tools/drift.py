@@ -1,8 +1,8 @@
-"""How a running pod stands to what its revision would make of it now.
+"""Drift: whether a running pod has the sidecar that its revision would inject now.
 
-A pod keeps what it was injected with until it is made anew. Which revision that was stands in its annotations; by which template,
-nowhere: so the pod is uninjected, injected again, and what the injection added is compared. What others may have added to a pod
-after its injection is no drift: the API server, its admission plugins, other webhooks.
+A pod keeps its sidecar until it is recreated. Its annotations name the revision, but not the template. Therefore the pod is uninjected and
+injected again, and the additions of the two injections are compared. Changes that the API server, its admission plugins or other
+webhooks may have made after the injection are not drift.
 """
 
 from __future__ import annotations
@@ -37,25 +37,18 @@ UNEXPECTED: Final = "unexpected sidecar"
 UNKNOWN: Final = "unknown revision"
 REFUSED: Final = "refused"
 STATES: Final = (CURRENT, OLDER_REVISION, OLDER_TEMPLATE, MISSING, UNEXPECTED, UNKNOWN, REFUSED)
-"""How a pod can stand; all but the first are drift. ``refused``: it could not be created again as it is."""
+"""The states of a pod; all but the first are drift. A ``refused`` pod could not be created again as it is."""
 
 _OF_ADMISSION: Final = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
-"""What of a pod's metadata a webhook sees when the pod is created."""
+"""The metadata that a webhook sees when a pod is created."""
 _LATER: Final = ("nodeName", "ephemeralContainers")
-"""What is written into a pod's spec after it is created."""
+"""Fields of a pod's spec that are set after it is created."""
 _LISTS: Final = ("initContainers", "containers")
 _ABOUT_THE_POD: Final = frozenset(
-    {
-        APP_PROBERS,
-        ANNOTATIONS_ENV,
-        LABELS_ENV,
-        prometheus.ENV,
-        "ISTIO_META_APP_CONTAINERS",
-        "ISTIO_META_POD_PORTS",
-    }
+    {APP_PROBERS, ANNOTATIONS_ENV, LABELS_ENV, prometheus.ENV, "ISTIO_META_APP_CONTAINERS", "ISTIO_META_POD_PORTS"}
 )
-"""Variables that repeat the pod itself: what other webhooks made of it after the injection is in them too."""
-# What the plugin LimitRanger writes into a pod that it gives resources (plugin/pkg/admission/limitranger).
+"""Variables that repeat the pod itself, with the changes that other webhooks made after the injection."""
+# The annotation of a pod that the plugin LimitRanger gave resources (plugin/pkg/admission/limitranger).
 _LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 # The plugin AlwaysPullImages sets it for every container.
 _ALWAYS: Final = "Always"
@@ -63,40 +56,30 @@ _ALWAYS: Final = "Always"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a pod stands: one of ``STATES``, and with an older template the kinds of what differs."""
+    """The state of a pod, one of ``STATES``, and with an older template the kinds of differences."""
 
     state: str
     kinds: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Sidecar:
-    """What a pod was injected with: the name that its revision wrote into it, empty where it wrote none."""
+def injected_revision(pod: Mapping[str, Any]) -> str | None:
+    """Return the name that the revision wrote into a pod, empty if it wrote none; None if the pod was not injected.
 
-    revision: str
-
-    def __str__(self) -> str:
-        return self.revision or "(no name)"
-
-
-def sidecar_of(pod: Mapping[str, Any]) -> Sidecar | None:
-    """Return what a pod was injected with; None where it was not.
-
-    The annotation ``sidecar.istio.io/status`` tells, which every minor writes; a proxy without it is not an injection's but, as that of a
-    gateway or waypoint, its deployment's own. The revision stands in it from 1.11 on, or else in what 1.6 to 1.10 wrote beside it.
+    Every minor writes the annotation ``sidecar.istio.io/status``. A proxy without it is not injected, but belongs to its deployment, as
+    in a gateway or waypoint. The status names the revision from 1.11 on; 1.6 to 1.10 wrote it elsewhere.
     """
     annotations = c.annotations_of(pod)
     if STATUS not in annotations:
         return None
     named = _revision_in(annotations[STATUS]) or annotations.get(REVISION_LABEL) or c.labels_of(pod).get(REVISION_LABEL)
-    return Sidecar(named or "")
+    return named or ""
 
 
 def as_created(pod: c.Pod) -> c.Pod:
-    """Return a running pod as its webhook would get it, were it created again.
+    """Return a running pod as its webhook would get it if the pod were recreated.
 
-    Its label ``istio.io/rev`` stays where the status names the revision: then it is the user's, but for that of a gateway's
-    template, which nothing tells from a user's.
+    Its label ``istio.io/rev`` stays if the status names the revision: then it is the user's, except that the label of a gateway's
+    template looks the same.
 
     Raises:
         ManifestError: an annotation or a variable of the injector's own was changed by hand, and cannot be read.
@@ -114,28 +97,27 @@ def as_created(pod: c.Pod) -> c.Pod:
 
 
 def drift_of(pod: c.Pod, answer: Injected | Skipped | DataError | None) -> Drift:
-    """Return how a pod stands.
+    """Return the drift of a pod.
 
     Args:
         pod: the running pod.
-        answer: what the revision that it would get makes of the pod ``as_created``, an error being a refusal; None where no
-            webhook is called for it.
+        answer: the answer of its revision to the pod ``as_created``, where an error is a refusal; None if no webhook is called for it.
     """
-    has = sidecar_of(pod)
+    has = injected_revision(pod)
     if isinstance(answer, DataError):
         return Drift(REFUSED)
     if not isinstance(answer, Injected):
         return Drift(CURRENT if has is None else UNEXPECTED)
     if has is None:
         return Drift(MISSING)
-    if has != sidecar_of(answer.pod):
+    if has != injected_revision(answer.pod):
         return Drift(OLDER_REVISION)
     found = {change.kind for change in template_changes(pod, answer.pod)}
     return Drift(OLDER_TEMPLATE, tuple(kind for kind in KINDS if kind in found)) if found else Drift(CURRENT)
 
 
 def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
-    """Return in what the containers and volumes that injection added to ``pod`` are not those that it adds to ``fresh`` now."""
+    """Return the changes from the containers and volumes that injection added to ``pod`` to those that it adds to ``fresh`` now."""
     names = [_added(each) for each in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
     old, new = (_only(each, containers, volumes) for each in (pod, fresh))
@@ -144,7 +126,7 @@ def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
 
 
 def _of_others(change: Change, *, ranged: bool) -> bool:
-    """Tell whether a change may be another's than the injection's."""
+    """Return whether a change may have another cause than the injection."""
     if change.kind == "order":
         return True
     if change.new is ABSENT:
@@ -164,7 +146,7 @@ def _added(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> c.Pod:
-    """Return a pod with these containers and volumes alone, as the API server keeps them."""
+    """Return a pod with only these containers and volumes, with the API server's defaults."""
     spec: dict[str, Any] = {
         kind: [defaulted_container(item) for item in c.containers_of(pod, kind) if item.get("name") in containers]
         for kind in _LISTS

@@ -1,6 +1,6 @@
-"""Why a pod is or is not injected: the steps of one injection with what each saw, for `explain`.
+"""Why a pod is or is not injected: the steps of one injection with their results, for `explain`.
 
-Nothing is decided here: the rules are those of ``policy``, checked and injected is by ``pipeline``, and this writes down what they say.
+Nothing is decided here: ``policy`` has the rules and ``pipeline`` checks and injects.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OVERRULED: Final = "overruled"
 REFUSE: Final = "refuse"
 WARNING: Final = "warning"
 UNKNOWN: Final = "unknown"
-"""What a step says: nothing against it, yes, no, an opinion that an earlier step took the place of, that the pod may not be created, that
-it may fail or would be refused by a guard that enforces, or that it cannot be told."""
+"""The verdicts of a step: not decided, inject, skip, overruled by an earlier step, the pod is refused, it may fail or would be refused by a
+guard that enforces, or not known."""
 
 INJECTED: Final = "injected"
 SKIPPED: Final = "skipped"
@@ -48,7 +48,7 @@ _LISTS: Final = ("initContainers", "containers")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what it is called, what it says and why, and where that stands."""
+    """One step: its name, its verdict and the reason, and the place where it is configured."""
 
     step: str
     verdict: str
@@ -73,12 +73,12 @@ class Trace:
 
 
 def ended(outcome: str, reason: str, detail: str, source: str) -> Trace:
-    """Return the trace of what ends before a revision sees the pod."""
+    """Return a trace of the result alone."""
     return Trace((Step(RESULT, _VERDICTS[outcome], detail, source),), outcome, reason)
 
 
 def trace_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Trace:
-    """Return the trace of ``pod`` through ``revision``, as its webhook would take it.
+    """Return the trace of ``pod`` through the webhook of ``revision``.
 
     Raises:
         ManifestError: the pod cannot be read.
@@ -123,7 +123,7 @@ def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: R
     except DataError as error:
         step, where = (RENDER, _written_in(revision)) if known else (SELECTION, source)
         return refused(step, str(error), where).after(*steps)
-    if not isinstance(result, Injected):  # pragma: no cover -- the rules asked before are those that it asks
+    if not isinstance(result, Injected):  # pragma: no cover -- the policy decided the same before
         return ended(SKIPPED, result.reason, result.detail, _written_in(revision)).after(*steps)
     steps.append(_guard(result, facts.guard))
     return ended(INJECTED, reason, _described(admitted, result.pod), _written_in(revision)).after(*steps)
@@ -168,7 +168,7 @@ def _written_in(revision: Revision) -> str:
 
 
 def _described(pod: c.Pod, injected: c.Pod) -> str:
-    """Return which containers came in, each with its image."""
+    """Describe the added containers with their images."""
     added = [
         f"{item['name']} ({item.get('image', 'no image')})"
         for kind in _LISTS

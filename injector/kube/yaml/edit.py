@@ -1,8 +1,7 @@
-"""Changes of one entry in the text of a YAML mapping, so that comments, order and layout of all others stay.
+"""Changes to one entry in the text of a YAML mapping that keep the comments, order and layout of all others.
 
-The text is read with PyYAML for the places of things alone. What has no simple place (a mapping in braces, ``? key``, a key
-that stands twice) is given up with None: whoever calls compares what the new text means with what was meant, and writes
-all of it anew where that differs.
+PyYAML is used only to find positions. If the entry has no simple position (a mapping in braces, ``? key``, a repeated key), the result is
+None. The caller compares the meaning of the new text with the intended one, and writes the whole text again if they differ.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from injector.kube.yaml.write import dump_yaml
 
 
 def with_entry(text: str, key: str, value: str) -> str | None:
-    """Return ``text`` with ``key: value``, in its place where the key is there, else at the end; None where it has no place.
+    """Return ``text`` with ``key: value``, in place of the key's entry or at the end; None if there is no simple position.
 
     ``value`` is YAML of one line: a plain or quoted scalar, or a collection in braces or brackets.
     """
@@ -30,7 +29,7 @@ def with_entry(text: str, key: str, value: str) -> str | None:
 
 
 def without_entry(text: str, key: str) -> str | None:
-    """Return ``text`` without the lines of ``key``; None where it has no lines of its own."""
+    """Return ``text`` without the lines of ``key``; None if it has no lines of its own."""
     root = _root(text)
     pairs = None if root is None else _pairs(root, key)
     if not pairs:
@@ -47,12 +46,12 @@ def _root(text: str) -> yaml.Node | None:
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
-        # A scalar is no mapping either, so that it is given up below.
+        # A scalar is not a mapping either, so the result is None.
         return yaml.ScalarNode("", "")
 
 
 def _pairs(root: yaml.Node, key: str) -> list[tuple[yaml.Node, yaml.Node]] | None:
-    """Return the entry of ``key``, if it has one; None where the mapping cannot be changed by its lines."""
+    """Return the entry of ``key``, if there is one; None if the mapping cannot be changed line by line."""
     if not isinstance(root, yaml.MappingNode) or root.flow_style or not root.value:
         return None
     pairs = [(before, after) for before, after in root.value if before.value == key]
@@ -67,13 +66,13 @@ def _replaced(text: str, before: yaml.Node, after: yaml.Node, value: str) -> str
     first, broken, _ = between.partition("\n")
     if not broken:
         return text[: after.start_mark.index] + value + rest
-    # The old value began on a line of its own: the new one comes behind the key, before its comment.
+    # The old value began on a line of its own: the new one follows the key, before its comment.
     comment = first[first.index(":") + 1 :].rstrip()
     return f"{text[: before.end_mark.index]}: {value}{comment}{rest}"
 
 
 def _end(node: yaml.Node) -> int:
-    """Return where the last thing written of a node ends: PyYAML's own mark is at the next thing after it."""
+    """Return the end of a node's text; PyYAML's own mark is at the token after it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)

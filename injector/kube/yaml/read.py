@@ -1,12 +1,9 @@
 r"""YAML read as Go reads it: go-yaml's types of scalars on libyaml's parser.
 
-Follows go.yaml.in/yaml/v2 resolve.go (v2.4.3) and, for keys, sigs.k8s.io/yaml (v1.6.0) ``convertToJSONableObject``.
-go-yaml tells plain scalars apart by their first character, then tries Go's own number syntax (strconv) in turn.
-
-sigs.k8s.io/yaml lets go-yaml v2 build maps and lists (go.yaml.in/yaml/v2 decode.go) and makes JSON of them: keys
-become strings, what JSON cannot hold is an error. The types of plain scalars are those of ``yamlscalar``. As in Go,
-only the first document of a text counts, a repeated key has its last value, and a merge (``<<``) overwrites what
-stands before it. One thing more than go-yaml takes is read: ``\/`` in double quotes, which is JSON's.
+Follows go.yaml.in/yaml/v2 (v2.4.3) resolve.go and decode.go, and sigs.k8s.io/yaml (v1.6.0) ``convertToJSONableObject``: go-yaml tells
+plain scalars apart by their first character and then tries Go's number syntax. Keys become strings, and a value that JSON cannot hold is
+an error. As in Go, only the first document of a text counts, a repeated key has its last value, and a merge (``<<``) overwrites the
+entries before it. Unlike go-yaml, ``\/`` is allowed in double quotes, because JSON allows it.
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ class BadScalarError(ValueError):
 
 
 def resolve_plain(text: str) -> Any:
-    """Return what go-yaml makes of a plain scalar: None, a bool, an int, a float or the text itself."""
+    """Resolve a plain scalar as go-yaml does: None, a bool, an int, a float or the text itself."""
     first = text[:1]
     if first and first not in _HINTED:
         return text
@@ -105,10 +102,10 @@ def _finite(plain: str, text: str) -> float | str:
 
 
 def resolve_tagged(tag: str, text: str) -> Any:
-    """Return what go-yaml makes of a scalar with a tag; tags it does not know leave the text.
+    """Resolve a scalar with a tag as go-yaml does; an unknown tag leaves the text.
 
     Raises:
-        BadScalarError: the text is none of the tag's.
+        BadScalarError: the text does not fit the tag.
     """
     name = tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else ""
     if name == "binary":
@@ -136,7 +133,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 
 def _binary(text: str) -> str:
-    """Return decoded base64 as text; bytes that are no UTF-8 become U+FFFD one by one, as in encoding/json."""
+    """Return decoded base64 as text; each byte that is not UTF-8 becomes U+FFFD, as in encoding/json."""
     try:
         data = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError) as error:
@@ -145,7 +142,7 @@ def _binary(text: str) -> str:
 
 
 def is_timestamp(text: str) -> bool:
-    """Return whether go-yaml takes a plain scalar for a date: it stays text when read, and is quoted when written."""
+    """Return whether go-yaml reads a plain scalar as a date, which stays text when read and is quoted when written."""
     match = _TIMESTAMP.fullmatch(text) or _SPACED_TIMESTAMP.fullmatch(text)
     if match is None:
         return False
@@ -153,41 +150,36 @@ def is_timestamp(text: str) -> bool:
 
 
 def json_key(key: Any) -> str:
-    """Return the text of a map's key that is no string.
+    """Return the text of a map's key that is not a string.
 
     Raises:
-        BadScalarError: null and integers beyond int64, which sigs.k8s.io/yaml refuses.
+        BadScalarError: it is null or an integer beyond int64, which sigs.k8s.io/yaml refuses.
     """
     if type(key) is bool:
         return "true" if key else "false"
     if type(key) is int and key < _INT64:
         return str(key)
     if type(key) is float:
-        return _float_key(key)
+        # strconv.FormatFloat(v, 'g', -1, 32), with YAML's words for what is not finite.
+        text = format_g(key, bits=32)
+        return {"NaN": ".nan", "+Inf": ".inf", "-Inf": "-.inf"}.get(text, text)
     raise BadScalarError(f"unsupported map key of type: {'null' if key is None else 'uint64'}")
-
-
-def _float_key(value: float) -> str:
-    """Return a float as strconv.FormatFloat(v, 'g', -1, 32) prints it, in YAML's words for what is not finite."""
-    text = format_g(value, bits=32)
-    return {"NaN": ".nan", "+Inf": ".inf", "-Inf": "-.inf"}.get(text, text)
 
 
 _VERSION: Final = (1, 1)
 _KEY_STARTS: Final = frozenset(string.ascii_letters) - frozenset("yYnNtTfFoO")
-"""How keys begin that are texts whatever follows: the letters that no word for a bool or null begins with."""
+"""First letters of keys that are always texts: no word for a bool or null begins with them."""
 _NO_KEY: Final = object()
-"""Stands for a key that JSON cannot have."""
+"""Stands for a key that JSON does not allow."""
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
-# go-yaml allows 10,000 levels. No Kubernetes object comes near, and whatever walks a value here does so by recursion.
+# go-yaml allows 10,000 levels, which no Kubernetes object has; functions here walk values by recursion.
 _MAX_DEPTH: Final = 200
 _PART_DEPTH: Final = 100
-"""How deep a part of a document may stand in it."""
-# libyaml compares each with all before it. No document here has one.
+"""How deep in a document a part may be."""
+# libyaml compares each directive with all before it. No document here has one.
 _MAX_TAG_DIRECTIVES: Final = 16
-_TAG_DIRECTIVE: Final = re.compile(
-    "(?:\\A|[\n\r\x85\u2028\u2029])\ufeff?%TAG"
-)  # at the beginning of a line: elsewhere it is text
+# Only at the beginning of a line: elsewhere it is text.
+_TAG_DIRECTIVE: Final = re.compile("(?:\\A|[\n\r\x85\u2028\u2029])\ufeff?%TAG")
 _TAG_DIRECTIVE_BYTES: Final = re.compile(rb"%\0?T\0?A\0?G")
 _MAX_SHOWN: Final = 300
 # decode.go, allowedAliasRatio: how large a share of a document may come from aliases, by how much there is to decode.
@@ -198,18 +190,18 @@ _RATIO_HIGH: Final = 4_000_000
 
 
 def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = sys.maxsize) -> Any:
-    """Return the first document of ``text`` as JSON data; None where there is none.
+    """Return the first document of ``text`` as JSON data; None if there is none.
 
-    Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: change none of it.
+    Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: do not change the result.
 
     Args:
         text: YAML; bytes may be UTF-8 or UTF-16.
         where: the name of the source, for errors.
-        line: the line of the source that the text begins on, for errors too.
-        most: how many values it may have, keys and what aliases repeat included.
+        line: the line of the source that the text begins on, for errors.
+        most: the maximum number of values, including keys and repetitions by aliases.
 
     Raises:
-        ManifestError: it is no YAML, or YAML that has no JSON form; with the line.
+        ManifestError: it is not YAML, or has no JSON form; with the line.
     """
     if _tag_directives(text) > _MAX_TAG_DIRECTIVES:
         raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
@@ -226,10 +218,10 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
 
 
 def read_part(text: str) -> tuple[Any, int]:
-    """Return the value of a part of a document, and how many values it consists of, as ``load_yaml`` counts them.
+    """Return the value of a part of a document, and the number of its values, as ``load_yaml`` counts them.
 
     Raises:
-        ManifestError: the part is no YAML when it stands alone, or has anchors, which other parts may refer to.
+        ManifestError: the part alone is not YAML, or has anchors, which other parts may refer to.
     """
     try:
         parser = CParser(text)
@@ -261,7 +253,7 @@ def _syntax_error(error: Exception, where: str, first: int) -> ManifestError:
 
 @dataclass(slots=True)
 class _Anchor:
-    """What an anchor names: a value, ``complete`` once its end is read, and the cost of decoding it once more."""
+    """The value of an anchor, ``complete`` once its end is read, and the cost of decoding it again."""
 
     scalar: bool = False
     complete: bool = False
@@ -294,7 +286,7 @@ class _Reader:
             raise self.error(start, "found incompatible YAML document", "leave the %YAML directive out")
         value = self.value(self.next_event(), depth)
         self.next_event()  # the document's end: text that does not belong there is an error
-        # What a later pair of the same key replaces does not count, as in Go, which decodes all before it makes JSON.
+        # Go decodes the whole document before it makes JSON, so values that a repeated key replaces do not count.
         if self.unusable and not _is_json(value):
             raise self.unusable[0]
         return value
@@ -342,7 +334,7 @@ class _Reader:
         return value
 
     def alias(self, event: Any) -> _Anchor:
-        """Return what an alias names, and refuse documents that consist of aliases."""
+        """Return the anchor of an alias; documents that consist mostly of aliases are refused."""
         anchor = self.anchors.get(event.anchor)
         if anchor is None:
             raise self.error(event, f"unknown anchor '{event.anchor}' referenced", "define the anchor before its alias")
@@ -403,7 +395,7 @@ class _Reader:
                 target[key] = self.value(next_event(), depth)
 
     def key(self, event: Any) -> Any:
-        """Return a key as JSON has it, or that it has none."""
+        """Return a key as JSON has it, or ``_NO_KEY``."""
         kind = type(event)
         if kind is yaml.ScalarEvent:
             key = self.scalar(event)
@@ -420,7 +412,7 @@ class _Reader:
             return _NO_KEY
 
     def merge(self, event: Any, target: dict[str, Any], depth: int) -> None:
-        """Put a merge key's pairs into ``target``: of a map, or of a list of maps, the first of which counts most."""
+        """Put the pairs of a merge key into ``target``: those of a map, or of a list of maps, in which earlier maps win."""
         if type(event) is not yaml.SequenceStartEvent:
             target.update(self.merged(event, depth))
             return
@@ -459,7 +451,7 @@ _SEPARATOR: Final = "---"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a manifest: its text, byte for byte, and the line of the file that it begins on (from 1)."""
+    """One document of a manifest: its text, unchanged, and the line of the file that it begins on (from 1)."""
 
     text: str
     line: int
@@ -468,8 +460,7 @@ class Document:
 def split_documents(text: str, *, where: str = "") -> list[Document]:
     """Split a manifest where k8s.io/apimachinery's yaml.NewYAMLReader (v0.35) does: at lines that begin with ``---``.
 
-    The separators belong to no document, and there are no documents without a line. ``where`` names the source in
-    errors.
+    Separators are not part of a document, and a document has at least one line. ``where`` is the name of the source, for errors.
 
     Raises:
         ManifestError: a separator with more on its line than a comment.
@@ -494,7 +485,7 @@ def split_documents(text: str, *, where: str = "") -> list[Document]:
 
 
 def _lines(text: str) -> list[str]:
-    """Split at line feeds alone: Unicode has more line ends, which are text here."""
+    """Split at line feeds only: the other line ends of Unicode are text here."""
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop().removesuffix("\n")
     return [*lines, last] if last else lines

@@ -389,21 +389,21 @@ def test_integers_have_an_end(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("{{ '%999999999d' is odd }}", "str is no number"),
-        ("{{ '%999999999d' is even }}", "str is no number"),
-        ("{{ '%999999999d' is divisibleby(3) }}", "str is no number"),
+        ("{{ '%999999999d' is odd }}", "str is not a number"),
+        ("{{ '%999999999d' is even }}", "str is not a number"),
+        ("{{ '%999999999d' is divisibleby(3) }}", "str is not a number"),
         ("{{ 1 | round(999999999, 'ceil') }}", "more than 20 digits to round to"),
         ("{{ 1 | round(-999999999) }}", "more than 20 digits to round to"),
         (BIG + "{{ x | trim(x) }}", "more than 256 characters to strip"),
         (BIG + "{{ x | rstripped(x) }}", "more than 256 characters to strip"),
         ("{{ {'1' * 9999: 1} | toyaml }}", "a key of more than 1024 characters is not written as YAML"),
-        (WIDE + "{{ {}[a] }}", "tuple is no key"),
+        (WIDE + "{{ {}[a] }}", "tuple is not a key"),
         (WIDE + "{{ a() }}", "tuple cannot be called"),
         (WIDE + "{{ [a] | unique }}", "tuple cannot be told apart; name an attribute"),
-        (WIDE + "{% import a as b %}", "tuple is no template's name"),
-        ("{{ annotation }}", "Function is no data"),
-        ("{{ [range] }}", "Function is no data"),
-        ("{% for x in [1] %}{{ loop }}{% endfor %}", "LoopContext is no data"),
+        (WIDE + "{% import a as b %}", "tuple is not a template name"),
+        ("{{ annotation }}", "TemplateFunction is not data"),
+        ("{{ [range] }}", "TemplateFunction is not data"),
+        ("{% for x in [1] %}{{ loop }}{% endfor %}", "LoopContext is not data"),
         ("{{ annotations[:1] }}", "dict has no slices"),
         ("{{ 1() }}", "int cannot be called"),
     ],
@@ -466,7 +466,7 @@ def test_no_other_error_leaves_a_rendering(error: Exception, monkeypatch: pytest
         template.render(_data())
     assert caught.value.where == "template sidecar, line 2"
     assert caught.value.what in (
-        "more memory than there is",
+        "not enough memory",
         "s",
         "generator raised StopIteration",
         "AssertionError",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.istio.jinja.budget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
+from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget, spending, tick
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox
 
@@ -29,7 +29,7 @@ TESTS = {
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with spending(Budget(lambda: 0.0)):
+    with spending(JinjaBudget(lambda: 0.0)):
         yield
 
 
@@ -114,8 +114,8 @@ def test_a_filter_or_test_gives(expression: str, result: Any) -> None:
 @pytest.mark.parametrize(
     ("expression", "error"),
     [
-        ("['a'] | sum", "str is no number"),
-        ("'a' | round", "str is no number"),
+        ("['a'] | sum", "str is not a number"),
+        ("'a' | round", "str is not a number"),
         ("[] | items", "Can only get item pairs from a mapping."),
         ("['a', 1] | sort", "'<' not supported"),
         ("[[1]] | unique", "list cannot be told apart"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.reliability.long.chaos.stage import Stage
+    from tests.reliability.replicas import Stage
 
 SECONDS = 60
 
@@ -36,44 +36,44 @@ TARGETS = (
     Tested(
         f"T5 a certificate each 2 s, 500 rps, half new connections, {SECONDS} s",
         "0 failed handshakes, >= 28 serials",
-        ("webhook/test_rotations.py",),
+        ("webhook/test_rotation.py",),
         "under_rotations",
     ),
     Tested(
         "T6 bad rotations",
         "0 failed handshakes, old certificate served, each counted, expiry right",
-        ("webhook/test_rotations.py", "webhook/test_tls.py"),
+        ("webhook/test_rotation.py", "webhook/test_tls.py"),
         "bad",
     ),
     Tested(
         "T7 another CA; caBundle against an external writer each 100 ms",
         "0 failures, <= 1 patch/s, converged < 2 s",
-        ("webhook/test_rotations.py", "webhook/test_cabundle.py", "webhook/test_succession.py"),
-        "replaced or cabundle or succession",
+        ("webhook/test_rotation.py", "webhook/test_cabundle.py", "webhook/test_ca.py"),
+        "replaced or cabundle or test_ca",
     ),
     Tested(
         "T8 clock +30 d, -1 d; stopped over the renewal",
         "renewed < 60 s after",
-        ("webhook/test_rotations.py", "webhook/test_selfsigned.py", "webhook/test_replicas.py"),
+        ("webhook/test_rotation.py", "webhook/test_selfsigned.py"),
         "stopped or clock",
     ),
     Tested(
         "T27 own namespace, own pods, dry run",
         "never matched; a dry run is answered alike and remembered by nobody",
-        ("deploy/test_own_pods.py", "deploy/test_manifests.py", "webhook/test_dry_run.py"),
+        ("deploy/test_own_pods.py", "deploy/test_manifests.py", "webhook/test_handler.py"),
         "own or dry or no_webhook",
     ),
-    Tested("T28 API servers by certificate", "4 refused, 1 ok, hot reload", ("webhook/test_clients.py",)),
+    Tested("T28 API servers by certificate", "4 refused, 1 ok, hot reload", ("webhook/test_tls_clients.py",)),
     Tested("T29 secrets through everything that goes wrong", "0 canaries found", ("webhook/test_secrets.py",)),
     Tested(
         "T30 status page, in a browser too",
         "CSP default-src 'none', 0 findings, GET only",
-        ("webhook/test_statuspage.py", "webhook/test_statuspage_chromium.py", "webhook/test_health.py"),
+        ("webhook/test_status.py", "webhook/test_statuspage_chromium.py", "webhook/test_health.py"),
     ),
     Tested(
         "T34 64 replicas without a CA Secret, 409 storms, no permission",
         "one CA within 10 s, clear errors",
-        ("webhook/test_replicas.py", "webhook/test_casecret.py"),
+        ("webhook/test_rotation.py", "webhook/test_selfsigned.py"),
     ),
     Tested(
         "T35 locks, SBOM, image, wheel",

@@ -1,3 +1,5 @@
+"""A dry run is answered as if it were none, and nothing remembers it."""
+
 from __future__ import annotations
 
 import base64
@@ -35,7 +37,7 @@ from injector.webhook.handler import HandlerOptions, InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.server import MAX_BODY, webhook_app
-from injector.webhook.shadow import Admission
+from injector.webhook.shadow import Admission, Shadows
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from injector.webhook.shadow import Shadows
+    from injector.webhook.lifecycle import Lifecycle
+    from tests.webhook.conftest import ClientFactory, Core
+
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
@@ -707,3 +711,39 @@ async def test_a_pod_that_was_not_injected_is_not_kept(
     await answer_of(client)
 
     assert recent.snapshot() == {}
+
+
+class Remembering(Shadows):
+    """Shadows that keep what they are offered."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics)
+        self.offered: list[Admission] = []
+
+    def offer(self, admission: Admission) -> None:
+        self.offered.append(admission)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_dry_run_is_answered_alike_and_remembered_by_nobody(
+    aiohttp_client: ClientFactory, core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, dry_run: bool
+) -> None:
+    registry.swap(
+        snapshot_of(
+            [fake_revision("1-24"), fake_revision("1-30")],
+            parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}"),
+        )
+    )
+    shadows, recent = Remembering(metrics), RecentPods()
+    client = await aiohttp_client(
+        webhook_app(InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=recent))
+    )
+
+    real = await (await client.post("/inject/prod", json=make_review())).read()
+    shadows.offered.clear()
+    recent.forget_others(())
+    answer = await (await client.post("/inject/prod", json=make_review(dryRun=dry_run))).read()
+
+    assert answer == real
+    assert all(each == core.asked[0] for each in core.asked)
+    assert (len(shadows.offered), len(recent.snapshot())) == ((0, 0) if dry_run else (1, 1))

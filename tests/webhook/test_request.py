@@ -1,0 +1,371 @@
+"""Whatever name stands in a URL: a denial with the uid, one line of log, no file, no series of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+import string
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import StreamReader, web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.test_utils import make_mocked_request
+from yarl import URL
+
+from injector.cli.server import JsonFormatter, TextFormatter
+from injector.errors import ReviewError
+from injector.webhook import reading
+from injector.webhook.lifecycle import Phase
+from injector.webhook.path import parse_path
+from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
+from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
+from tests.factories import UID, make_pod, make_review
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
+
+    from prometheus_client import CollectorRegistry
+
+    from injector.webhook.lifecycle import Lifecycle
+    from tests.webhook.conftest import Client
+
+
+JSON = {"Content-Type": "application/json"}
+LIMIT = 1024**2
+
+
+def sent(*chunks: bytes, limit: int = LIMIT, ends: bool = True) -> web.Request:
+    """A request whose body arrived in these chunks, and ended if it does."""
+    protocol = BaseProtocol(asyncio.get_running_loop())
+    protocol.transport = asyncio.Transport()
+    stream = StreamReader(protocol, 2**26, loop=asyncio.get_running_loop())
+    for chunk in chunks:
+        stream.feed_data(chunk)
+    if ends:
+        stream.feed_eof()
+    return make_mocked_request("POST", "/inject", headers=JSON, client_max_size=limit, payload=stream)
+
+
+async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        await reader.read(request)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({**JSON, "Content-Encoding": "gzip"}, 415),
+        ({**JSON, "Content-Length": str(2 * LIMIT)}, 413),
+    ],
+)
+async def test_a_request_that_cannot_be_a_review_is_refused_before_its_body(
+    lifecycle: Lifecycle, headers: dict[str, str], status: int
+) -> None:
+    request = make_mocked_request("POST", "/inject", headers=headers, client_max_size=LIMIT)
+
+    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), request)
+
+    assert (refusal.status, refusal.again) == (status, False)
+
+
+async def test_a_request_at_the_very_end_is_told_to_try_again_elsewhere(lifecycle: Lifecycle) -> None:
+    lifecycle.enter(Phase.CLOSING)
+    reader = Reader(lifecycle, AdmissionQueue())
+
+    answer = reader.refused(await refusal_of(reader, make_mocked_request("POST", "/inject", headers=JSON)))
+
+    assert (answer.status, answer.headers["Retry-After"], answer.keep_alive) == (503, "1", False)
+
+
+@pytest.mark.parametrize("reason", [OVERLOAD, DEADLINE])
+def test_a_rejected_request_may_try_again(lifecycle: Lifecycle, reason: str) -> None:
+    answer = Reader(lifecycle, AdmissionQueue()).refused(rejection(reason))
+
+    assert (answer.status, answer.text) == REJECTIONS[reason]
+    assert answer.headers["Retry-After"] == "1"
+
+
+async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(lifecycle: Lifecycle) -> None:
+    queue = AdmissionQueue(max_bytes=10)
+    reader = Reader(lifecycle, queue)
+
+    body = await reader.read(sent(b"abc", b"def", b"ghi"))
+    assert body == b"abcdefghi"
+    assert (await refusal_of(reader, sent(b"xy"))).status == 429
+
+    reader.done(body)
+    assert await reader.read(sent(b"abcdefghij")) == b"abcdefghij"
+
+
+async def test_a_body_beyond_the_limit_is_refused_and_its_connection_closed(lifecycle: Lifecycle) -> None:
+    reader = Reader(lifecycle, AdmissionQueue())
+
+    answer = reader.refused(await refusal_of(reader, sent(b"abc", b"def", limit=5, ends=False)))
+
+    assert (answer.status, answer.text, answer.keep_alive) == (413, "the body is larger than 5 bytes", False)
+    assert "Retry-After" not in answer.headers
+
+
+async def test_a_body_that_does_not_arrive_is_answered_408(
+    lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "READ", 0.01)
+    reader = Reader(lifecycle, AdmissionQueue())
+
+    answer = reader.refused(await refusal_of(reader, sent(b"abc", ends=False)))
+
+    assert (answer.status, answer.keep_alive) == (408, False)
+
+
+async def test_an_empty_body_is_refused(lifecycle: Lifecycle) -> None:
+    assert (await refusal_of(Reader(lifecycle, AdmissionQueue()), sent())).reason == "empty_body"
+
+
+@pytest.mark.parametrize("bomb", [b"[]", b"{}", b"0"])
+async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecycle: Lifecycle, bomb: bytes) -> None:
+    body = b"[" + b",".join([bomb] * (MAX_VALUES + 2)) + b"]"
+
+    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), sent(body, limit=len(body)))
+
+    assert (refusal.status, refusal.reason) == (413, "too_large")
+
+
+async def test_a_large_body_of_few_values_is_read(lifecycle: Lifecycle) -> None:
+    sent_body = b'{"a":"' + b"x" * (8 * SMALL) + b'"}'
+
+    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body, limit=len(sent_body))) == sent_body
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("timeout=10s", 10.0),
+        ("timeout=1m30s", 90.0),
+        ("a=b&timeout=5s", 5.0),
+        ("timeout=2s&timeout=9s", 2.0),
+        ("timeout=1%2e5s", 1.5),
+        ("", math.inf),
+        ("timeout=", math.inf),
+        ("timeout=0s", math.inf),
+        ("timeout=0", math.inf),
+        ("timeout=-1s", math.inf),
+        ("timeout=soon", math.inf),
+        ("timeout=10", math.inf),
+        ("Timeout=10s", math.inf),
+        ("timeout=%ff", math.inf),
+        ("&".join(f"a{number}=1" for number in range(100)) + "&timeout=1s", math.inf),
+        ("timeout=" + "9" * 400 + "h", math.inf),
+    ],
+)
+def test_the_timeout_of_a_call_is_the_duration_in_its_query(query: str, seconds: float) -> None:
+    assert timeout_of(query) == seconds
+
+
+CLUSTER = "ISTIO_META_CLUSTER_ID"
+NETWORK = "ISTIO_META_NETWORK"
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "envs"),
+    [
+        ("/inject", "", {}),
+        ("/inject/", "", {}),
+        ("/inject/1-24", "1-24", {}),
+        ("/inject/1-24/", "1-24", {}),
+        ("/inject/cluster/c1", "", {CLUSTER: "c1"}),
+        ("/inject/cluster/c1/net/n1", "", {CLUSTER: "c1", NETWORK: "n1"}),
+        ("/inject/net/n1/cluster/c1/", "", {CLUSTER: "c1", NETWORK: "n1"}),
+        ("/inject/prod/cluster/c1/net/n1", "prod", {CLUSTER: "c1", NETWORK: "n1"}),
+        ("/inject/prod/ISTIO_META_X/y", "prod", {"ISTIO_META_X": "y"}),
+        ("/inject/prod/istio_meta_x/y", "prod", {"ISTIO_META_X": "y"}),
+        ("/inject/prod/cluster", "prod", {}),
+        ("/inject/prod/cluster/c1/net", "prod", {CLUSTER: "c1"}),
+        ("/inject/prod/net/a--slash--b--slash--c", "prod", {NETWORK: "a/b/c"}),
+        ("/inject/prod/a--slash--b/c", "prod", {"A--SLASH--B": "c"}),
+        ("/inject/prod/cluster/a/cluster/b", "prod", {CLUSTER: "b"}),
+        ("/inject/prod//x/net/n1", "prod", {NETWORK: "n1"}),
+        ("/inject/prod/net/", "prod", {}),
+        ("/inject/prod/net/n%201", "prod", {NETWORK: "n 1"}),
+        ("/inject/prod/net/n%2F1", "prod", {NETWORK: "n/1"}),
+        ("/inject/prod/net/%C3%A4", "prod", {NETWORK: "ä"}),
+        ("/inject/:ENV:cluster=c1:ENV:net=n1", "", {CLUSTER: "c1", NETWORK: "n1"}),
+        ("/inject/:ENV:x=:ENV:=y:ENV:z:ENV:a=b=c", "", {"X": "", "A": "b=c"}),
+        ("/inject/prod/:ENV:net=a/b", "prod", {NETWORK: "a/b"}),
+    ],
+)
+def test_a_path_names_a_revision_and_adds_to_the_environment(path: str, name: str, envs: dict[str, str]) -> None:
+    parsed = parse_path(path)
+
+    assert (parsed.name, dict(parsed.envs)) == (name, envs)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/inject/..",
+        "/inject/../../etc/passwd",
+        "/inject/..%2f..%2fetc%2fpasswd",
+        "/inject/%2e%2e",
+        "/inject/Prod",
+        "/inject/a%2Fb",
+        "/inject/a.b",
+        "/inject/a_b",
+        "/inject/%C3%A4",
+        "/inject/" + "a" * 64,
+        "/inject/" + "a" * 5000,
+        "/inject/%00",
+        "/inject/a%0d%0aX-Evil:1",
+        "/inject/%ff",
+        "/inject//prod",
+        "/inject/prod/net/a%00b",
+        "/inject/prod/net/a%0ab",
+        "/inject/prod/net/%ff",
+        "/inject/prod/net/%e2%80%a8",
+        "/inject/prod/a%3Db/c",
+        "/inject/prod/%C3%A4/c",
+        "/inject/<script>",
+    ],
+)
+def test_a_hostile_path_is_refused_in_a_short_line(path: str) -> None:
+    with pytest.raises(ReviewError) as caught:
+        parse_path(path)
+
+    message = str(caught.value)
+    assert len(message) < 300
+    assert message.isprintable()
+    assert caught.value.hint
+
+
+HOSTILE = [
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "..\\..\\etc",
+    "%2fetc%2fpasswd",
+    "nope%00",
+    "nope%0d%0aINFO%20forged",
+    "nope%0aforged",
+    "%e2%80%a8forged",
+    "%1b%5b2J",
+    "%ff%fe",
+    "%c3%a9",
+    "%F0%9F%92%A5",
+    "NOPE",
+    "nOpE",
+    "a" * 5000,
+    "a" * 64,
+    "-",
+    "a_b",
+    "a.b",
+    "*",
+    "%24%7bjndi%7d",
+    "%7b%7b.Values%7d%7d",
+    "nope/net/x/",
+    "nope/cluster/c/net/n/A/b",
+    "nope/:ENV:A=b",
+    "nope?timeout=10s&x=%00",
+    "__proto__",
+    "constructor",
+]
+
+
+class Opened(list[str]):
+    """The files that are opened while it is on."""
+
+    on = False
+
+
+_OPENED = Opened()
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _OPENED.on:
+        _OPENED.append(str(arguments[0]))
+
+
+# A hook cannot be taken away again, so there is one, which does nothing unless it is asked to.
+sys.addaudithook(_audit)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Opened]:
+    """Collects the files that are opened meanwhile."""
+    _OPENED.clear()
+    _OPENED.on = True
+    try:
+        yield _OPENED
+    finally:
+        _OPENED.on = False
+
+
+def own(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """The injector's lines."""
+    return [record for record in caplog.records if record.name.startswith("injector")]
+
+
+def test_the_hook_sees_a_file_that_is_opened() -> None:
+    with watched() as opened, open(__file__, "rb"):  # noqa: PTH123 -- what the hook is to see
+        pass
+
+    assert opened == [__file__]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
+async def test_a_hostile_name_is_denied_with_the_uid_in_one_line_of_log_and_no_file(
+    client: Client, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    # What is read once in a process, as the schema of pods, is read by now.
+    await client.post("/inject/warm", json=make_review())
+    caplog.clear()
+
+    with watched() as opened:
+        response = await client.post(URL(f"/inject/{name}", encoded=True), json=make_review())
+        answer = (await response.json())["response"]
+
+    assert (response.status, answer["uid"], answer["allowed"]) == (200, UID, False)
+    assert len(answer["status"]["message"]) < 400
+    assert answer["status"]["message"].isprintable()
+    assert opened == []
+    (record,) = own(caplog)
+    for formatter in (TextFormatter(), JsonFormatter()):
+        line = formatter.format(record)
+        assert line.isprintable()
+        assert len(line) < 1_000
+
+
+async def test_a_line_too_long_for_a_path_is_no_request_at_all(client: Client) -> None:
+    response = await client.post("/inject/" + "a" * 9_000, json=make_review())
+
+    assert response.status == 400
+
+
+def series(collector: CollectorRegistry) -> set[str]:
+    """Names and labels of all that a scrape sees."""
+    return {f"{sample.name}{sample.labels}" for metric in collector.collect() for sample in metric.samples}
+
+
+async def test_names_make_no_series(client: Client, collector: CollectorRegistry) -> None:
+    random_ = random.Random(7)  # noqa: S311 -- names for a test
+    names = ["".join(random_.choices(string.ascii_lowercase, k=12)) for _ in range(300)]
+
+    async def ask(name: str) -> None:
+        pod = make_pod(f"{name}\n", annotations={f"sidecar.istio.io/{name}": name}, labels={name: name})
+        review = make_review(pod, namespace=f'{name}"}} 1\n', uid=name)
+        response = await client.post(f"/inject/{name}", json=review)
+        assert (await response.json())["response"]["allowed"] is False
+
+    await ask(names[0])
+    once = series(collector)
+    for name in names:
+        await ask(name)
+
+    assert series(collector) == once
+    assert all(name not in text for text in once for name in names)
+    labels = {"revision": "unknown", "tag": "", "reason": "unknown_revision"}
+    assert collector.get_sample_value("sidecar_injection_failure_total", labels) == len(names) + 1
