@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.golang.strconv import atoi, parse_uint
 from injector.istio.addresses import (
     NET_PREFIXES,
     NETIP_PREFIXES,
-    atoi,
     parse_prefix,
-    parse_uint,
     port_fault,
     proxy_address_fault,
 )
