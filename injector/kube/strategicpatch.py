@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from injector.errors import ManifestError
-from injector.kube.schema import OPAQUE, struct_type, underlying
+from injector.kube.schema import OPAQUE, is_struct, struct_type, underlying
 
 
 def patch_error(what: str) -> ManifestError:
@@ -359,7 +359,7 @@ def field_meta(type_name: str, key: str) -> FieldMeta:
         ManifestError: the type is not a struct, or does not have the field; with Go's words.
     """
     base = type_name.removeprefix("*")
-    if not struct_type.known(base):
+    if not is_struct(base):
         what = f"merging an object in json but data type is not struct, instead is: {_kind_name(base)}"
         raise patch_error(what)
     field = struct_type(base).json_field(key)
@@ -413,4 +413,4 @@ def _kind_name(type_name: str) -> str:
         return "map"
     if base.startswith("[]"):
         return "slice"
-    return "struct" if struct_type.known(base) or base in OPAQUE else base
+    return "struct" if is_struct(base) or base in OPAQUE else base
