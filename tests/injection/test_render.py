@@ -214,7 +214,7 @@ def test_a_default_template_that_the_revision_has_not_is_the_configs_fault() -> 
         ("wrongtype", "failed applying injection overlay: ", "revision canary, template wrongtype"),
     ],
 )
-def test_rendered_text_that_is_no_overlay_is_refused_with_the_templates_name(
+def test_rendered_text_that_is_not_an_overlay_is_refused_with_the_templates_name(
     template: str, what: str, where: str
 ) -> None:
     with pytest.raises(OverlayError) as caught:
