@@ -1,7 +1,8 @@
 """The budget of one rendering of a Jinja2 template: its steps, its time, its memory, and the size of each value.
 
-Values are data (text, numbers, booleans, null, lists, tuples, mappings, ranges) that templates cannot change, but can nest: a list
-that holds one list twice, and so on, is small in memory and endless to walk. What walks or copies a value asks here first.
+Values are data (text, numbers, booleans, null, lists, tuples, mappings, ranges) that templates cannot change, but can nest. A list that
+contains another list twice, and so on, is small in memory but takes very long to walk. So every function that walks or copies a value
+charges the budget first.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ MAX_OUTPUT: Final = 1 << 20
 """Bytes of the output, characters of a text, items of a list."""
 MAX_STEPS: Final = 200_000
 MAX_SECONDS: Final = 0.5
-CLOCK_EVERY: Final = 32
-"""Steps from one look at the clock to the next: a look may take as long as several steps."""
+STEPS_UNTIL_CLOCK_CHECK: Final = 32
+"""Reading the clock may take as long as several steps."""
 MAX_MEMORY: Final = 20 << 20
-"""Bytes of all the values that a rendering makes: a template can keep them."""
+"""Bytes of all values that a rendering creates, since a template can keep them."""
 MAX_BITS: Final = 256
-"""Of an integer; Python's have no end."""
+"""Bits of an integer; Python's are unlimited."""
 _TEXT_PER_STEP: Final = 256
-_POINTER: Final = 8
-_WIDEST: Final = 4
-_CURRENT: Final[ContextVar[Budget]] = ContextVar("jinja_budget")
+_POINTER_SIZE: Final = 8
+_MAX_CHARACTER_SIZE: Final = 4
+_CURRENT: Final[ContextVar[JinjaBudget]] = ContextVar("jinja_budget")
 
 
 class BudgetSpentError(Exception):
-    """A rendering that asks for more than it may; the text says of what."""
+    """A rendering exceeds its budget; the text names the limit."""
 
 
-class Budget:
-    """Counts the steps and the memory of one rendering, and looks at the clock once in a while; and so does the injection it is for."""
+class JinjaBudget:
+    """Counts the steps and the memory of one rendering, and charges the steps to the budget of the injection as well."""
 
     __slots__ = ("_left", "_memory", "_steps", "_stopwatch", "_stretch")
 
@@ -49,27 +50,26 @@ class Budget:
         self._stopwatch = Stopwatch(clock, MAX_SECONDS)
         self._memory = 0
         self._steps = 0
-        # The steps until the next look, and how many they were after the last one.
+        # The steps left until the next check, and their number after the last one.
         self._left = self._stretch = 0
 
     def tick(self, steps: int = 1) -> None:
         """Count steps."""
         self._left -= steps
         if self._left < 0:
-            self._look()
+            self._check()
 
-    def _look(self) -> None:
-        """Look at the steps so far and at the clock."""
-        taken = self._stretch - self._left
-        self._steps += taken
+    def _check(self) -> None:
+        steps = self._stretch - self._left
+        self._steps += steps
         if self._steps > MAX_STEPS:
             raise BudgetSpentError(f"more than {MAX_STEPS} steps")
-        self._left = self._stretch = min(CLOCK_EVERY, MAX_STEPS - self._steps)
+        self._left = self._stretch = min(STEPS_UNTIL_CLOCK_CHECK, MAX_STEPS - self._steps)
         if self._stopwatch.expired():
             raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
-        spend(taken)
+        spend(steps)
 
-    def keep(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Count bytes."""
         self._memory += size
         if self._memory > MAX_MEMORY:
@@ -77,8 +77,8 @@ class Budget:
 
 
 @contextmanager
-def spending(budget: Budget) -> Iterator[None]:
-    """Make ``budget`` the one of this rendering. It is none of the template's names, and imported templates spend it too."""
+def spending(budget: JinjaBudget) -> Iterator[None]:
+    """Use ``budget`` for this rendering and the templates it imports. Templates cannot access it by name."""
     token = _CURRENT.set(budget)
     try:
         yield
@@ -92,37 +92,37 @@ def tick(steps: int = 1) -> None:
 
 
 def check_size(size: int) -> None:
-    """Refuse a value larger than any output may be; before it is made."""
+    """Refuse a value larger than the largest output, before it is created."""
     if size > MAX_OUTPUT:
         raise BudgetSpentError(f"a value of {size} bytes or items")
 
 
 def reserve(size: int) -> None:
-    """Refuse what takes more memory than this rendering has left; before it is made."""
-    _CURRENT.get().keep(size)
+    """Refuse a value for which this rendering has no memory left, before it is created."""
+    _CURRENT.get().reserve(size)
 
 
-def made(value: _T) -> _T:
-    """Return a value that was just made, and count its memory; what is in it was counted before."""
+def charged(value: _T) -> _T:
+    """Count the memory of a new value and return it; its items were counted before."""
     if isinstance(value, str):
         check_size(len(value))
-        reserve(len(value) if value.isascii() else _WIDEST * len(value))
+        reserve(len(value) if value.isascii() else _MAX_CHARACTER_SIZE * len(value))
     elif isinstance(value, list | tuple):
         check_size(len(value))
-        reserve(_POINTER * len(value))
+        reserve(_POINTER_SIZE * len(value))
     elif isinstance(value, int):
         check_bits(value.bit_length())
     return value
 
 
 def check_bits(bits: int) -> None:
-    """Refuse an integer longer than any real one."""
+    """Refuse a very long integer."""
     if bits > MAX_BITS:
         raise BudgetSpentError(f"an integer of more than {MAX_BITS} bits")
 
 
 def counted(items: Iterable[Any]) -> Iterator[Any]:
-    """Yield the items, a step each."""
+    """Yield the items; each is a step."""
     step = _CURRENT.get().tick
     for item in items:
         step()
@@ -130,15 +130,15 @@ def counted(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def measure(value: Any, cost: int = 1) -> int:
-    """Walk a value; return the characters and numbers in it. What is in it twice counts twice.
+    """Walk a value and return the number of characters and numbers in it. An item that occurs twice counts twice.
 
     Args:
-        value: what is to be walked: printed, compared, sorted, written as JSON.
-        cost: steps that each item takes.
+        value: a value that is going to be printed, compared, sorted or written as JSON.
+        cost: the steps for each item.
 
     Raises:
-        BudgetSpentError: there is more in it than a rendering may walk.
-        TemplateRuntimeError: there is something in it that is no data.
+        BudgetSpentError: the value is too large.
+        TemplateRuntimeError: an item is not data.
     """
     if value.__class__ is str:
         check_size(len(value))
@@ -172,7 +172,7 @@ def _size_of_scalar(item: Any) -> int:
     elif isinstance(item, Undefined):
         str(item)  # which raises: the environment's undefined is strict
     elif not isinstance(item, float | None):
-        raise jinja2.TemplateRuntimeError(f"{type(item).__name__} is no data")
+        raise jinja2.TemplateRuntimeError(f"{type(item).__name__} is not data")
     return 1
 
 
@@ -182,7 +182,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     check_size(size)
-    return made(str(value))
+    return charged(str(value))
 
 
 def joined(parts: Iterable[Any], between: str = "") -> str:
@@ -194,4 +194,4 @@ def joined(parts: Iterable[Any], between: str = "") -> str:
         size += len(text) + (len(between) if texts else 0)
         check_size(size)
         texts.append(text)
-    return made(between.join(texts))
+    return charged(between.join(texts))

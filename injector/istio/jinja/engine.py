@@ -1,10 +1,7 @@
-"""Templates in Jinja2: what they see, compiled by revision, rendered within a budget.
+"""Jinja2 templates: their data, and how they are compiled for a revision and rendered within a budget.
 
-A revision with ``engine: jinja2`` is rendered here. Templates and annotations are hostile: ``sandbox`` bounds what they
-reach, ``filters`` what they do with it, ``budget`` how much of it. docs/jinja-revisions.md says what templates
-see.
-
-Jinja2 is imported only by revisions that use it: ``istio.template`` loads this module when it meets one.
+Templates and annotations are treated as hostile. ``sandbox`` limits what templates can access, ``filters`` what they can do with it, and
+``budget`` how much. docs/jinja-revisions.md describes the data.
 """
 
 from __future__ import annotations
@@ -21,9 +18,9 @@ from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
 from injector.istio.frozen import frozen
 from injector.istio.functions import append_multus_network, exclude_inbound_port
-from injector.istio.jinja.budget import Budget, BudgetSpentError, check_size, spending
+from injector.istio.jinja.budget import BudgetSpentError, JinjaBudget, check_size, spending
 from injector.istio.jinja.filters import known_filters, known_tests
-from injector.istio.jinja.sandbox import Function, Sandbox
+from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from injector.istio.mesh import proto_to_json
 from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
@@ -58,8 +55,8 @@ def jinja_data(data: TemplateData, minor: Minor) -> dict[str, Any]:
         "pod": {"metadata": metadata, "spec": spec},
         "annotations": annotations,
         "labels": labels,
-        "annotation": _reader(annotations),
-        "label": _reader(labels),
+        "annotation": lambda name, default="": annotations.get(name, default),
+        "label": lambda name, default="": labels.get(name, default),
         "containers": spec.get("containers") or [],
         "pod_ports": lambda: pod_ports(spec.get("containers") or ()),
         "resources": lambda default: resources(annotations, default),
@@ -94,22 +91,19 @@ def pod_ports(containers: Iterable[Mapping[str, Any]]) -> str:
 
 
 def resources(annotations: Mapping[str, str], default: Any) -> dict[str, Any]:
-    """Return the proxy's resources: those of the pod's annotations if it has any, else ``default``."""
-    asked = {key: annotations[_PREFIX + key] for key in _RESOURCES if _PREFIX + key in annotations}
-    if not asked:
-        return dict(default)
-    found: dict[str, dict[str, str]] = {}
-    for key, value in asked.items():
-        kind, resource = _RESOURCES[key]
-        found.setdefault(kind, {})[resource] = value
-    return found
+    """Return the proxy's resources: those in the pod's annotations if there are any, else ``default``."""
+    result: dict[str, dict[str, str]] = {}
+    for key, (kind, resource) in _RESOURCES.items():
+        if _PREFIX + key in annotations:
+            result.setdefault(kind, {})[resource] = annotations[_PREFIX + key]
+    return result or dict(default)
 
 
 def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     """Return the entries of an annotation such as ``sidecar.istio.io/userVolume``: a JSON object of specs by name.
 
     Raises:
-        AnnotationError: it is no such object.
+        AnnotationError: the annotation is not such an object.
     """
     if name not in annotations:
         return []
@@ -120,24 +114,8 @@ def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, A
     except DataError as error:
         raise AnnotationError(error.what, where=where, hint=hint) from error
     if not isinstance(entries, dict) or not all(isinstance(spec, dict) for spec in entries.values()):
-        raise AnnotationError("it is no object of objects", where=where, hint=hint)
+        raise AnnotationError("not an object of objects", where=where, hint=hint)
     return [{**entries[key], "name": key} for key in sorted(entries)]
-
-
-class _Reader:
-    """A function of a name and a default."""
-
-    __slots__ = ("entries",)
-
-    def __init__(self, entries: Mapping[str, str]) -> None:
-        self.entries = entries
-
-    def __call__(self, name: str, default: Any = "") -> Any:
-        return self.entries.get(name, default)
-
-
-def _reader(entries: Mapping[str, str]) -> _Reader:
-    return _Reader(entries)
 
 
 def _json(value: Any) -> Any:
@@ -154,30 +132,29 @@ _MAX_MESSAGE: Final = 500
 
 
 def _range(*bounds: int) -> range:
-    found = range(*bounds)
-    if len(found) > _MAX_RANGE:
+    numbers = range(*bounds)
+    if len(numbers) > _MAX_RANGE:
         raise OverflowError(f"Range too big. It may have {_MAX_RANGE} numbers.")
-    return found
+    return numbers
 
 
 def _environment(templates: Mapping[str, str]) -> Sandbox:
     environment = Sandbox(templates)
-    for named, kept in ((environment.filters, known_filters()), (environment.tests, known_tests())):
-        named.clear()
-        named.update(kept)
+    environment.filters = {**known_filters()}
+    environment.tests = {**known_tests()}
     environment.globals = {
-        "range": Function(_range),
-        "exclude_inbound_port": Function(exclude_inbound_port),
-        "append_multus_network": Function(append_multus_network),
+        "range": TemplateFunction(_range),
+        "exclude_inbound_port": TemplateFunction(exclude_inbound_port),
+        "append_multus_network": TemplateFunction(append_multus_network),
     }
     return environment
 
 
 @dataclass(frozen=True, slots=True)
 class JinjaTemplate:
-    """A compiled Jinja2 template behind the protocol of ``istio.template``.
+    """A compiled Jinja2 template, which implements ``istio.template.Template``.
 
-    ``clock`` tells how long this thread has worked: that the machine does other things meanwhile is no fault of a template.
+    ``clock`` returns the CPU time of this thread, so that other work on the machine does not count against a template.
     """
 
     name: str
@@ -191,16 +168,17 @@ class JinjaTemplate:
         """Return the rendered text.
 
         Raises:
-            TemplateRenderError: the template fails or spends its budget; with its line.
+            TemplateRenderError: the template fails or exceeds its budget; the error has its line.
         """
         values = {
-            name: Function(value) if callable(value) else value for name, value in jinja_data(data, self.minor).items()
+            name: TemplateFunction(value) if callable(value) else value
+            for name, value in jinja_data(data, self.minor).items()
         }
         parts: list[str] = []
         size = 0
         try:
-            with spending(Budget(self.clock)):
-                # Unlike ``generate``, this leaves the traceback as it is: Jinja2 compiles a text for each frame of it.
+            with spending(JinjaBudget(self.clock)):
+                # ``generate`` would rewrite the traceback, for which Jinja2 compiles code for each frame.
                 for part in self.compiled.root_render_func(self.compiled.new_context(values)):
                     size += len(part.encode())
                     check_size(size)
@@ -211,14 +189,16 @@ class JinjaTemplate:
 
     def _failed(self, error: Exception) -> TemplateRenderError:
         where = _where(error) or f"template {self.name}"
-        return TemplateRenderError(_said(error), where=where, hint="correct the template, or the annotation it reads")
+        return TemplateRenderError(
+            _message(error), where=where, hint="correct the template, or the annotation it reads"
+        )
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, MemoryError):
-        return "more memory than there is"
+        return "not enough memory"
     text = (str(error) or type(error).__name__).encode(errors="backslashreplace").decode()
     if isinstance(error, BudgetSpentError | Spent):
         text = f"the template's budget is spent: {text}"
@@ -226,7 +206,7 @@ def _said(error: Exception) -> str:
 
 
 def _where(error: Exception) -> str:
-    """Return the innermost template that an error passed, and its line."""
+    """Return the innermost template in an error's traceback, and its line."""
     innermost: tuple[jinja2.Template, int] | None = None
     trace = error.__traceback__
     while trace is not None:
@@ -236,7 +216,8 @@ def _where(error: Exception) -> str:
         trace = trace.tb_next
     if innermost is None:
         return ""
-    template, line = innermost  # of the code that Jinja2 wrote; the template's own is looked up in a long list
+    template, line = innermost
+    # The line is that of the code that Jinja2 generated.
     return f"template {template.name}, line {template.get_corresponding_lineno(line)}"
 
 
@@ -244,7 +225,7 @@ def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mappi
     """Compile the templates of an inject config; each may import and include the others by name.
 
     Raises:
-        TemplateRenderError: one does not parse; with its line.
+        TemplateRenderError: a template does not parse; the error has its line.
     """
     environment = _environment(templates)
     return MappingProxyType({name: JinjaTemplate(name, _compiled(environment, name), minor) for name in templates})
@@ -255,11 +236,11 @@ def _compiled(environment: Sandbox, name: str) -> jinja2.Template:
         return environment.load(name)
     except jinja2.TemplateSyntaxError as error:
         where = f"template {name}, line {error.lineno}"
-        raise TemplateRenderError(_said_of(error), where=where, hint="correct the template") from error
+        raise TemplateRenderError(_syntax_message(error), where=where, hint="correct the template") from error
     except Exception as error:
-        # Python has limits of its own: for nested blocks, for the digits of a number, for names that are given twice.
-        raise TemplateRenderError(_said(error), where=f"template {name}", hint="correct the template") from error
+        # Python has limits of its own, such as for nested blocks and for the digits of a number.
+        raise TemplateRenderError(_message(error), where=f"template {name}", hint="correct the template") from error
 
 
-def _said_of(error: jinja2.TemplateSyntaxError) -> str:
+def _syntax_message(error: jinja2.TemplateSyntaxError) -> str:
     return (error.message or "it does not parse")[:_MAX_MESSAGE]

@@ -1,7 +1,7 @@
-"""The filters and tests of Jinja2 templates: those on the lists here, each of which asks the budget before it makes or walks a value.
+"""The filters and tests of Jinja2 templates: only those listed here, each of which charges the budget before it creates or walks a value.
 
-What Jinja2 has under the same name is called with values that were measured; what it leaves unbounded is written anew: ``replace``,
-``join``, ``round``, ``sum``, ``unique``, and the tests that are formatting when the value is a text (``odd``).
+Jinja2's own filters are called with measured values. Those without a bound are replaced: ``replace``, ``join``, ``round``, ``sum``,
+``unique``, and the tests that would format a text (``odd``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
 from injector.golang.json import go_json
-from injector.istio.jinja.budget import check_size, counted, joined, made, measure, reserve, text_of, tick
+from injector.istio.jinja.budget import charged, check_size, counted, joined, measure, reserve, text_of, tick
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 _JINJAS_FILTERS: Final = cast("Mapping[str, Callable[..., Any]]", FILTERS)
 _JINJAS_TESTS: Final = cast("Mapping[str, Callable[..., Any]]", TESTS)
+# Each character of a text is compared with the characters to strip.
 _MAX_CHARACTERS: Final = 256
-"""That are stripped: each character of the text is looked for among them."""
 _MAX_DIGITS: Final = 20
 _MAX_KEY: Final = 1024
-_OF_JSON: Final = 32
-"""Bytes that a character of JSON may become: ``[],`` is a list and its place."""
-_OF_PART: Final = 64
+# The largest memory of a character of JSON (``[],`` is a list and its place) and of a part of a split text.
+_BYTES_PER_JSON_CHARACTER: Final = 32
+_BYTES_PER_PART: Final = 64
+# An item of YAML takes this much longer than one of JSON.
 _YAML_STEPS: Final = 16
-"""An item of YAML takes so much longer than one of JSON."""
 
-_AS_IT_IS: Final = ("count", "d", "default", "first", "last", "length")
-_OF_VALUES: Final = ("abs", "dictsort", "float", "int")
-_OF_ITEMS: Final = ("map", "reject", "rejectattr", "select", "selectattr")
-_OF_ALL_ITEMS: Final = ("max", "min", "sort")
+_PLAIN_FILTERS: Final = ("count", "d", "default", "first", "last", "length")
+_MEASURED_FILTERS: Final = ("abs", "dictsort", "float", "int")
+_LIST_FILTERS: Final = ("map", "reject", "rejectattr", "select", "selectattr")
+_WALKING_FILTERS: Final = ("max", "min", "sort")
 # fmt: off
-_TESTS_AS_THEY_ARE: Final = (
+_PLAIN_TESTS: Final = (
     "boolean", "defined", "false", "float", "integer", "iterable", "mapping", "none", "number", "sequence", "string",
     "true", "undefined",
 )
-_TESTS_OF_VALUES: Final = (
+_MEASURED_TESTS: Final = (
     "!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "ge", "greaterthan", "gt", "in", "le", "lessthan", "lower", "lt",
     "ne", "upper",
 )
@@ -54,38 +54,38 @@ _TESTS_OF_VALUES: Final = (
 def known_filters() -> dict[str, Callable[..., Any]]:
     """Return the filters by name."""
     return {
-        **{name: _stepping(_JINJAS_FILTERS[name]) for name in _AS_IT_IS},
-        **{name: _measuring(_JINJAS_FILTERS[name]) for name in _OF_VALUES},
-        **{name: _listing(_JINJAS_FILTERS[name]) for name in _OF_ITEMS},
-        **{name: _listing(_JINJAS_FILTERS[name], walks=True) for name in _OF_ALL_ITEMS},
+        **{name: _stepping(_JINJAS_FILTERS[name]) for name in _PLAIN_FILTERS},
+        **{name: _measuring(_JINJAS_FILTERS[name]) for name in _MEASURED_FILTERS},
+        **{name: _listing(_JINJAS_FILTERS[name]) for name in _LIST_FILTERS},
+        **{name: _listing(_JINJAS_FILTERS[name], walks=True) for name in _WALKING_FILTERS},
         "fromjson": _stepping(_from_json),
         "indent": _stepping(_indent),
         "items": _stepping(_items),
         "join": _stepping(_join),
-        "list": _stepping(lambda value: made(list(counted(value)))),
-        "lower": _stepping(lambda value: made(text_of(value).lower())),
+        "list": _stepping(lambda value: charged(list(counted(value)))),
+        "lower": _stepping(lambda value: charged(text_of(value).lower())),
         "quote": _stepping(_quote),
         "replace": _stepping(_replace),
         "reverse": _stepping(_reverse),
         "round": _measuring(_round),
-        "rstripped": _stepping(lambda text, characters: made(text_of(text).rstrip(_few(characters)))),
+        "rstripped": _stepping(lambda text, characters: charged(text_of(text).rstrip(_few(characters)))),
         "split": _stepping(_split),
         "string": _stepping(text_of),
         "sum": _stepping(_sum),
         "tojson": _stepping(_to_json),
         "toyaml": _stepping(_to_yaml),
-        "trim": _stepping(lambda value, chars=None: made(text_of(value).strip(_few(chars)))),
-        "truncated": _stepping(lambda text, size: made(text_of(text)[:size])),
+        "trim": _stepping(lambda value, chars=None: charged(text_of(value).strip(_few(chars)))),
+        "truncated": _stepping(lambda text, size: charged(text_of(text)[:size])),
         "unique": _stepping(_unique),
-        "upper": _stepping(lambda value: made(text_of(value).upper())),
+        "upper": _stepping(lambda value: charged(text_of(value).upper())),
     }
 
 
 def known_tests() -> dict[str, Callable[..., Any]]:
     """Return the tests by name."""
     return {
-        **{name: _stepping(_JINJAS_TESTS[name]) for name in _TESTS_AS_THEY_ARE},
-        **{name: _measuring(_JINJAS_TESTS[name]) for name in _TESTS_OF_VALUES},
+        **{name: _stepping(_JINJAS_TESTS[name]) for name in _PLAIN_TESTS},
+        **{name: _measuring(_JINJAS_TESTS[name]) for name in _MEASURED_TESTS},
         "divisibleby": _stepping(lambda value, number: _number(value) % _number(number) == 0),
         "even": _stepping(lambda value: _number(value) % 2 == 0),
         "odd": _stepping(lambda value: _number(value) % 2 == 1),
@@ -93,7 +93,7 @@ def known_tests() -> dict[str, Callable[..., Any]]:
 
 
 def _passed(call: Callable[..., Any]) -> int:
-    """Return how many arguments Jinja2 puts before the template's own."""
+    """Return the number of arguments that Jinja2 passes before the template's own."""
     return 1 if hasattr(call, "jinja_pass_arg") else 0
 
 
@@ -113,13 +113,13 @@ def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
         for value in (*args[_passed(call) :], *kwargs.values()):
             if not isinstance(value, Undefined):
                 measure(value)
-        return made(call(*args, **kwargs))
+        return charged(call(*args, **kwargs))
 
     return measuring
 
 
 def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., Any]:
-    """Return a filter of a sequence that counts its items and gives no generator, which a template could keep but not print."""
+    """Return a filter of a sequence that counts the items, and returns a list: a template could keep a generator but not print it."""
 
     @functools.wraps(call)
     def listing(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +129,7 @@ def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., 
         if walks:
             measure(items)
         found = call(context, items, *args, **kwargs)
-        return made(list(found)) if hasattr(found, "__next__") else found
+        return charged(list(found)) if hasattr(found, "__next__") else found
 
     return listing
 
@@ -137,7 +137,7 @@ def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., 
 def _number(value: Any) -> Any:
     measure(value)
     if not isinstance(value, int | float):
-        raise TypeError(f"{type(value).__name__} is no number")
+        raise TypeError(f"{type(value).__name__} is not a number")
     return value
 
 
@@ -154,14 +154,14 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
         return []
     if not isinstance(value, dict):
         raise TypeError("Can only get item pairs from a mapping.")
-    return made(list(counted(value.items())))
+    return charged(list(counted(value.items())))
 
 
 def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FBT001, FBT002 -- Jinja's own signature
     text = text_of(value)
     check_size(len(text) + (text.count("\n") + 1) * max(width, 0))
     pad = " " * max(width, 0)
-    return made((pad if first else "") + text.replace("\n", "\n" + pad))
+    return charged((pad if first else "") + text.replace("\n", "\n" + pad))
 
 
 @jinja2.pass_environment
@@ -175,13 +175,13 @@ def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
     found = text.count(old)
     replaced = found if count is None or count < 0 else min(found, count)
     check_size(len(text) + replaced * (len(new) - len(old)))
-    return made(text.replace(old, new, replaced))
+    return charged(text.replace(old, new, replaced))
 
 
 def _reverse(value: Any) -> Any:
     if isinstance(value, str):
-        return made(text_of(value)[::-1])
-    return made(list(counted(reversed(value))))
+        return charged(text_of(value)[::-1])
+    return charged(list(counted(reversed(value))))
 
 
 def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
@@ -194,8 +194,8 @@ def _split(value: Any, separator: Any) -> list[str]:
     text, separator = text_of(value), text_of(separator)
     parts = text.count(separator) + 1
     tick(parts)
-    reserve(_OF_PART * parts)
-    return made(text.split(separator))
+    reserve(_BYTES_PER_PART * parts)
+    return charged(text.split(separator))
 
 
 @jinja2.pass_environment
@@ -206,7 +206,7 @@ def _sum(environment: jinja2.Environment, value: Any, attribute: Any = None, sta
         found = getter(item)
         if isinstance(found, Undefined):
             str(found)
-        total = made(total + _number(found))
+        total = charged(total + _number(found))
     return total
 
 
@@ -218,19 +218,19 @@ def _unique(
     attribute: Any = None,
 ) -> list[Any]:
     getter = make_attrgetter(environment, attribute, postprocess=None if case_sensitive else ignore_case)
-    # Unlike a number's, a text's hash cannot be foreseen, so nobody can make many alike.
+    # The hash of a text, unlike that of a number, cannot be predicted, so a template cannot create many collisions.
     found: dict[tuple[bool, str], Any] = {}
     for item in counted(value):
         key = getter(item)
         if isinstance(key, dict | list | tuple):
             raise TypeError(f"{type(key).__name__} cannot be told apart; name an attribute")
         found.setdefault((isinstance(key, str), _text(key)), item)
-    return made(list(found.values()))
+    return charged(list(found.values()))
 
 
 def _quote(value: Any) -> str:
-    """Return a value as a JSON string, which is a YAML string whatever it holds."""
-    return made(json.dumps(_text(value)))
+    """Return a value as a JSON string, which is always a valid YAML string."""
+    return charged(json.dumps(_text(value)))
 
 
 def _text(value: Any) -> str:
@@ -243,17 +243,17 @@ def _text(value: Any) -> str:
 
 def _to_json(value: Any) -> str:
     measure(value)
-    return made(go_json(value))
+    return charged(go_json(value))
 
 
 def _to_yaml(value: Any) -> str:
     measure(value, cost=_YAML_STEPS)
     _check_keys(value)
-    return made(dump_yaml(value).rstrip("\n"))
+    return charged(dump_yaml(value).rstrip("\n"))
 
 
 def _check_keys(value: Any) -> None:
-    """Count the comparisons of keys, which YAML has in the order of the numbers in them."""
+    """Count the comparisons of keys: YAML sorts them by the numbers in them."""
     if isinstance(value, dict):
         longest = max(map(len, value), default=0)
         if longest > _MAX_KEY:
@@ -268,7 +268,7 @@ def _check_keys(value: Any) -> None:
 
 def _from_json(value: Any) -> Any:
     text = text_of(value)
-    reserve(_OF_JSON * len(text))
+    reserve(_BYTES_PER_JSON_CHARACTER * len(text))
     try:
         return json.loads(text)
     except ValueError as error:

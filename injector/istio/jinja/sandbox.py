@@ -1,11 +1,11 @@
-"""The sandbox of Jinja2 templates: what they may reach and call, and the operators that ask the budget first.
+"""The sandbox of Jinja2 templates: the values and functions that they can access, and operators that charge the budget first.
 
-Everything is on a list of what is allowed: templates reach keys and indices of data, a few names of ``loop``, the exports of an
-imported template and the blocks of ``self``; they call macros, blocks, ``loop`` and the functions given to them. No attribute or
-method of a Python object is reachable, ``str.format`` least of all.
+Only listed things are allowed. Templates can access keys and indices of data, some names of ``loop``, the exports of an imported
+template and the blocks of ``self``. They can call macros, blocks, ``loop`` and the functions passed to them. They cannot access any
+attribute or method of a Python object, such as ``str.format``.
 
-The compiler writes calls of the environment where Jinja2's own writes Python's operators, and evaluates nothing while it compiles:
-there is no budget then.
+The compiler writes calls of the environment instead of Python's operators, and evaluates nothing itself, since there is no budget while
+it compiles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import object_type_repr
 
-from injector.istio.jinja.budget import check_bits, check_size, counted, joined, made, measure, text_of, tick
+from injector.istio.jinja.budget import charged, check_bits, check_size, counted, joined, measure, text_of, tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from jinja2.compiler import Frame
 
 _COUNTED: Final = "counted items"
-"""The filter around what a loop iterates: no template can write a name with a space."""
+"""The filter around the sequence of a loop. Templates cannot use it: its name has a space."""
 _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
-"""That an item of an argument takes: the functions are Python, and walk it more than once."""
+"""The steps for each item of an argument: Python functions walk it more than once."""
 _KEYS: Final = (str, int, float, type(None))
 # fmt: off
 _LOOP_NAMES: Final = frozenset({
@@ -43,8 +43,8 @@ _LOOP_NAMES: Final = frozenset({
 # fmt: on
 
 
-class Function:
-    """A function that templates may call, with data."""
+class TemplateFunction:
+    """A function that templates can call with data."""
 
     __slots__ = ("_call",)
 
@@ -52,14 +52,14 @@ class Function:
         self._call = call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it, once the arguments are measured."""
+        """Measure the arguments and call the function."""
         for value in (*args, *kwargs.values()):
             measure(value, cost=_CALL_STEPS)
         return self._call(*args, **kwargs)
 
 
 class _Generator(CodeGenerator):
-    """Writes calls of the environment for what would run unseen."""
+    """Writes calls of the environment where Jinja2 writes Python's operators."""
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         node.iter = nodes.Filter(node.iter, _COUNTED, [], [], None, None, lineno=node.lineno)
@@ -111,7 +111,7 @@ class _Generator(CodeGenerator):
 
 
 class _Template(jinja2.Template):
-    """A template that is run by each rendering that imports it, and shared by none."""
+    """A template whose module is created by each rendering that imports it, and never shared."""
 
     def _get_default_module(self, ctx: jinja2.runtime.Context | None = None) -> TemplateModule:
         del ctx
@@ -120,7 +120,7 @@ class _Template(jinja2.Template):
 
 @jinja2.pass_context
 def _printed(context: jinja2.runtime.Context, value: Any) -> str:
-    # That it wants the context keeps the compiler from calling it for constants.
+    # The compiler does not call it for constants, because it takes the context.
     del context
     return text_of(value)
 
@@ -155,7 +155,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return tree
 
     def compile(self, source: Any, name: str | None = None, *rest: Any, **named: Any) -> Any:
-        """Return the code of a template, which is compiled once for this environment and those that follow it (``jinjatracing``)."""
+        """Return the code of a template, which is compiled once."""
         code = self.codes.get(name or "")
         if code is None:
             code = super().compile(source, name, *rest, **named)
@@ -164,15 +164,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return code
 
     def concat(self, parts: Iterable[Any]) -> str:
-        """Return what a macro, a block or ``{% set %}`` wrote, or the operands of ``~``, as one text."""
+        """Return the output of a macro, a block or ``{% set %}``, or the operands of ``~``, as one text."""
         return joined(parts)
 
     def counted(self, items: Iterable[Any]) -> Iterable[Any]:
-        """Return what a loop iterates, each item a step."""
+        """Return the items of a loop; each is a step."""
         return counted(items)
 
     def walked(self, value: Any) -> Any:
-        """Return a value that is to be compared or hashed."""
+        """Measure a value that is going to be compared or hashed."""
         if not isinstance(value, Undefined):
             measure(value)
         return value
@@ -183,7 +183,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             bounds = slice(start, stop, step)
             check_size(len(range(*bounds.indices(len(value)))))
             tick()
-            return made(value[bounds])
+            return charged(value[bounds])
         if isinstance(value, Undefined):
             str(value)
         raise SecurityError(f"{type(value).__name__} has no slices")
@@ -198,11 +198,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         parent: str | None = None,
         globals: MutableMapping[str, Any] | None = None,  # noqa: A002 -- Jinja2's own signature
     ) -> jinja2.Template:
-        """Return a template of the config, for a step of the rendering that asks for it."""
+        """Return a template of the config while another is rendered; this is a step."""
         if isinstance(name, Undefined):
             str(name)
         if not isinstance(name, str):
-            raise SecurityError(f"{type(name).__name__} is no template's name")
+            raise SecurityError(f"{type(name).__name__} is not a template name")
         tick()
         return super().get_template(name, parent, globals)
 
@@ -212,23 +212,23 @@ class Sandbox(ImmutableSandboxedEnvironment):
         parent: str | None = None,
         globals: MutableMapping[str, Any] | None = None,  # noqa: A002 -- Jinja2's own signature
     ) -> jinja2.Template:
-        """Return the first of the names that there is."""
+        """Return the first template that exists."""
         measure(names)
         return super().select_template(names, parent, globals)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return what a template writes as ``obj.attribute``: a key of a mapping, wherever there is one."""
+        """Return ``obj.attribute``: the key of a mapping if it exists."""
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return what a template writes as ``obj[argument]``."""
+        """Return ``obj[argument]``."""
         tick()
         if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
             return obj[argument]
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(argument, _KEYS):
-            raise SecurityError(f"{type(argument).__name__} is no key")
+            raise SecurityError(f"{type(argument).__name__} is not a key")
         if isinstance(obj, _SUBSCRIPTED):
             try:
                 return obj[argument]  # type: ignore[index] # of the wrong type: a TypeError
@@ -238,22 +238,22 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return self.undefined(f"{object_type_repr(obj)} has no element {argument!r}")
         if _is_open(obj, argument):
             return getattr(obj, argument)
-        if isinstance(obj, Function) or hasattr(obj, argument):
+        if isinstance(obj, TemplateFunction) or hasattr(obj, argument):
             return self.unsafe_undefined(obj, argument)
         return self.undefined(obj=obj, name=argument)
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
-        """Return the result of an operator that may be as large as a value may be."""
+        """Return the result of an operator, if it is not too large."""
         tick()
         if operator == "**":
             raise SecurityError("the operator ** is not available")
         if operator == "%" and isinstance(left, str):
             raise SecurityError("formatting with % is not available; join the parts")
         _check_result(operator, left, right)
-        return made(super().call_binop(context, operator, left, right))
+        return charged(super().call_binop(context, operator, left, right))
 
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call what may be called."""
+        """Call a macro, a block, ``loop`` or a function of the sandbox."""
         tick(1 + len(args) + len(kwargs))
         if isinstance(obj, Undefined):
             str(obj)
@@ -262,9 +262,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif isinstance(obj, MethodType) and isinstance(obj.__self__, LoopContext):
             for value in args:
                 measure(value)
-        elif not isinstance(obj, Macro | BlockReference | Function):
+        elif not isinstance(obj, Macro | BlockReference | TemplateFunction):
             raise SecurityError(f"{type(obj).__name__} cannot be called")
-        return made(super().call(context, obj, *args, **kwargs))
+        return charged(super().call(context, obj, *args, **kwargs))
 
 
 def _is_open(obj: Any, name: str) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.istio.jinja.budget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
+from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget, spending, tick
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox
 
@@ -29,7 +29,7 @@ TESTS = {
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with spending(Budget(lambda: 0.0)):
+    with spending(JinjaBudget(lambda: 0.0)):
         yield
 
 
@@ -107,15 +107,15 @@ def test_the_document_has_each_filter_and_test() -> None:
         ("nothing is undefined", True),
     ],
 )
-def test_a_filter_or_test_gives(expression: str, result: Any) -> None:
+def test_a_filter_or_test_returns(expression: str, result: Any) -> None:
     assert _result(expression) == result
 
 
 @pytest.mark.parametrize(
     ("expression", "error"),
     [
-        ("['a'] | sum", "str is no number"),
-        ("'a' | round", "str is no number"),
+        ("['a'] | sum", "str is not a number"),
+        ("'a' | round", "str is not a number"),
         ("[] | items", "Can only get item pairs from a mapping."),
         ("['a', 1] | sort", "'<' not supported"),
         ("[[1]] | unique", "list cannot be told apart"),
@@ -168,6 +168,6 @@ def test_a_large_value_takes_many_steps(expression: str) -> None:
         _result(expression, **large)
 
 
-def test_no_filter_gives_a_generator() -> None:
+def test_no_filter_returns_a_generator() -> None:
     for expression in ("[1] | map('string')", "[1] | select", "[1] | reverse", "[1] | unique", "{} | items"):
         assert isinstance(_result(expression), list)

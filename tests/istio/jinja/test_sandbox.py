@@ -6,8 +6,8 @@ import jinja2
 import pytest
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
-from injector.istio.jinja.budget import MAX_STEPS, Budget, BudgetSpentError, spending, tick
-from injector.istio.jinja.sandbox import Function, Sandbox
+from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget, spending, tick
+from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with spending(Budget(lambda: 0.0)):
+    with spending(JinjaBudget(lambda: 0.0)):
         yield
 
 
@@ -52,7 +52,7 @@ def _render(text: str, **values: Any) -> str:
     ],
 )
 def test_a_template_computes(text: str, expected: str) -> None:
-    values = {"d": {"items": 1, "n": {"m": 1}}, "l": [1, 2, 3], "twice": Function(lambda value: value * 2)}
+    values = {"d": {"items": 1, "n": {"m": 1}}, "l": [1, 2, 3], "twice": TemplateFunction(lambda value: value * 2)}
     assert _render(text, **values) == expected
 
 
@@ -74,28 +74,28 @@ def test_a_template_computes(text: str, expected: str) -> None:
 )
 def test_an_attribute_that_is_not_on_the_list_is_unsafe(text: str) -> None:
     with pytest.raises(SecurityError, match="is unsafe"):
-        _render(text, d={}, f=Function(len))
+        _render(text, d={}, f=TemplateFunction(len))
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("{{ {}[(1,)] }}", "tuple is no key"),
+        ("{{ {}[(1,)] }}", "tuple is not a key"),
         ("{{ {}[:1] }}", "dict has no slices"),
         ("{{ 1() }}", "int cannot be called"),
         ("{{ bare(1) }}", "function cannot be called"),
         ("{{ 2 ** 2 }}", r"the operator \*\* is not available"),
         ("{{ '%s' % 2 }}", "formatting with % is not available"),
-        ("{% import 5 as x %}", "int is no template's name"),
+        ("{% import 5 as x %}", "int is not a template name"),
     ],
 )
-def test_what_is_not_on_the_list_is_refused(text: str, error: str) -> None:
+def test_operations_that_are_not_listed_are_refused(text: str, error: str) -> None:
     with pytest.raises((SecurityError, TypeError), match=error):
         _render(text, bare=lambda value: value)
 
 
 @pytest.mark.parametrize("text", ["{{ n }}", "{{ n.a }}", "{{ n[1] }}", "{{ n[1:] }}", "{{ n() }}", "{% include n %}"])
-def test_what_is_undefined_is_named(text: str) -> None:
+def test_an_undefined_name_is_named(text: str) -> None:
     with pytest.raises(UndefinedError, match="'n' is undefined"):
         _render(text)
 
@@ -117,10 +117,10 @@ def test_what_is_undefined_is_named(text: str) -> None:
         "{% include 'lib' %}{% import 'lib' as lib %}",
     ],
 )
-def test_it_takes_steps(text: str) -> None:
+def test_operations_take_steps(text: str) -> None:
     tick(MAX_STEPS - 1)
     with pytest.raises(BudgetSpentError, match="steps"):
-        _render(text, l=[1], f=Function(len))
+        _render(text, l=[1], f=TemplateFunction(len))
 
 
 def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
@@ -133,14 +133,14 @@ def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
         template.render()
 
 
-def test_an_import_is_shared_by_no_renderings() -> None:
+def test_renderings_do_not_share_imports() -> None:
     template = Sandbox({"t": "{% import 'lib' as lib %}", "lib": ""}).load("t")
     assert template._get_default_module() is not template._get_default_module()
 
 
 def test_a_function_is_called_with_data() -> None:
-    with pytest.raises(jinja2.TemplateRuntimeError, match="builtin_function_or_method is no data"):
-        Function(print)(len)
+    with pytest.raises(jinja2.TemplateRuntimeError, match="builtin_function_or_method is not data"):
+        TemplateFunction(print)(len)
 
 
 def test_there_is_no_autoescape() -> None:
