@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from injector.cli.output import data_text, printable, table, with_progress
@@ -37,18 +34,9 @@ def test_on_a_terminal_a_bar_is_on_standard_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
 
     assert list(with_progress(["a", "b"], "work")) == ["a", "b"]
 
     out, err = capsys.readouterr()
     assert out == ""
     assert "work" in err
-
-
-def test_rich_is_not_loaded_before_it_is_needed() -> None:
-    code = "import sys, injector.cli.output; print('rich' in sys.modules)"
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False\n"

@@ -1,7 +1,7 @@
-"""Runs the corpus through the core and prints what passes: ``python tests/conformance/run.py 1.30 [NAME-PART] [-v]``.
+"""Runs the corpus through the core without pytest and prints the results: ``python tests/conformance/run.py 1.30 [NAME-PART] [-v]``.
 
-Seconds instead of minutes, and no pytest: for whoever works on the engine. Without a minor, all that must pass; exit
-status 1 when a case fails. The tests beside it go through the command line and through HTTP.
+Use it while you work on the engine: one minor takes seconds. Without a minor, all of them run. The exit status is 1 if a case fails. The
+tests in this folder cover the same cases through the command line and HTTP.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from injector.injection.tools.manifest import inject_object
 from tests.conformance import compare, core, corpus, doors, undone
 from tests.conformance.page import Tally, complete, counted, page
 
+DOORS = ("kube-inject", "webhook", "text", "back")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 
 Check = tuple[str, str, Callable[[], str]]
@@ -102,7 +103,7 @@ def run(minor: str, part: str, *, verbose: bool) -> Tally:
     seconds = time.perf_counter() - started
     print(f"{minor}: {len(passes) - len(failed)} passed, {len(failed)} failed in {seconds:.1f} s")
     found = counted(passes)
-    return Tally(minor, *(found.get(door, (0, 0)) for door in ("kube-inject", "webhook", "text", "back")))
+    return Tally(minor, *(found.get(door, (0, 0)) for door in DOORS))
 
 
 def main() -> int:
@@ -120,10 +121,7 @@ def main() -> int:
     tallies = [run(minor, options.part, verbose=options.verbose) for minor in minors]
     if options.write:
         PAGE.write_text(page(tallies))
-    stale = not options.minor and PAGE.read_text() != page(tallies)
-    if stale:
-        print(f"{PAGE.name} is not what these runs say: run this with --write")
-    return 0 if all(map(complete, tallies)) and not stale else 1
+    return 0 if all(map(complete, tallies)) else 1
 
 
 if __name__ == "__main__":

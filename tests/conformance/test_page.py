@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 
+import pytest
+
 from injector.istio.behaviours import Behaviours
+from tests.conformance import corpus
 from tests.conformance.page import TELLS, Tally, complete, counted, page
+from tests.conformance.run import DOORS, PAGE, checks
 
 TALLY = Tally("1.30", kube_inject=(2, 2), webhook=(1, 3), text=(2, 2), back=(0, 0))
+
+
+@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+def test_the_page_counts_the_cases_that_the_tests_try() -> None:
+    tallies = []
+    for minor in corpus.MINORS:
+        cases = Counter(door.removesuffix(".json") for door, _, _ in checks(minor))
+        tallies.append(Tally(minor, *((cases[door], cases[door]) for door in DOORS)))
+
+    assert PAGE.read_text() == page(tallies), "run tests/conformance/run.py --write"
 
 
 def test_the_page_tells_of_every_behaviour() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,25 +20,23 @@ if TYPE_CHECKING:
     Figure: TypeAlias = Callable[[str], None]
 
 HERE = Path(__file__).resolve().parent
-FIGURES = pytest.StashKey[list[str]]()
+MEASURED = "measured"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[FIGURES] = []
-
-
-def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Print what was measured: speed is shown, and asserted with a wide margin or not at all."""
-    if config.stash[FIGURES]:
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Print the figures of the tests: speed is shown, and asserted with a wide margin or not at all."""
+    reports = [each for name in ("passed", "failed") for each in terminalreporter.getreports(name)]
+    figures = [text for report in reports for name, text in report.user_properties if name == MEASURED]
+    if figures:
         terminalreporter.section("measured end to end")
-        for text in config.stash[FIGURES]:
+        for text in dict.fromkeys(figures):
             terminalreporter.line(text)
 
 
 @pytest.fixture
-def figure(request: pytest.FixtureRequest) -> Figure:
-    """Takes what was measured, as a line for the end of the run."""
-    return request.config.stash[FIGURES].append
+def figure(record_property: Callable[[str, object], None]) -> Figure:
+    """Records a figure, which is printed at the end of the run."""
+    return partial(record_property, MEASURED)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,16 +13,19 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.fuzz import corpus
 from tests.fuzz.target import ROOT, TARGETS, load
-from tests.fuzz.turns import Turns
 from tests.reliability.long.rows import Row, keep, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tests.fuzz.target import Target
 
 FLOOR = 0.8
@@ -57,18 +60,41 @@ class Fuzzed:
 def main() -> int:
     """Fuzz; the exit status tells whether all is well."""
     options = parsed()
-    turns = Turns(tuple(options.targets or TARGETS), options.executions)
     with tempfile.TemporaryDirectory() as folder:
-        benches = {name: Bench.set_up(name, Path(folder) / name) for name in turns.targets}
-        turns.run(lambda name: benches[name].turn(options.minutes, same=options.leave_corpus), options.jobs)
+        benches = {name: Bench.set_up(name, Path(folder) / name) for name in options.targets or TARGETS}
+        executions, crashes = fuzz_in_turns(
+            list(benches),
+            lambda name: benches[name].turn(options.minutes, same=options.leave_corpus),
+            options.executions,
+            options.jobs,
+        )
         if not options.leave_corpus:
             for bench in benches.values():
                 bench.keep()
-        found = [
-            Fuzzed(name, turns.executions[name], turns.crashes[name], *bench.measured())
-            for name, bench in benches.items()
-        ]
+        found = [Fuzzed(name, executions[name], crashes[name], *bench.measured()) for name, bench in benches.items()]
     return ended(found, options)
+
+
+def fuzz_in_turns(
+    targets: Sequence[str], turn: Callable[[str], tuple[int, int]], wanted: int, jobs: int
+) -> tuple[Counter[str], Counter[str]]:
+    """Give each target a turn, ``jobs`` at a time, and repeat until there are ``wanted`` executions. A target with a crash gets no more.
+
+    ``turn`` returns the executions and the crashes of one turn. Return those of all turns, by target.
+    """
+    executions, crashes = Counter[str](), Counter[str]()
+    remaining = list(targets)
+    with ThreadPoolExecutor(jobs) as pool:
+        while remaining:
+            for name, found in zip(remaining, pool.map(turn, remaining), strict=True):
+                executions[name] += found[0]
+                crashes[name] += found[1]
+                print(
+                    f"{name}: {found[0]} executions, {found[1]} crashes; {executions.total()} executions in all",
+                    flush=True,
+                )
+            remaining = [name for name in remaining if not crashes[name]] if executions.total() < wanted else []
+    return executions, crashes
 
 
 def parsed() -> argparse.Namespace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,12 +54,12 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return fuzz.main()
 
 
-def test_targets_take_turns_until_there_are_enough_executions(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+def test_all_targets_are_fuzzed_until_there_are_enough_executions(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
     assert _run(monkeypatch, "--executions", "10000000", "--record") == 0
 
     names = [name for name, _, _ in kept.turns]
-    assert names == [*TARGETS, *TARGETS][:10]
-    assert kept.rows[-1].figure == "10000000 executions, 0 crashes"
+    assert names == [*TARGETS, *TARGETS]
+    assert kept.rows[-1].figure == f"{len(names)}000000 executions, 0 crashes"
     assert all(row.met for row in kept.rows)
     assert kept.command == "scripts/fuzz --minutes 1 --executions 10000000"
     assert sorted(kept.corpora) == sorted(TARGETS)
@@ -96,6 +97,43 @@ def test_what_there_is_not_is_refused(
         _run(monkeypatch, *arguments)
 
     assert arguments[0].strip("-") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wanted", "crashing", "turns"),
+    [
+        (0, "", "abc"),
+        (10, "", "abc"),
+        (75, "", "abcabcabc"),
+        (50, "b", "abcac"),
+        (1_000, "abc", "abc"),
+    ],
+    ids=["no number", "reached by the first", "rounds", "a crash ends its target", "all crashed"],
+)
+def test_targets_take_turns_until_there_are_enough_executions_or_all_crashed(
+    wanted: int, crashing: str, turns: str
+) -> None:
+    order: list[str] = []
+
+    def turn(name: str) -> tuple[int, int]:
+        order.append(name)
+        return 10, int(name in crashing)
+
+    executions, crashes = fuzz.fuzz_in_turns("abc", turn, wanted, jobs=1)
+
+    assert "".join(order) == turns
+    assert executions == {name: 10 * turns.count(name) for name in "abc"}
+    assert crashes.total() == len(crashing)
+
+
+def test_two_targets_are_fuzzed_at_once_with_two_jobs() -> None:
+    both = Barrier(2)
+
+    def turn(_: str) -> tuple[int, int]:
+        both.wait(30.0)
+        return 1, 0
+
+    assert fuzz.fuzz_in_turns("ab", turn, 0, jobs=2)[0].total() == 2
 
 
 def test_turns_are_fuzzed_with_the_inputs_known_and_those_found(

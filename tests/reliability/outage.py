@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.reader import CONFIG_MAPS
+from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
 from tests.e2e.manifests import config_map
-from tests.reliability.paired import LOOK
-from tests.reliability.replicas import LIMIT
+from tests.reliability.kubeapi import FAULTS, STALL, kube_api
+from tests.reliability.long.rows import Row
+from tests.reliability.paired import LOOK, Served, loaded
+from tests.reliability.replicas import LIMIT, resident
+from tests.reliability.storm import failed, istio_texts
 from tests.reliability.versions import SMALL, one_file_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.reliability.kubeapi import Fault, KubeApi
-    from tests.reliability.paired import Served
+    from tests.reliability.replicas import Stage
     from tests.reliability.versions import Texts
 
 HOME: Final = "istio-system"
@@ -80,3 +86,100 @@ async def counted(served: Served) -> Counter[str]:
         if line.startswith("injector_watch_faults_total{"):
             found[line.partition('reason="')[2].partition('"')[0]] += int(float(line.rsplit(" ", 1)[1]))
     return found
+
+
+RATE = 20.0
+LASTS = 20.0
+REFUSED, STALLED = 300.0, 600.0
+STEADY = 12.0
+"""Seconds of peace between two faults: a watch that lasted for ten is a good one, and the next wait is short again."""
+REACHED = 5.0
+PODS_THERE, NAMESPACES_THERE = 20_000, 2_000
+ROUNDS = 3
+INJECTED = 300
+MOST_MIB = 10.0
+
+
+async def faulty_api(stage: Stage) -> Sequence[Row]:
+    """T11: every fault of an API server, one after the other; beside them one that refuses for long and one that is silent for longer."""
+    refused = next(fault for fault in FAULTS if fault.refused)
+    runs = await asyncio.gather(
+        _suffered(stage, "faults", [(fault, LASTS) for fault in FAULTS]),
+        _suffered(stage, "refused", [(refused, REFUSED)]),
+        _suffered(stage, "stall", [(STALL, STALLED)]),
+    )
+    return [row for run in runs for row in run]
+
+
+async def _suffered(stage: Stage, name: str, faults: Sequence[tuple[Fault, float]]) -> list[Row]:
+    base = istio_texts()
+    async with kube_api(stage.folder / name) as api:
+        api.put(CONFIG_MAPS, *config_maps(0, base))
+        # With as many watches as there can be: six, since nodes are followed for 1.30 too.
+        replica = await stage.replica(*flags(api), "--watch-unserved")
+        came: list[tuple[float, Outage]] = []
+        async with loaded(replica, [REVISION], rate=RATE) as loads:
+            served = Served(replica, REVISION, loads.each[REVISION])
+            for version, (fault, seconds) in enumerate(faults, 1):
+                await asyncio.sleep(STEADY)
+                lasts = seconds if fault.lasts else 0.0
+                came.append((lasts, await suffered(api, served, fault, lasts, (version, base))))
+        return [_row(seconds, outage, failed(loads), not loads.failures) for seconds, outage in came]
+
+
+def _row(seconds: float, outage: Outage, text: str, good: bool) -> Row:
+    lasted = f" for {seconds:g} s" if seconds else ""
+    asked = f", {outage.rate:.2f} requests a second meanwhile" if seconds else ""
+    figure = f"asked again after {outage.again:.1f} s, live after {outage.live:.1f} s{asked}, {text}"
+    met = good and outage.again < REACHED and (outage.rate <= 1 or not seconds)
+    return Row(f"T11 {outage.fault.name}{lasted}", "relist < 5 s, <= 1 request/s while down, 0 failed", figure, met)
+
+
+async def crowded_cluster(stage: Stage) -> Sequence[Row]:
+    """T4: what the injector takes with 20,000 pods and 2,000 namespaces in the cluster, over what it takes with none."""
+    rows = []
+    for name, (more, labels) in {
+        "--from-cluster": ((), {"istio.io/rev": REVISION}),
+        "--watch-unserved, all served": (("--watch-unserved",), {"istio.io/rev": REVISION}),
+        "--watch-unserved, none served": (("--watch-unserved",), {"istio.io/rev": "nobodys"}),
+    }.items():
+        empty, crowd = [], []
+        for number in range(ROUNDS):
+            empty.append(await _taken(stage, f"empty-{name}-{number}", more, {}, labels))
+            there = {PODS.plural: PODS_THERE, NAMESPACES.plural: NAMESPACES_THERE}
+            crowd.append(await _taken(stage, f"crowd-{name}-{number}", more, there, labels))
+        differ = statistics.median(crowd) - statistics.median(empty)
+        figure = f"{statistics.median(empty):.1f} MiB empty, {differ:+.1f} MiB with the crowd (medians of {ROUNDS})"
+        what = f"T4 {PODS_THERE} pods, {NAMESPACES_THERE} namespaces, {name}"
+        rows.append(Row(what, f"RSS differs < {MOST_MIB:g} MiB", figure, differ < MOST_MIB))
+    return rows
+
+
+async def _taken(stage: Stage, name: str, more: Sequence[str], there: dict[str, int], labels: dict[str, str]) -> float:
+    async with kube_api(stage.folder / name.replace(" ", "_")) as api:
+        api.put(CONFIG_MAPS, *config_maps(0, istio_texts()))
+        api.put(NAMESPACES, *(_namespace(number, labels) for number in range(there.get(NAMESPACES.plural, 0))))
+        api.put(PODS, *(_pod(number, labels) for number in range(there.get(PODS.plural, 0))))
+        replica = await stage.replica(*flags(api), *more)
+        async with loaded(replica, [REVISION], rate=100.0) as loads:
+            served = Served(replica, REVISION, loads.each[REVISION])
+            await served.until(lambda: len(loads.each[REVISION].seen) > INJECTED)
+            if more:
+                await served.until(lambda: {PODS.plural, NAMESPACES.plural} <= api.watched())
+            await asyncio.sleep(2.0)
+        assert loads.failures == []
+        found = resident(replica.pid)
+        replica.kill()
+        return found
+
+
+def _namespace(number: int, labels: dict[str, str]) -> dict[str, Any]:
+    metadata = {"name": f"team-{number}", "labels": {"kubernetes.io/metadata.name": f"team-{number}", **labels}}
+    return {"metadata": {**metadata, "annotations": {"owner": "x" * 200}}, "spec": {}, "status": {"phase": "Active"}}
+
+
+def _pod(number: int, labels: dict[str, str]) -> dict[str, Any]:
+    """A pod of one of the namespaces, whose own label does not count; one in ten stands in a namespace without a label."""
+    home = f"team-{number % NAMESPACES_THERE}" if number % 10 else "plain"
+    metadata = {"name": f"web-5d9f-{number}", "namespace": home, "labels": {"app": "web", **labels}}
+    return {"metadata": {**metadata, "annotations": {"note": "x" * 500}}, "spec": {"containers": [{"name": "app"}]}}

@@ -75,6 +75,11 @@ class Replica:
                 await asyncio.sleep(LOOK)
         return time.monotonic() - begun
 
+    @property
+    def pid(self) -> int:
+        """Return the process id of the running process."""
+        return self._running().pid
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
         self._running().send_signal(number)
@@ -153,3 +158,34 @@ def memory(pid: int, field: str) -> int:
 def trusting(certificate: Path) -> ssl.SSLContext:
     """A client's context that trusts the certificate alone."""
     return ssl.create_default_context(cafile=str(certificate))
+
+
+@dataclass
+class Stage:
+    """A folder, a certificate, and every replica that was started."""
+
+    folder: Path
+    certificate: Path
+    key: Path
+    restarts: int
+    seconds: float | None = None
+    started: list[Replica] = field(default_factory=list)
+
+    async def replica(self, *flags: str, tls: bool = False) -> Replica:
+        """A replica that is ready."""
+        pair = ("--tlsCertFile", str(self.certificate), "--tlsKeyFile", str(self.key))
+        given = (*(pair if tls else ("--insecure-http",)), "--log-decisions", "none", *flags)
+        replica = Replica(self.folder / f"{len(self.started)}.log", given)
+        self.started.append(replica)
+        replica.start()
+        await replica.until_ready()
+        return replica
+
+    def lasts(self, seconds: float) -> float:
+        """How long a load lasts: what was asked for, else the test's own time."""
+        return self.seconds or seconds
+
+    def end(self) -> None:
+        """End all that still runs."""
+        for replica in self.started:
+            replica.kill()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tests.factories import UID, make_review
-from tests.reliability.apiserver import HEAD_END, request_of
+from tests.reliability.apiserver import HEAD_END, ApiServer, Load, request_of
+from tests.reliability.long.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
+from tests.reliability.long.rows import Row
 from tests.reliability.replicas import LIMIT
 
 if TYPE_CHECKING:
-    from tests.reliability.replicas import Replica
+    from collections.abc import Sequence
+
+    from tests.reliability.replicas import Replica, Stage
 
 RUNNING: Final = 50
 IDLE: Final = 200
@@ -102,3 +107,113 @@ async def ended_by_sigterm(replica: Replica) -> End:
     seconds = time.monotonic() - begun
     await closed(*idle, *running)
     return End([*first, *answered].count(False), in_order.count(False), status, seconds)
+
+
+SHUTDOWN_DELAY = "2s"
+SHUTDOWNS = 5
+PODS = 1_000
+KEPT = 1_000
+
+
+async def rolling_restart(stage: Stage) -> Sequence[Row]:
+    """T12: one of two replicas after the other is ended and started anew, under load."""
+    replicas = [await stage.replica("--shutdown-delay", SHUTDOWN_DELAY, tls=True) for _ in range(2)]
+    calling = Calling(stage, replicas)
+    await calling.begin()
+    statuses = []
+    for number in range(stage.restarts):
+        replica = replicas[number % 2]
+        replica.signal(signal.SIGTERM)
+        statuses.append(await replica.ended())
+        replica.start()
+        await replica.until_ready()
+        # The next one goes once the Service sends to this one, as a Deployment does it.
+        while replica.port not in calling.service.known:  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)
+    found = await calling.end()
+    figure = (
+        f"{found.failures} of {found.calls}, {found.dialled} dialled, p99 {found.p99_ms:.0f} ms {found.wrong or ''}"
+    )
+    met = found.failures == 0 and found.calls > 10 * stage.restarts and set(statuses) <= {0}
+    return [Row(f"T12 restart x{stage.restarts}, {RATE:g} rps, {CALLERS} at once", "0 failed", figure.strip(), met)]
+
+
+async def terminated(stage: Stage) -> Sequence[Row]:
+    """T13: SIGTERM with requests that run, idle connections, and requests on their way."""
+    ends = [await ended_by_sigterm(await stage.replica("--shutdown-delay", "5s")) for _ in range(SHUTDOWNS)]
+    lost, torn = sum(end.lost for end in ends), sum(end.torn for end in ends)
+    longest, statuses = max(end.seconds for end in ends), {end.status for end in ends}
+    figure = f"{lost} lost, {torn} torn, {longest:.1f} s, status {sorted(statuses)}"
+    met = (lost, torn, statuses) == (0, 0, {0}) and longest < 10
+    return [Row(f"T13 SIGTERM x{SHUTDOWNS}", "0 lost, < 10 s, status 0", figure, met)]
+
+
+async def killed(stage: Stage) -> Sequence[Row]:
+    """T13: SIGKILL, and a start on the same ports."""
+    replica = await stage.replica()
+    callers = await callers_of(replica, 50)
+    for caller in callers:
+        caller.send(REQUEST)
+    replica.signal(signal.SIGKILL)
+    await replica.ended()
+    begun = time.monotonic()
+    replica.start()
+    await replica.until_ready()
+    seconds = time.monotonic() - begun
+    (again,) = await callers_of(replica, 1)
+    again.send(REQUEST)
+    answered = await again.answered()
+    await closed(*callers, again)
+    figure = f"ready after {seconds:.1f} s, answers {answered}"
+    return [Row("T13 SIGKILL", "ready < 3 s", figure, answered and seconds < 3)]
+
+
+async def mass_start(stage: Stage) -> Sequence[Row]:
+    """T2: a thousand pods of one ReplicaSet at once."""
+    binary = go_client(stage.folder)
+    replica = await stage.replica(tls=binary is not None)
+    flags = ("-callers", str(PODS), "-within", f"{WITHIN:g}s")
+    found = (
+        await _mass_start_from_here(replica)
+        if binary is None
+        else await came(await go(stage, binary, "burst", [replica], *flags))
+    )
+    figure = f"{found.failures} failed, {found.again} told to come back, last {found.last_s:.1f} s {found.wrong or ''}"
+    met = found.failures == 0 and found.calls == PODS and found.last_s < WITHIN
+    return [Row(f"T2 {PODS} pods at once", f"0 failed, all < {WITHIN:g} s", figure.strip(), met)]
+
+
+async def _mass_start_from_here(replica: Replica) -> Came:
+    load = Load(ApiServer(lambda: [replica.port]), review_of)
+    begun, again = time.monotonic(), 0
+
+    async def admitted(uid: str) -> None:
+        nonlocal again
+        while (reply := await load.client.post(load.path, review_of(uid), WITHIN)).status in (429, 503):
+            again += 1
+            await asyncio.sleep(int(reply.headers["retry-after"]))
+        load.check(uid, reply)
+
+    await asyncio.gather(*(admitted(f"pod-{number}") for number in range(PODS)))
+    await load.client.close()
+    wrong = {"failed": len(load.failures)} if load.failures else {}
+    return Came(PODS, again, wrong, load.client.dialled, 0.0, time.monotonic() - begun)
+
+
+async def kept_connections(stage: Stage) -> Sequence[Row]:
+    """T14: connections that are used again when the API server would have let go of them."""
+    replica = await stage.replica()
+    callers = await callers_of(replica, KEPT)
+
+    async def used_again(caller: Caller) -> bool:
+        caller.send(REQUEST)
+        first = await caller.answered()
+        await asyncio.sleep(random.uniform(89.5, 90.5))  # noqa: S311 -- around the API server's own time
+        caller.send(REQUEST)
+        return first and await caller.answered()
+
+    kept = await asyncio.gather(*(used_again(caller) for caller in callers))
+    await closed(*callers)
+    resets = list(kept).count(False)
+    return [Row(f"T14 {KEPT} connections, idle 89.5-90.5 s", "0 resets", f"{resets} resets", resets == 0)]

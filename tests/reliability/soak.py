@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import shutil
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +17,15 @@ from tests.fuzz.review_target import CONFIG
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
-from tests.reliability.replicas import ROOT
+from tests.reliability.long.rows import Row
+from tests.reliability.replicas import ROOT, memory, trusting
 from tests.revisions.fakes import VALUES
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from tests.reliability.replicas import Replica
+    from tests.reliability.replicas import Replica, Stage
 
 CALLERS: Final = 4
 SAMPLE: Final = 500
@@ -134,18 +136,37 @@ async def _ask(client: ApiServer, replica: Replica, asked: Iterator[tuple[str, b
             soak.faults[fault] += 1
         answered = soak.statuses.total()
         if answered % SAMPLE == 0:
-            soak.memory.append((answered, kib_of(replica)))
+            soak.memory.append((answered, memory(replica.pid, "VmRSS")))
 
 
 def left_in(replica: Replica) -> tuple[int, int]:
     """How many files and threads a process has (Linux, /proc)."""
-    assert replica.process is not None
-    process = Path(f"/proc/{replica.process.pid}")
+    process = Path(f"/proc/{replica.pid}")
     return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
 
 
-def kib_of(replica: Replica) -> int:
-    """What a process has in memory (Linux, /proc)."""
-    assert replica.process is not None
-    lines = Path(f"/proc/{replica.process.pid}/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
+REVIEWS = 300_000
+FILL = 1_500
+"""Pods of each revision that come first: after them the answer cache and the memoised stages have reached their bounds."""
+WARM = REVIEWS // 2
+SLOPE = 1.0
+SEED = 3
+
+
+async def mutated_reviews(stage: Stage) -> Sequence[Row]:
+    """T3: every review is answered, and nothing is left of it."""
+    replica = await stage.replica("--revisions-dir", str(revisions_below(stage.folder)), tls=True)
+    soak = await soaked(replica, REVIEWS, SEED, fill=FILL, tls=trusting(stage.certificate))
+    slope = soak.slope(WARM)
+    server_errors = sum(count for status, count in soak.statuses.items() if status >= 500)
+    answers = ", ".join(f"{count} x {status}" for status, count in sorted(soak.statuses.items()))
+    wrong = soak.faults.total()
+    curve = " ".join(str(kib) for answered, kib in soak.memory if answered % 10_000 == 0)
+    print(f"soak: KiB at each 10,000 reviews: {curve}", file=sys.stderr)
+    figure = (
+        f"{answers}; {wrong} wrong, {len(soak.errors)} errors logged, {soak.files} files and {soak.threads} threads left, "
+        f"{slope:+.1f} KiB per 1,000, {soak.memory[-1][1] // 1024} MiB {dict(soak.faults.most_common(3)) or ''}"
+    )
+    met = (server_errors, wrong, len(soak.errors), soak.files) == (0, 0, 0, 0) and slope < SLOPE
+    target = f"0 x 5xx, 0 exceptions, 0 files left, < {SLOPE:g} KiB per 1,000 after {WARM}"
+    return [Row(f"T3 {REVIEWS} mutated reviews, 3 revisions", target, figure.strip(), met)]

@@ -57,8 +57,7 @@ async def test_a_crowd_of_pods_is_counted_and_takes_no_memory_to_speak_of(
         async with loaded(replica, [REVISION], rate=30.0) as loads:
             served = Served(replica, REVISION, loads.each[REVISION])
             await served.until(lambda: PODS.plural in api.watched())
-            assert replica.process is not None
-            before = resident(replica.process.pid)
+            before = resident(replica.pid)
             for number in range(CROWD):
                 pod = item(f"pod-{number}", number, "plain")
                 pod["metadata"] |= labels
@@ -67,7 +66,7 @@ async def test_a_crowd_of_pods_is_counted_and_takes_no_memory_to_speak_of(
             async with asyncio.timeout(LIMIT):
                 while counted not in await replica.told("/metrics"):  # noqa: ASYNC110 -- it is another process
                     await asyncio.sleep(0.1)
-            more = resident(replica.process.pid) - before
+            more = resident(replica.pid) - before
 
     assert loads.failures == []
     assert more < 10.0, "whole pods would take four times as much"

@@ -139,7 +139,7 @@ def test_a_key_of_another_kind_is_refused() -> None:
         read_authority(other.pem, other.key_pem, where="x")
 
 
-@pytest.mark.parametrize("text", [b"", b"x", authority().chain_pem[:100]])
+@pytest.mark.parametrize("text", [b"", b"x", authority().chain_pem[:100]], ids=["empty", "text", "cut"])
 def test_a_bundle_that_cannot_be_read_holds_nothing(text: bytes) -> None:
     assert read_certificates(text) == ()
 

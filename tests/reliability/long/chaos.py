@@ -14,20 +14,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.reliability.long.chaos.bodies import hostile_bodies, hostile_values
-from tests.reliability.long.chaos.bombs import bombs
-from tests.reliability.long.chaos.cluster import crowded_cluster, faulty_api
-from tests.reliability.long.chaos.configuration import broken_config, swapped_config
-from tests.reliability.long.chaos.hostile import hostile_revision
-from tests.reliability.long.chaos.names import hostile_names
-from tests.reliability.long.chaos.processes import kept_connections, killed, mass_start, rolling_restart, terminated
-from tests.reliability.long.chaos.slow import slow_peers
-from tests.reliability.long.chaos.soak import mutated_reviews
-from tests.reliability.long.chaos.stage import Stage
-from tests.reliability.long.chaos.steady import steady_load
-from tests.reliability.long.chaos.tenant import long_lists
-from tests.reliability.long.chaos.tested import tested
+from tests.reliability.badrevision import hostile_revision
+from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
+from tests.reliability.long.bombs import bombs
 from tests.reliability.long.rows import keep, show
+from tests.reliability.long.tested import tested
+from tests.reliability.outage import crowded_cluster, faulty_api
+from tests.reliability.profile import steady_load
+from tests.reliability.replicas import Stage
+from tests.reliability.shutdown import kept_connections, killed, mass_start, rolling_restart, terminated
+from tests.reliability.slowpeers import slow_peers
+from tests.reliability.soak import mutated_reviews
+from tests.reliability.storm import broken_config, swapped_config
+from tests.reliability.tenant import long_lists
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.reliability.long.chaos.stage import Stage
+    from tests.reliability.replicas import Stage
 
 SECONDS = 60
 

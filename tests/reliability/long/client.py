@@ -16,8 +16,7 @@ from tests.reliability.apiserver import ApiServer, Load
 from tests.reliability.replicas import Service, trusting
 
 if TYPE_CHECKING:
-    from tests.reliability.long.chaos.stage import Stage
-    from tests.reliability.replicas import Replica
+    from tests.reliability.replicas import Replica, Stage
 
 SOURCE = Path(__file__).with_name("apiserver.go")
 RATE = 150.0

@@ -26,15 +26,14 @@ from tests.factories import make_pod, make_review
 from tests.kube.recorded import recorded
 from tests.property import escapes
 from tests.reliability.apiserver import ApiServer
-from tests.reliability.long.chaos.configuration import istio_texts
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import ROOT, memory, resident
+from tests.reliability.storm import istio_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tests.reliability.long.chaos.stage import Stage
-    from tests.reliability.replicas import Replica
+    from tests.reliability.replicas import Replica, Stage
 
 SIDECAR: Final = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
 GO: Final[Mapping[str, str]] = {
@@ -176,8 +175,7 @@ def review(labels: dict[str, str]) -> bytes:
 
 async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> Asked:
     """Ask for a bomb once."""
-    assert replica.process is not None
-    pid = replica.process.pid
+    pid = replica.pid
     process = Path(f"/proc/{pid}")
     (process / "clear_refs").write_text("5")
     before, begun = resident(pid), _processor_seconds(process)
