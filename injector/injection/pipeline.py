@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.injection.guard import PodTemplates
+    from injector.injection.result import Answer
     from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 
@@ -74,6 +75,14 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
     return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+
+
+def try_inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Answer:
+    """Return the result of ``inject_pod``, or its error if the pod is refused."""
+    try:
+        return inject_pod(revision, pod, facts)
+    except DataError as error:
+        return error
 
 
 def _warnings(warning: str) -> tuple[str, ...]:

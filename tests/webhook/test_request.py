@@ -72,7 +72,7 @@ async def test_a_request_that_cannot_be_a_review_is_refused_before_its_body(
 
     refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), request)
 
-    assert (refusal.status, refusal.again) == (status, False)
+    assert (refusal.status, refusal.retry) == (status, False)
 
 
 async def test_a_request_at_the_very_end_is_told_to_try_again_elsewhere(lifecycle: Lifecycle) -> None:
