@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from injector.errors import DataError
-from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.pipeline import inject_pod, try_inject_pod
+from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
@@ -126,8 +125,8 @@ def diff(
     If one revision injects the pod and the other skips or refuses it, that is the only change (``kind`` is ``decision``). The
     revision's own name is not a difference. Values of the variables of your own containers are hidden.
     """
-    answers = [_answer(revision, pod, _facts(revision, pod, namespace, guard)) for revision in (old, new)]
-    return changes(answers[0], answers[1], pod, (old.written, new.written))
+    before, after = (try_inject_pod(each, pod, _facts(each, pod, namespace, guard)) for each in (old, new))
+    return changes(before, after, pod, (old.written, new.written))
 
 
 def explain(revision: Revision, pod: dict[str, Any], *, namespace: str = "default", guard: Guard = "enforce") -> Trace:
@@ -145,10 +144,3 @@ def _facts(
     metadata = pod.get("metadata")
     own = metadata.get("namespace") if isinstance(metadata, dict) else None
     return RequestFacts(namespace, proxy_env or {}, revision.namespaces.get(own or namespace), guard)
-
-
-def _answer(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped | DataError:
-    try:
-        return inject_pod(revision, pod, facts)
-    except DataError as error:
-        return error

@@ -17,8 +17,8 @@ from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option, f
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
 from injector.errors import DataError, ManifestError, UsageError
-from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.pipeline import try_inject_pod
+from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, changes, hiding_of
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from injector.cli.cluster import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
+    from injector.injection.result import Answer
     from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
 
-    Answer = Injected | Skipped | DataError
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
@@ -175,10 +175,7 @@ def _compare(workload: Created, sides: tuple[Side, Side], kinds: frozenset[str],
 def _inject(revision: Revision, workload: Created, guard: str) -> Answer:
     """Return the answer of the revision's webhook. A refusal is an answer too."""
     facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace), guard)
-    try:
-        return inject_pod(revision, workload.pod, facts)
-    except DataError as error:
-        return error
+    return try_inject_pod(revision, workload.pod, facts)
 
 
 def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> list[str]:

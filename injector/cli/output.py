@@ -75,9 +75,5 @@ def with_progress(items: Sequence[T], label: str) -> Iterator[T]:
     if not sys.stderr.isatty():
         yield from items
         return
-    # Imported here, because it takes as long as everything else that --help needs.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import track  # noqa: PLC0415
-
-    yield from track(items, description=escape(escape_line(label)), console=Console(stderr=True), transient=True)
+    with click.progressbar(items, label=escape_line(label), file=sys.stderr) as progress:
+        yield from progress

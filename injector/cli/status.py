@@ -16,8 +16,8 @@ from injector.cli.route import NO_WEBHOOK, PodLabels, Route, live_route, request
 from injector.cluster.reader import PODS, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
-from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.pipeline import try_inject_pod
+from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
     OLDER_REVISION,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from injector.cli.cluster import ClusterView, Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.reader import Reader
+    from injector.injection.result import Answer
     from injector.istio.revision import Revision
 
 COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
@@ -135,13 +136,9 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
     return SidecarStatus(workload, has, None, drift_of(running, None))
 
 
-def _inject(revision: Revision, created: c.Pod, routed: Route) -> Injected | Skipped | DataError:
+def _inject(revision: Revision, created: c.Pod, routed: Route) -> Answer:
     namespace = created["metadata"].get("namespace", "")
-    facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
-    try:
-        return inject_pod(revision, created, facts)
-    except DataError as error:
-        return error
+    return try_inject_pod(revision, created, RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace)))
 
 
 @click.command("status")
@@ -178,7 +175,7 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
 
 
 async def _read_rows(reader: Reader, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
-    """Return the rows, and what the user should know about them."""
+    """Return the rows, and notes for the user."""
     view = await read_view(reader, sources, namespace)
     unknown: set[str] = set()
 

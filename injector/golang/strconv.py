@@ -1,9 +1,14 @@
-"""Floating-point numbers as Go prints them (strconv.FormatFloat, encoding/json and fmt's changes to them)."""
+"""Package strconv (Go 1.26): numbers and quoted strings, and the floats of encoding/json and fmt.
+
+A Go string is bytes; here it is a Python string in which bytes that are not UTF-8 stand as lone surrogates (``surrogateescape``).
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import struct
+import unicodedata
 from typing import Final
 
 from injector.errors import DataError
@@ -32,7 +37,7 @@ def go_float(value: float) -> str:
     """Return a float64 as encoding/json prints it: with an exponent below 1e-6 and from 1e21 on.
 
     Raises:
-        DataError: it is infinite or no number.
+        DataError: it is infinite or not a number.
     """
     if not math.isfinite(value):
         raise DataError(f"json: unsupported value: {name_of_non_finite(value)}", hint="give a finite number")
@@ -44,7 +49,7 @@ def go_float(value: float) -> str:
 
 
 def name_of_non_finite(value: float) -> str:
-    """Return Go's name of an infinity or of what is no number."""
+    """Return Go's name of an infinity or of NaN."""
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
@@ -177,3 +182,205 @@ def _hex_float(value: float, precision: int | None) -> str:
     fraction = digits[1:].rstrip("0") if precision is None else digits[1:].ljust(precision, "0")
     point = f".{fraction}" if fraction else ""
     return f"0x{digits[0]}{point}p{exponent:+03d}"
+
+
+_INT64: Final = 2**63
+_INTEGER = re.compile(
+    r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]*))",
+    re.ASCII,
+)
+# Possessive: otherwise the time to refuse a text of digits grows with the square of its length.
+_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]+", re.ASCII)
+_SIGN_AND_PREFIX = re.compile(r"[+-]?(0[bBoOxX])?")
+_BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10}
+_MANY_DIGITS: Final = 65  # more than an integer of 64 bits has in any base; Python refuses to read thousands
+_UINT64: Final = 2**64
+
+
+def parse_int(text: str) -> int | None:
+    """Return the integer of a literal of any base, or None (strconv.ParseInt with base 0); beyond 64 bits any such integer."""
+    match = _INTEGER.fullmatch(text.replace("_", "")) if _underscores_separate(text) else None
+    if match is None:
+        return None
+    name = next(key for key in _BASES if match[key] is not None)
+    digits = match[name].lstrip("0")
+    number = int(digits or "0", _BASES[name]) if len(digits) < _MANY_DIGITS else 2 * _UINT64
+    return -number if match["sign"] == "-" else number
+
+
+def parse_float(text: str) -> float | None:
+    """Return the float64 of a literal, or None if it is not one or out of range (strconv.ParseFloat)."""
+    number = read_float(text)
+    return None if number is None or math.isinf(number) else number
+
+
+def read_float(text: str) -> float | None:
+    """Return the float64 of a literal, infinite if it is out of range, or None if it is not one."""
+    plain = text.replace("_", "")
+    if not _underscores_separate(text):
+        return None
+    if _HEX_FLOAT.fullmatch(plain):
+        try:
+            return float.fromhex(plain)
+        except OverflowError:
+            return math.inf
+    return float(plain) if _DECIMAL_FLOAT.fullmatch(plain) else None
+
+
+def _underscores_separate(text: str) -> bool:
+    """Return whether underscores stand only between digits, or between a prefix and a digit (strconv.underscoreOK)."""
+    prefix = _SIGN_AND_PREFIX.match(text)
+    digits = "0123456789abcdefABCDEF" if prefix and prefix[1] in ("0x", "0X") else "0123456789"
+    last = "0" if prefix and prefix[1] else "^"
+    for char in text[prefix.end() if prefix else 0 :]:
+        if "_" in (char, last) and (last if char == "_" else char) not in digits:
+            return False
+        last = char
+    return last != "_"
+
+
+_DECIMAL_DIGITS: Final = re.compile("[0-9]*")
+_ENOUGH_DIGITS: Final = 21
+"""Digits of a number that does not fit into 64 bits."""
+
+
+def parse_uint(text: str, bits: int) -> tuple[int, str]:
+    """Return the number of a decimal text, and Go's error, empty if there is none (strconv.ParseUint)."""
+    number, fault = _unsigned(text, bits)
+    return number, f"strconv.ParseUint: parsing {quote(text)}: {fault}" if fault else ""
+
+
+def atoi(text: str) -> tuple[int, str]:
+    """Return the number of a decimal text, and Go's error, empty if there is none (strconv.Atoi); out of range, the nearest int64."""
+    number, fault = _unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
+    number = -number if text.startswith("-") else number
+    if not -_INT64 <= number < _INT64:
+        number, fault = max(-_INT64, min(number, _INT64 - 1)), fault or "value out of range"
+    return number, f"strconv.Atoi: parsing {quote(text)}: {fault}" if fault else ""
+
+
+def _unsigned(text: str, bits: int) -> tuple[int, str]:
+    """Return the number and Go's error; Go stops at the first digit that overflows, before it reads the rest."""
+    match = _DECIMAL_DIGITS.match(text)
+    digits = match[0] if match else ""
+    first = digits.lstrip("0")[:_ENOUGH_DIGITS]
+    number, largest = int(first or "0"), (1 << bits) - 1
+    if number > largest:
+        return largest, "value out of range"
+    return (number, "") if digits and digits == text else (0, "invalid syntax")
+
+
+_LETTERS: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
+_QUOTED: Final = {value: f"\\{name}" for name, value in _ESCAPES.items()}
+_OCTAL = re.compile(r"[0-7]{3}", re.ASCII)
+_PLAIN = re.compile(r"[ -\[\]-~]*+")
+_HEX = re.compile(r"[0-9a-fA-F]+", re.ASCII)
+_MAX_RUNE: Final = 0x10FFFF
+
+
+def is_alphanumeric(char: str) -> bool:
+    """Return whether a character can be part of a word of a template: an underscore, a letter or a digit."""
+    if char.isascii():
+        return char.isalnum() or char == "_"
+    return unicodedata.category(char) in _LETTERS or unicodedata.category(char) == "Nd"
+
+
+def is_printable(char: str) -> bool:
+    """Return whether strconv.IsPrint holds: letters, marks, numbers, punctuation, symbols and the ASCII space."""
+    if char.isascii():
+        return " " <= char <= "~"
+    return unicodedata.category(char)[0] in "LMNPS"
+
+
+def unicode_point(char: str) -> str:
+    """Return a character as ``%#U`` prints it; the end of the text is -1."""
+    if not char:
+        return "U+FFFFFFFFFFFFFFFF"
+    shown = f" '{char}'" if is_printable(char) else ""
+    return f"U+{ord(char):04X}{shown}"
+
+
+def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
+    """Return ``text`` in quotes as strconv.Quote (or QuoteToASCII) does."""
+    if _PLAIN.fullmatch(text) and mark not in text:
+        return f"{mark}{text}{mark}"
+    return mark + "".join(_quoted_char(char, mark, ascii_only=ascii_only) for char in text) + mark
+
+
+def _quoted_char(char: str, mark: str, *, ascii_only: bool) -> str:
+    if char == mark:
+        return f"\\{char}"
+    if char in _QUOTED:
+        return _QUOTED[char]
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004 - a byte that is not UTF-8, by surrogateescape
+        return f"\\x{code - 0xDC00:02x}"
+    if (char.isascii() or not ascii_only) and is_printable(char):
+        return char
+    if code < 0x20 or code == 0x7F:  # noqa: PLR2004 - control characters
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 - the basic plane
+
+
+def unquote(text: str) -> str:
+    """Return the text that a quoted Go string stands for (strconv.Unquote).
+
+    Raises:
+        ValueError: ``invalid syntax``, strconv's text.
+    """
+    if len(text) < 2 or text[0] != text[-1]:  # noqa: PLR2004 - the two quotes
+        raise ValueError("invalid syntax")
+    mark, body = text[0], text[1:-1]
+    if mark == "`":
+        if "`" in body:
+            raise ValueError("invalid syntax")
+        return body.replace("\r", "")
+    if mark != '"' or "\n" in body:
+        raise ValueError("invalid syntax")
+    parts: list[bytes] = []
+    index = 0
+    while index < len(body):
+        value, index = unquote_char(body, index, mark)
+        parts.append(value)
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def unquote_char(text: str, index: int, mark: str) -> tuple[bytes, int]:
+    """Return the bytes of the character or escape at ``index`` and the index after it (strconv.UnquoteChar).
+
+    Raises:
+        ValueError: ``invalid syntax``.
+    """
+    char = text[index]
+    if char == mark:
+        raise ValueError("invalid syntax")
+    if char != "\\":
+        return char.encode("utf-8", "surrogateescape"), index + 1
+    name = text[index + 1 : index + 2]
+    if name in _ESCAPES and name:
+        return _ESCAPES[name].encode(), index + 2
+    if name in ("'", '"'):
+        if name != mark:
+            raise ValueError("invalid syntax")
+        return name.encode(), index + 2
+    if name in "xuU" and name:
+        return _hex_escape(text, index, name)
+    match = _OCTAL.match(text, index + 1)
+    if match is None or int(match[0], 8) > 255:  # noqa: PLR2004 - one byte
+        raise ValueError("invalid syntax")
+    return bytes([int(match[0], 8)]), index + 4
+
+
+def _hex_escape(text: str, index: int, name: str) -> tuple[bytes, int]:
+    width = {"x": 2, "u": 4, "U": 8}[name]
+    digits = text[index + 2 : index + 2 + width]
+    if len(digits) != width or not _HEX.fullmatch(digits):
+        raise ValueError("invalid syntax")
+    code = int(digits, 16)
+    if name == "x":
+        return bytes([code]), index + 2 + width
+    if code > _MAX_RUNE or 0xD800 <= code < 0xE000:  # noqa: PLR2004 - surrogates are not characters
+        raise ValueError("invalid syntax")
+    return chr(code).encode(), index + 2 + width

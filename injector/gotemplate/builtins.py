@@ -6,6 +6,7 @@ import html as _html
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
+from injector.golang.strconv import is_printable
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
@@ -25,7 +26,6 @@ from injector.gotemplate.reflect import (
     zero_element,
 )
 from injector.gotemplate.runtime import can_be_nil, parse_signature, sized, zero_argument
-from injector.gotemplate.text import is_printable
 from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 
 _INTEGERS: Final = ("int", "uint")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from injector.golang.strconv import quote
 from injector.gotemplate import nodes as n
 from injector.gotemplate.budget import Budget, Rendering, metered_by
 from injector.gotemplate.errors import (
@@ -28,7 +29,6 @@ from injector.gotemplate.functions import metered
 from injector.gotemplate.nodes import ListNode, Node
 from injector.gotemplate.reflect import ANY, NO_VALUE, holds_interface, type_of
 from injector.gotemplate.runtime import REFLECT, Signature, checked, constant, free_constant, parse_signature
-from injector.gotemplate.text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

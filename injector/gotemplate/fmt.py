@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.golang.strconv import format_float
+from injector.golang.strconv import format_float, is_printable, quote
 from injector.gotemplate.budget import MAX_SIZE, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import ANY, NO_VALUE, basic_kind, is_nil, kind_of, sorted_items, type_of
-from injector.gotemplate.text import is_printable, quote
 from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from injector.gotemplate.text import is_alphanumeric, is_printable, quote, unicode_point
+from injector.golang.strconv import is_alphanumeric, is_printable, quote, unicode_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator

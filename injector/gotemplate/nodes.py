@@ -1,14 +1,16 @@
-"""The parse tree of a template: Go's text/template/parse nodes (node.go).
+"""The parse tree of a template, and the numbers in it: Go's text/template/parse nodes (node.go).
 
 Every node knows its byte position and its line; ``str(node)`` is template source again, the text that errors quote.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from injector.gotemplate.text import quote
+from injector.golang.strconv import parse_float, parse_int, quote, read_float, unquote_char
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -307,3 +309,92 @@ def _children(node: Node) -> Sequence[Node]:
         case ChainNode(node=inner):
             return (inner,)
     return ()
+
+
+Kinds: TypeAlias = tuple[int | None, int | None, float | None, complex | None]
+"""A number as int64, uint64, float64 and complex128; None for the kinds that cannot hold it."""
+
+# The characters that fmt.Sscan reads as a float, before it checks whether they are one.
+_FLOAT_TOKEN = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?(?:[pP][+-]?[0-9_]*)?|[0-9_]*(?:\.[0-9_]*)?(?:[eEpP][+-]?[0-9_]*)?)",
+    re.ASCII,
+)
+_INT64: Final = 2**63
+_UINT64: Final = 2**64
+_REPLACEMENT: Final = 0xFFFD
+
+
+def number_kinds(text: str) -> Kinds:
+    """Return a literal as every kind of number that can hold it.
+
+    Raises:
+        ValueError: it is not a number; with Go's text.
+    """
+    imaginary = parse_float(text[:-1]) if text.endswith("i") else None
+    if imaginary is not None:
+        return _of_complex(complex(0, imaginary))
+    number = parse_int(text)
+    as_int = number if number is not None and -_INT64 <= number < _INT64 else None
+    unsigned = number is not None and (text[0] not in "+-" or number == 0)
+    as_uint = number if unsigned and number is not None and 0 <= number < _UINT64 else None
+    if as_int is not None or as_uint is not None:
+        return as_int, as_uint, float(as_int if as_int is not None else as_uint or 0), None
+    value = parse_float(text)
+    if value is None:
+        raise ValueError(f'illegal number syntax: "{text}"')
+    if not any(mark in text for mark in ".eEpP"):
+        raise ValueError(f'integer overflow: "{text}"')
+    return (*_whole(value), value, None)
+
+
+def complex_kinds(text: str) -> Kinds:
+    """Return a complex literal such as ``1+2i``, as fmt.Sscan reads it.
+
+    Raises:
+        ValueError: it is not a number; with Go's text.
+    """
+    real = _FLOAT_TOKEN.match(text)
+    imaginary = _FLOAT_TOKEN.match(text, real.end()) if real and text[real.end() : real.end() + 1] in "+-" else None
+    if real is None or imaginary is None or text[imaginary.end() :] != "i":
+        raise ValueError("syntax error scanning complex number")
+    return _of_complex(complex(_scanned(real[0]), _scanned(imaginary[0])))
+
+
+def _scanned(text: str) -> float:
+    """Return a float as fmt.Sscan reads it: a decimal number may have a binary exponent."""
+    mantissa, binary, exponent = text.partition("p") if "x" not in text.lower() else (text, "", "")
+    number = read_float(mantissa)
+    if number is None or (binary and not exponent.lstrip("+-").isdigit()):
+        raise ValueError(f'strconv.ParseFloat: parsing "{text}": invalid syntax')
+    if math.isinf(number):
+        raise ValueError(f'strconv.ParseFloat: parsing "{text}": value out of range')
+    return math.ldexp(number, int(exponent)) if binary else number
+
+
+def _of_complex(number: complex) -> Kinds:
+    """Return the kinds of a complex number; one without an imaginary part is a real number too."""
+    if number.imag:
+        return None, None, None, number
+    return (*_whole(number.real), number.real, number)
+
+
+def _whole(value: float) -> tuple[int | None, int | None]:
+    """Return a float as int64 and uint64, if it is whole and they can hold it."""
+    whole = int(value) if value.is_integer() else None
+    if whole is None:
+        return None, None
+    return whole if -_INT64 <= whole < _INT64 else None, whole if 0 <= whole < _UINT64 else None
+
+
+def rune_of(text: str) -> int:
+    """Return the code of a character constant such as ``'a'``.
+
+    Raises:
+        ValueError: it is not one; with Go's text.
+    """
+    value, end = unquote_char(text, 1, "'")
+    if text[end:] != "'":
+        raise ValueError(f"malformed character constant: {text}")
+    if len(value) == 1:
+        return value[0] if text[1].isascii() else _REPLACEMENT
+    return ord(value.decode("utf-8"))

@@ -20,11 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from injector.golang.strconv import quote, unquote
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, Token, tokens
-from injector.gotemplate.numbers import complex_kinds, number_kinds, rune_of
-from injector.gotemplate.text import quote, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -271,9 +270,9 @@ class Expressions(TokenStream):
         """Return a number or character constant."""
         try:
             if token.kind is Kind.CHAR_CONSTANT:
-                rune = rune_of(token.text)
+                rune = n.rune_of(token.text)
                 return n.NumberNode(token.pos, token.line, token.text, rune, rune, float(rune), None)
-            kinds = complex_kinds(token.text) if token.kind is Kind.COMPLEX else number_kinds(token.text)
+            kinds = n.complex_kinds(token.text) if token.kind is Kind.COMPLEX else n.number_kinds(token.text)
         except ValueError as error:
             self.fail(str(error))
         return n.NumberNode(token.pos, token.line, token.text, *kinds)

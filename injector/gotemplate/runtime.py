@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang.strconv import quote
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodFailure
 from injector.gotemplate.fmt import sprint
@@ -23,7 +24,6 @@ from injector.gotemplate.reflect import (
     zero_element,
     zero_of,
 )
-from injector.gotemplate.text import quote
 from injector.gotemplate.values import Float32, Func, Pointer, SizedInt, Struct, Uint8
 
 if TYPE_CHECKING:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.kube.serial import dump_json, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from injector.errors import DataError
 
 ENFORCE: Final = "enforce"
 WARN: Final = "warn"
@@ -100,3 +102,7 @@ class Skipped:
     reason: str
     detail: str
     warnings: tuple[str, ...] = ()
+
+
+Answer: TypeAlias = "Injected | Skipped | DataError"
+"""The answer of a webhook to a pod. An error means that the pod is refused."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from injector.gotemplate.text import quote
+from injector.golang.strconv import atoi, quote
 
 _LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
 _HEX = re.compile(r"[0-9a-fA-F]*", re.ASCII)
-_DIGITS = re.compile(r"[0-9]*", re.ASCII)
 _MAX_NAME: Final = 255
 _IPV4_FIELDS: Final = 4
 _IPV4_BITS: Final = 32
 _IPV6_BITS: Final = 128
 _IPV6_BYTES: Final = 16
 _IPV6_GROUPS: Final = 8
-# More digits than a number of 64 bits has.
-_ENOUGH_DIGITS: Final = 21
 
 
 class _AddressError(ValueError):
@@ -48,32 +45,6 @@ def _prefix_pattern(zeros: str) -> re.Pattern[str]:
     ipv4, ipv6 = _address_patterns()
     short, long = "(?:3[0-2]|[12][0-9]|[0-9])", "(?:12[0-8]|1[01][0-9]|[1-9][0-9]|[0-9])"
     return re.compile(f"(?:(?:{ipv4}/{zeros}{short}|{ipv6}/{zeros}{long}),)*+")
-
-
-def parse_uint(text: str, bits: int) -> tuple[int, str]:
-    """Parse a decimal text as strconv.ParseUint does; return the number and Go's error, or an empty text."""
-    number, fault = _unsigned(text, bits)
-    return number, f"strconv.ParseUint: parsing {quote(text)}: {fault}" if fault else ""
-
-
-def atoi(text: str) -> tuple[int, str]:
-    """Parse a decimal text as strconv.Atoi does; return the number and Go's error, or an empty text."""
-    number, fault = _unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
-    number = -number if text.startswith("-") else number
-    if not fault and not -(1 << 63) <= number < 1 << 63:
-        fault = "value out of range"
-    return number, f"strconv.Atoi: parsing {quote(text)}: {fault}" if fault else ""
-
-
-def _unsigned(text: str, bits: int) -> tuple[int, str]:
-    """Return the number and Go's fault; Go stops at the first digit out of range, before it sees the rest."""
-    match = _DIGITS.match(text)
-    digits = match[0] if match else ""
-    first = digits.lstrip("0")[:_ENOUGH_DIGITS]
-    number, largest = int(first or "0"), (1 << bits) - 1
-    if number > largest:
-        return largest, "value out of range"
-    return (number, "") if digits and digits == text else (0, "invalid syntax")
 
 
 def parse_prefix(text: str, *, netip: bool) -> str:

@@ -1,8 +1,7 @@
 """Kubernetes objects as the Go structs that templates read.
 
-A view wraps a plain, normalised dict and answers by Go's field names: ``.Spec.Containers`` reads ``containers``. An absent field has
-Go's zero value: an empty string, 0, a nil slice, a nil pointer. The shapes come from the table of k8s.io/api types in
-``kube.schema``.
+A view wraps a plain, normalised dict, and its fields have Go's names: ``.Spec.Containers`` reads ``containers``. An absent field has Go's
+zero value: an empty string, 0, a nil slice, a nil pointer. The types come from the table of k8s.io/api in ``kube.schema``.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
-from injector.kube.schema import struct_type, underlying
+from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.typed import go_encode
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _INT_DIGITS: Final = 19
-_READERS: Final = 1_024
-"""How many fields of types are read by functions that are kept; templates read some hundred."""
+# The largest number of cached field readers; templates read some hundred fields.
+_MAX_READERS: Final = 1_024
 _GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")
 
 
@@ -41,12 +40,12 @@ class GoStruct(Struct):
         return self._type
 
     def field(self, name: str) -> Any:
-        """Return a field by its Go name, its zero value where the object has none; KeyError for no such field."""
+        """Return a field by its Go name, or its zero value if the object lacks it; KeyError if there is no such field."""
         try:
             return self._fields[name]
         except KeyError:
-            found = self._fields[name] = _field_reader(self._type, name)(self.data)
-            return found
+            value = self._fields[name] = _field_reader(self._type, name)(self.data)
+            return value
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in the order of Go's declaration."""
@@ -68,22 +67,22 @@ class GoStruct(Struct):
         return Func(name, "func() interface {}", lambda: self.field(name[3:]))
 
 
-class StringStruct(Struct):
-    """A struct of strings, such as types.NamespacedName."""
+class FieldStruct(Struct):
+    """A struct of given fields, such as types.NamespacedName."""
 
-    __slots__ = ("_fields", "_type")
+    __slots__ = ("_fields", "_go_type")
 
-    def __init__(self, type_name: str, fields: dict[str, str]) -> None:
-        self._type = type_name
+    def __init__(self, go_type: str, fields: dict[str, Any]) -> None:
+        self._go_type = go_type
         self._fields = fields
 
     @property
     def go_type(self) -> str:
         """The type as Go prints it."""
-        return self._type
+        return self._go_type
 
-    def field(self, name: str) -> str:
-        """Return a field; KeyError for no such field."""
+    def field(self, name: str) -> Any:
+        """Return a field; KeyError if there is no such field."""
         return self._fields[name]
 
     def fields(self) -> Iterator[tuple[str, Any]]:
@@ -91,29 +90,16 @@ class StringStruct(Struct):
         return iter(self._fields.items())
 
 
-class IntOrString(Struct):
+class IntOrString(FieldStruct):
     """An intstr.IntOrString: a port by its number or its name."""
 
     __slots__ = ("_value",)
 
     def __init__(self, value: int | str) -> None:
         self._value = value
-
-    @property
-    def go_type(self) -> str:
-        """The type as Go prints it."""
-        return "intstr.IntOrString"
-
-    def field(self, name: str) -> Any:
-        """Return a field; KeyError for no such field."""
-        return dict(self.fields())[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield the fields in the order of Go's declaration."""
-        is_text = isinstance(self._value, str)
-        yield "Type", Int64(int(is_text))
-        yield "IntVal", Int32(0 if isinstance(self._value, str) else self._value)
-        yield "StrVal", self._value if is_text else ""
+        number, text = (0, value) if isinstance(value, str) else (value, "")
+        fields = {"Type": Int64(int(isinstance(value, str))), "IntVal": Int32(number), "StrVal": text}
+        super().__init__("intstr.IntOrString", fields)
 
     def method(self, name: str) -> Func | None:
         """Return ``String`` or ``IntValue``."""
@@ -122,7 +108,7 @@ class IntOrString(Struct):
         return Func(name, "func() int", self._number) if name == "IntValue" else None
 
     def _number(self) -> int:
-        # Go's Atoi: 0 for what is no number.
+        # As Istio does with Go's Atoi: 0 if the text is not a number.
         text = str(self._value)
         return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < _INT_DIGITS else 0
 
@@ -131,13 +117,13 @@ class IntOrString(Struct):
         return str(self._value)
 
     def json_value(self) -> int | str:
-        """Return what encoding/json writes."""
+        """Return the value as encoding/json writes it."""
         return self._value
 
 
-@lru_cache(_READERS)
+@lru_cache(_MAX_READERS)
 def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
-    """Return the function that reads a field of a Go struct; KeyError for no such field."""
+    """Return the function that reads a field of a Go struct; KeyError if there is no such field."""
     path = struct_type(type_name).go_path(name)
     if not path:
         raise KeyError(name)
@@ -148,8 +134,7 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
     def read(data: dict[str, Any]) -> Any:
         for key in outer:
             data = data.get(key) or {}
-        found: Any = data if field.inline else data.get(field.json)
-        return as_go(found)
+        return as_go(data if field.inline else data.get(field.json))
 
     return read
 
@@ -159,9 +144,9 @@ def view(type_name: str, data: dict[str, Any]) -> GoStruct:
     return GoStruct(type_name, data)
 
 
-def string_struct(type_name: str, **fields: str) -> StringStruct:
-    """Return a struct of strings, fields in the order given."""
-    return StringStruct(type_name, fields)
+def string_struct(type_name: str, **fields: str) -> FieldStruct:
+    """Return a struct of strings."""
+    return FieldStruct(type_name, fields)
 
 
 def wrap(go_type: str, value: Any) -> Any:
@@ -180,7 +165,7 @@ def _wrapper(go_type: str) -> Callable[[Any], Any]:
     if go_type.startswith("*"):
         target = _wrapper(go_type[1:])
         return lambda value: Pointer(go_type, None if value is None else target(value))
-    if struct_type.known(go_type):
+    if is_struct(go_type):
         return lambda value: GoStruct(go_type, value or {})
     base = underlying(go_type)
     if base.startswith("[]"):

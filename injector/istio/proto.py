@@ -27,6 +27,7 @@ from injector.errors import ConfigError
 from injector.golang.json import go_json
 from injector.golang.time import go_duration, parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
+from injector.istio.goview import FieldStruct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -455,34 +456,21 @@ def json_duration(nanoseconds: int) -> str:
     return f"{sign}{seconds}.{digits}s" if digits else f"{sign}{seconds}s"
 
 
-class DurationValue(Struct):
+class DurationValue(FieldStruct):
     """A google.protobuf.Duration."""
 
     __slots__ = ("nanoseconds",)
 
     def __init__(self, nanoseconds: int) -> None:
+        sign = -1 if nanoseconds < 0 else 1
+        seconds, nanos = divmod(abs(nanoseconds), 1_000_000_000)
+        super().__init__("durationpb.Duration", {"Seconds": Int64(sign * seconds), "Nanos": Int32(sign * nanos)})
         self.nanoseconds = nanoseconds
 
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return "durationpb.Duration"
-
-    def field(self, name: str) -> Any:
-        """Return Seconds or Nanos."""
-        return dict(self.fields())[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield Seconds and Nanos."""
-        sign = -1 if self.nanoseconds < 0 else 1
-        seconds, nanos = divmod(abs(self.nanoseconds), 1_000_000_000)
-        yield "Seconds", Int64(sign * seconds)
-        yield "Nanos", Int32(sign * nanos)
-
     def method(self, name: str) -> Func | None:
-        """Return the getters."""
-        found = dict(self.fields()).get(name.removeprefix("Get")) if name.startswith("Get") else None
-        return None if found is None else Func(name, "func() interface {}", lambda: found)
+        """Return a generated getter."""
+        field = self._fields.get(name.removeprefix("Get")) if name.startswith("Get") else None
+        return None if field is None else Func(name, "func() interface {}", lambda: field)
 
     def go_string(self) -> str:
         """Return it as protobuf's text format prints it."""
@@ -493,37 +481,14 @@ class DurationValue(Struct):
         return json_duration(self.nanoseconds)
 
 
-class OneField(Struct):
-    """A struct of one field, such as Go wraps the member of a oneof into."""
-
-    __slots__ = ("_go_type", "_name", "value")
-
-    def __init__(self, go_type: str, name: str, value: Any) -> None:
-        self._go_type = go_type
-        self._name = name
-        self.value = value
-
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return self._go_type
-
-    def field(self, name: str) -> Any:
-        """Return the field; KeyError for another."""
-        return dict(self.fields())[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield the field."""
-        yield self._name, self.value
-
-
-class WrapperValue(OneField):
+class WrapperValue(FieldStruct):
     """A wrapped scalar, such as google.protobuf.BoolValue."""
 
-    __slots__ = ()
+    __slots__ = ("value",)
 
     def __init__(self, go_type: str, value: Any) -> None:
-        super().__init__(go_type, "Value", value)
+        super().__init__(go_type, {"Value": value})
+        self.value = value
 
     def method(self, name: str) -> Func | None:
         """Return GetValue."""
@@ -621,7 +586,7 @@ class Message(Struct):
         for field in self.kind.fields:
             if field.oneof == name and field.json in self.values:
                 go_type = f"{self.kind.go_type}_{field.go}"
-                return Pointer(f"*{go_type}", OneField(go_type, field.go, self.field(field.go)))
+                return Pointer(f"*{go_type}", FieldStruct(go_type, {field.go: self.field(field.go)}))
         return None
 
     def fields(self) -> Iterator[tuple[str, Any]]:

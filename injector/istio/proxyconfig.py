@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.strconv import quote
 from injector.golang.time import go_duration
-from injector.gotemplate.text import quote
 from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
 from injector.kube.yaml import load_yaml

@@ -16,36 +16,25 @@ from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, c
 from injector.gotemplate import Template as GoTemplate
 from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
-from injector.gotemplate.values import Func, Struct
+from injector.gotemplate.values import Func
 from injector.istio.functions import istio_functions
+from injector.istio.goview import FieldStruct
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Mapping
 
     from injector.istio.behaviours import Minor
 
 
-class TemplateData(Struct):
+class TemplateData(FieldStruct):
     """Istio's SidecarTemplateData: the fields of a minor, by Go name."""
 
-    __slots__ = ("_fields",)
+    __slots__ = ()
 
     def __init__(self, fields: Mapping[str, Any], *, only: frozenset[str] | None = None) -> None:
-        self._fields = dict(fields) if only is None else {name: fields[name] for name in fields if name in only}
-
-    @property
-    def go_type(self) -> str:
-        """The type as Go prints it."""
-        return "inject.SidecarTemplateData"
-
-    def field(self, name: str) -> Any:
-        """Return a field; KeyError if the minor does not have it."""
-        return self._fields[name]
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield the fields in Go's order."""
-        return iter(self._fields.items())
+        selected = {name: value for name, value in fields.items() if only is None or name in only}
+        super().__init__("inject.SidecarTemplateData", selected)
 
 
 class Template(Protocol):

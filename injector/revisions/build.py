@@ -77,14 +77,14 @@ def _place(where: str, raw: RawRevision) -> str:
 
 def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
     """Return ``raw`` with the overrides."""
-    settings = dict(raw.settings)
-    if overrides.istio_version is not None:
-        settings["istioVersion"] = overrides.istio_version
-    own = settings.get("env") or {}
-    if overrides.env and isinstance(own, dict):
-        settings["env"] = {**own, **overrides.env}
-    if overrides.node_versions:
-        settings["nodeVersions"] = list(overrides.node_versions)
+    own = raw.settings.get("env") or {}
+    env = {**own, **overrides.env} if overrides.env and isinstance(own, dict) else None
+    stated = {
+        "istioVersion": overrides.istio_version,
+        "env": env,
+        "nodeVersions": list(overrides.node_versions) or None,
+    }
+    settings = {**raw.settings, **{key: value for key, value in stated.items() if value is not None}}
     return replace(
         raw,
         settings=settings,

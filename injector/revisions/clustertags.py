@@ -144,21 +144,15 @@ def plan_tag(tag: Tag, seen: Configurations, placement: Placement) -> Plan:
         TagError: the object's name is taken, or there is more than one object to change.
     """
     current, replaced = _current(tag.name, seen, placement), _replaced(tag.name, seen)
-    canonical = next(iter(seen.of_revision(tag.revision)), None)
-    options, annotations = _derived(tag, current, canonical, placement)
-    manifest = tag_webhook(
-        tag.name,
-        tag.revision,
-        options,
-        webhook_name=placement.name if current is None else _name(current),
-        annotations=annotations,
-    )
-    if current is None:
-        _check_free(_name(manifest), seen)
+    options, annotations = _derived(tag, current, next(iter(seen.of_revision(tag.revision)), None), placement)
+    name = placement.name if current is None else _name(current)
+    manifest = tag_webhook(tag.name, tag.revision, options, webhook_name=name, annotations=annotations)
+    if current is None and seen.named(_name(manifest)) is not None:
+        what = f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this tag"
+        raise TagError(what, hint="give another --webhook-name")
     others = [each for each in seen.items if each is not current and each is not replaced]
-    return Plan(
-        manifest, current, options, overlaps(manifest, others), None if replaced is None else _deactivation(replaced)
-    )
+    deactivation = None if replaced is None else _deactivation(replaced)
+    return Plan(manifest, current, options, overlaps(manifest, others), deactivation)
 
 
 def _derived(
@@ -173,16 +167,12 @@ def _derived(
     theirs = None if canonical is None else options_of(canonical, tag.revision)
     options = placement.apply(mine or theirs or WebhookOptions())
     own = blank_stale_annotations(tag_annotations(tag), current, manager=TAG_MANAGER, prefix=ANNOTATIONS)
-    if canonical is not None and theirs is not None:
-        if (
-            placement.inherit_bundle
-            and current is None
-            and not options.ca_bundle
-            and options.endpoint == theirs.endpoint
-        ):
-            options = replace(options, ca_bundle=_bundle(canonical))
-        return options, {**_copied(canonical), **own}
-    return options, {**(_copied(current) if current is not None and mine is not None else {}), **own}
+    if canonical is None or theirs is None:
+        return options, {**(_copied(current) if current is not None and mine is not None else {}), **own}
+    same_server = current is None and options.endpoint == theirs.endpoint
+    if placement.inherit_bundle and same_server and not options.ca_bundle:
+        options = replace(options, ca_bundle=_bundle(canonical))
+    return options, {**_copied(canonical), **own}
 
 
 def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, Any]:
@@ -193,35 +183,22 @@ def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, A
     """
     current = seen.named(_name(manifest))
     if current is not None and current not in seen.of_revision(_labels(manifest)[REVISION_LABEL]):
-        raise TagError(
-            f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this revision",
-            hint="rename or delete it",
-        )
+        what = f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this revision"
+        raise TagError(what, hint="rename or delete it")
     return merge_for_apply(manifest, current, manager=REVISION_MANAGER)
 
 
 def _current(tag: str, seen: Configurations, placement: Placement) -> dict[str, Any] | None:
     """Return the current object of a tag."""
-    found = [_name(each) for each in seen.of_tag(tag)]
+    found = seen.of_tag(tag)
+    names, doing = [_name(each) for each in found], f'cannot modify tag "{tag}"'
     if len(found) > 1:
-        raise TagError(
-            f'cannot modify tag "{tag}": several MutatingWebhookConfigurations have it: {", ".join(found)}',
-            hint="delete all but one",
-        )
-    if found and placement.name not in (None, *found):
-        raise TagError(
-            f'cannot modify tag "{tag}": it is in MutatingWebhookConfiguration {found[0]}',
-            hint="leave out --webhook-name, or remove the tag first",
-        )
-    return next(iter(seen.of_tag(tag)), None)
-
-
-def _check_free(name: str, seen: Configurations) -> None:
-    if seen.named(name) is not None:
-        raise TagError(
-            f"MutatingWebhookConfiguration {name} exists and does not belong to this tag",
-            hint="give another --webhook-name",
-        )
+        what = f"{doing}: several MutatingWebhookConfigurations have it: {', '.join(names)}"
+        raise TagError(what, hint="delete all but one")
+    if found and placement.name not in (None, *names):
+        hint = "leave out --webhook-name, or remove the tag first"
+        raise TagError(f"{doing}: it is in MutatingWebhookConfiguration {names[0]}", hint=hint)
+    return found[0] if found else None
 
 
 def _replaced(tag: str, seen: Configurations) -> dict[str, Any] | None:
@@ -313,13 +290,8 @@ class ClusterTags:
         async def read(client: Client) -> dict[str, tuple[str, ...]]:
             # Two lists, because a selector cannot combine two labels with "or".
             scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
-            return followers(
-                [
-                    (each["metadata"]["name"], each["metadata"]["labels"])
-                    for scope in scopes
-                    async for each in every(client, scope)
-                ]
-            )
+            metadata = [each["metadata"] for scope in scopes async for each in every(client, scope)]
+            return followers((each["name"], each["labels"]) for each in metadata)
 
         return self.cluster.run(read)
 

@@ -257,46 +257,35 @@ class DirectoryTags:
 
     def remove_revision(self, name: str) -> None:
         """Delete a revision's folder; readers of the directory see it disappear at once."""
-        try:
-            with _locked(self.path):
-                remove_folder(self.path / name)
-        except OSError as error:
-            raise _unwritable(self.path / name, error) from error
+        with self._locked(self.path / name):
+            remove_folder(self.path / name)
 
     def _change(self, edit: Callable[[str], str | None], name: str, tag: Tag | None) -> None:
         # A link stays a link: its target is replaced.
         path = (self.path / TAGS_FILE).resolve()
+        with self._locked(path):
+            text = (read_text(path) or "").removeprefix(NO_TAGS)
+            before = parse_tags(text, where=str(path))
+            after = _with(before, name, tag)
+            if after != before:
+                edited = edit(text)
+                if edited is None or _tags_in(edited) != list(after.values()):
+                    edited = _rewritten(text, name, tag)
+                replace_file(path, edited if edited.strip() else NO_TAGS)
+
+    @contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        """Hold a lock on the directory, which ends with the process at the latest, for a change of ``path``."""
         try:
-            with _locked(self.path):
-                text = (read_text(path) or "").removeprefix(NO_TAGS)
-                before = parse_tags(text, where=str(path))
-                after = _with(before, name, tag)
-                if after != before:
-                    edited = edit(text)
-                    if edited is None or _tags_in(edited) != list(after.values()):
-                        edited = _rewritten(text, name, tag)
-                    replace_file(path, edited if edited.strip() else NO_TAGS)
+            handle = os.open(self.path, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(handle)
         except OSError as error:
-            raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(
-        f"cannot be written: {error.strerror}",
-        where=str(path),
-        hint="run it where the folder can be written; a mounted ConfigMap is changed in the cluster",
-    )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder, which ends with the process at the latest."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+            hint = "run it where the folder can be written; a mounted ConfigMap is changed in the cluster"
+            raise ConfigError(f"cannot be written: {error.strerror}", where=str(path), hint=hint) from error
 
 
 def _with(entries: Mapping[str, T], name: str, entry: T | None) -> dict[str, T]:

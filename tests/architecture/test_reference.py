@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_a_page_is_as_it_would_be_written_now(page: Path) -> None:
+def test_a_generated_page_is_current(page: Path) -> None:
     assert NOTE in page.read_text()
     assert page.read_text() == PAGES[page](), "run scripts/reference"
 
 
-def test_every_command_has_its_flags_on_the_page() -> None:
+def test_every_command_is_listed_with_its_flags() -> None:
     parts = dict(part.split("\n", 1) for part in cli_page().split("\n## ")[1:])
     listed = {path.split()[1] for path in parts if path.startswith("injector ")}
 
@@ -41,13 +41,13 @@ def test_every_command_has_its_flags_on_the_page() -> None:
     ] == []
 
 
-def test_every_setting_of_the_server_has_its_variable_on_the_page() -> None:
+def test_every_server_setting_is_listed_with_its_variable() -> None:
     (serve,) = [part for part in cli_page().split("\n## ") if part.startswith("injector serve\n")]
 
     assert [field.variable for field in SETTINGS if f"Variable `{field.variable}`." not in serve] == []
 
 
-def test_every_series_that_is_exposed_has_a_row_and_no_other_has() -> None:
+def test_exactly_the_exposed_metrics_are_listed() -> None:
     rows = [line.split("`")[1] for line in metrics_page().splitlines() if line.startswith("| `")]
 
     assert rows == sorted(exposed())

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from injector.cli.output import data_text, printable, table, with_progress
@@ -24,7 +21,7 @@ def test_a_table_without_rows_is_its_headings() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"), [("a b", "a b"), ("", '""'), (" a", '" a"'), ("a\nb", '"a\\nb"'), ("\x1b[2J", '"\\u001b[2J"')]
 )
-def test_what_a_terminal_would_not_show_is_quoted(text: str, shown: str) -> None:
+def test_unprintable_text_is_quoted(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
@@ -37,18 +34,9 @@ def test_on_a_terminal_a_bar_is_on_standard_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
 
     assert list(with_progress(["a", "b"], "work")) == ["a", "b"]
 
     out, err = capsys.readouterr()
     assert out == ""
     assert "work" in err
-
-
-def test_rich_is_not_loaded_before_it_is_needed() -> None:
-    code = "import sys, injector.cli.output; print('rich' in sys.modules)"
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False\n"

@@ -38,7 +38,7 @@ def test_a_file_that_was_written_within_the_interval_is_fresh(health: Path, age:
     check_fresh(health, 4.0, WRITTEN + age)
 
 
-def test_a_file_that_was_written_before_is_not(health: Path) -> None:
+def test_a_file_older_than_the_interval_is_stale(health: Path) -> None:
     with pytest.raises(InjectorError, match=r"health: was written 4\.2 s ago, which is more than 4 s; "):
         check_fresh(health, 4.0, WRITTEN + 4.2)
 

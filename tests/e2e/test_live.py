@@ -222,4 +222,4 @@ def test_without_a_permission_one_line_says_which(live: Live) -> None:
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert 'cannot list resource "configmaps"' in done.stderr
-    assert "ask for that permission" in done.stderr
+    assert "get this permission" in done.stderr

@@ -256,7 +256,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=(
-        *(f"istio/{name}.py" for name in ("annotations", "addresses", "proxyconfig", "mesh", "duration")),
+        *(f"istio/{name}.py" for name in ("annotations", "addresses", "proxyconfig", "mesh")),
         *(f"injection/{name}.py" for name in ("policy", "status")),
         "kube/quantity.py",
         "kube/selectors.py",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from injector.golang.strconv import quote
 from injector.gotemplate import ParseError, compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.parser import parse
-from injector.gotemplate.text import quote
 from tests.fuzz.draws import LONG, Draws
 from tests.fuzz.target import Target, recorded
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.golang.strconv import atoi, parse_uint
 from injector.istio.addresses import (
     NET_PREFIXES,
     NETIP_PREFIXES,
-    atoi,
     parse_prefix,
-    parse_uint,
     port_fault,
     proxy_address_fault,
 )
@@ -118,7 +117,7 @@ def test_the_pattern_of_ranges_accepts_what_the_parser_accepts(pattern: re.Patte
 
 
 @pytest.mark.parametrize(("text", "why"), NETIP_WORDS)
-def test_netip_says_what_is_wrong_with_a_range(text: str, why: str) -> None:
+def test_an_invalid_range_has_the_error_of_netip(text: str, why: str) -> None:
     assert parse_prefix(text, netip=True) == f'netip.ParsePrefix("{text}"): {why}'
 
 
@@ -138,7 +137,7 @@ def test_netip_says_what_is_wrong_with_a_range(text: str, why: str) -> None:
         "fe80::1%eth0/64",
     ],
 )
-def test_net_has_one_sentence_for_every_bad_range(text: str) -> None:
+def test_every_invalid_range_has_the_same_error_in_net(text: str) -> None:
     assert parse_prefix(text, netip=False) == f"invalid CIDR address: {text}"
 
 
@@ -162,7 +161,7 @@ def test_net_allows_a_length_that_begins_with_zero() -> None:
         f"{'a.' * 127}a:80",
     ],
 )
-def test_a_proxy_may_talk_to_a_name_or_an_address_with_a_port(text: str) -> None:
+def test_a_name_or_an_address_with_a_port_is_a_proxy_address(text: str) -> None:
     assert proxy_address_fault(text) == ""
 
 
@@ -198,21 +197,21 @@ def test_a_proxy_may_talk_to_a_name_or_an_address_with_a_port(text: str) -> None
         (f"{'a.' * 127}aa:80", f'"{"a." * 127}aa" is not a valid hostname or an IP address'),
     ],
 )
-def test_istio_says_why_a_proxy_may_not_talk_to_an_address(text: str, why: str) -> None:
+def test_an_invalid_proxy_address_has_istios_error(text: str, why: str) -> None:
     assert proxy_address_fault(text) == why
 
 
 @pytest.mark.parametrize("port", [1, 15020, 65535])
-def test_a_port_has_a_number_that_tcp_knows(port: int) -> None:
+def test_a_port_is_between_1_and_65535(port: int) -> None:
     assert port_fault(port) == ""
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
-def test_other_numbers_are_no_ports(port: int) -> None:
+def test_other_numbers_are_not_ports(port: int) -> None:
     assert port_fault(port) == f"port number {port} must be in the range 1..65535"
 
 
-def test_an_address_with_a_zone_is_none_where_zones_are_not_taken() -> None:
+def test_an_address_with_a_zone_is_refused_if_zones_are_not_allowed() -> None:
     why = '"fe80::1%eth0" is not a valid hostname or an IP address'
     assert proxy_address_fault("[fe80::1%eth0]:80", zones=False) == why
     assert proxy_address_fault("[fe80::1]:80", zones=False) == ""

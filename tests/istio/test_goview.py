@@ -97,7 +97,7 @@ def test_object_meta_has_getters(name: str, expected: Any) -> None:
         ("v1.Container", "GetName"),
     ],
 )
-def test_nothing_else_is_a_getter(type_name: str, name: str) -> None:
+def test_there_are_no_other_getters(type_name: str, name: str) -> None:
     assert view(type_name, {}).method(name) is None
 
 
@@ -135,7 +135,7 @@ def test_a_defined_string_type_keeps_its_name() -> None:
         ("map[string]string", {}, {}),
     ],
 )
-def test_a_list_or_a_map_that_is_there_is_not_nil(go_type: str, value: Any, expected: Any) -> None:
+def test_a_present_list_or_map_is_not_nil(go_type: str, value: Any, expected: Any) -> None:
     wrapped = wrap(go_type, value)
 
     assert (wrapped, wrapped.go_type, wrapped.nil) == (expected, go_type, False)
@@ -162,7 +162,7 @@ def test_elements_are_wrapped() -> None:
     ("go_type", "value", "there", "target"),
     [("*int64", 5, True, 5), ("*bool", False, True, False), ("*int64", 0, True, 0), ("*int64", None, False, None)],
 )
-def test_a_pointer_is_nil_only_where_nothing_is(go_type: str, value: Any, there: bool, target: Any) -> None:
+def test_a_pointer_is_nil_only_without_a_value(go_type: str, value: Any, there: bool, target: Any) -> None:
     pointer = wrap(go_type, value)
 
     assert (pointer.go_type, bool(pointer), pointer.target) == (go_type, there, target)

@@ -52,7 +52,7 @@ def _one(fault: str) -> str:
         "tracing: {tlsSettings: {mode: MUTUAL, insecureSkipVerify: true, credentialName: c}}",
     ],
 )
-def test_istio_takes(text: str) -> None:
+def test_a_valid_proxy_config_is_accepted(text: str) -> None:
     assert validate_proxy_config(text, NEWEST) == ""
 
 
@@ -124,7 +124,7 @@ def test_istio_takes(text: str) -> None:
         ),
     ],
 )
-def test_istio_refuses(text: str, fault: str) -> None:
+def test_a_fault_of_a_proxy_config_has_istios_words(text: str, fault: str) -> None:
     assert validate_proxy_config(text, NEWEST) == _one(fault)
 
 
@@ -189,7 +189,7 @@ SHUTDOWN = "invalid parent and drain time combination"
         ),
     ],
 )
-def test_istio_names_each_fault_of_keys_and_tls(text: str, faults: list[str]) -> None:
+def test_each_fault_of_keys_and_tls_is_named(text: str, faults: list[str]) -> None:
     head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
     assert validate_proxy_config(text, NEWEST) == f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
 
@@ -254,21 +254,21 @@ def test_istio_names_each_fault_of_keys_and_tls(text: str, faults: list[str]) ->
         ("parentShutdownDuration: 2h", (1, 17), (1, 6), f"{SHUTDOWN} parent shutdown time 2h0m0s must be <1h0m0s"),
     ],
 )
-def test_a_minor_refuses_what_its_own_validation_does(
+def test_a_minor_refuses_what_its_validation_refuses(
     text: str, without: Minor | None, having: Minor, fault: str
 ) -> None:
     assert validate_proxy_config(text, having) == _one(fault)
     assert without is None or validate_proxy_config(text, without) == ""
 
 
-def test_before_1_17_istio_knows_no_qat() -> None:
+def test_qat_is_unknown_before_1_17() -> None:
     assert validate_proxy_config("privateKeyProvider: {qat: {pollDelay: 1s}}", (1, 16)) == (
         f"2 errors occurred:\n\t* {WRONG_KEYS} private key provider confguration is required\n"
         f"\t* {WRONG_KEYS} unknown private key provider\n\n"
     )
 
 
-def test_lightstep_without_anything_has_three_faults() -> None:
+def test_an_empty_lightstep_config_has_three_faults() -> None:
     faults = validate_proxy_config("tracing: {lightstep: {}}", NEWEST)
     assert faults.startswith("3 errors occurred:\n\t* invalid lightstep config: address is required\n")
 
@@ -283,9 +283,9 @@ def test_lightstep_without_anything_has_three_faults() -> None:
         ("a", "`` is 'a'"),
     ],
 )
-def test_what_is_no_proxy_config_is_said(text: str, why: str) -> None:
+def test_a_value_that_is_not_a_proxy_config_is_refused(text: str, why: str) -> None:
     assert validate_proxy_config(text, NEWEST) == f"failed to convert to apply proxy config: {why}"
 
 
-def test_broken_yaml_is_said() -> None:
+def test_invalid_yaml_is_refused() -> None:
     assert validate_proxy_config("{", NEWEST).startswith("failed to convert to apply proxy config: ")

@@ -40,7 +40,7 @@ def _shipped(name: str) -> Revision:
     )
 
 
-def test_nothing_said_leaves_every_setting_open() -> None:
+def test_empty_settings_are_not_set() -> None:
     assert RevisionSettings.from_mapping({}) == RevisionSettings(
         istio_version=None, env={}, engine="go", revision=None, node_versions=(), namespaces={}
     )
@@ -71,11 +71,11 @@ def test_every_setting_is_read() -> None:
 
 
 @pytest.mark.parametrize("key", ["istioVersion", "env", "engine", "revision", "nodeVersions", "namespaces"])
-def test_null_says_nothing(key: str) -> None:
+def test_null_is_not_set(key: str) -> None:
     assert RevisionSettings.from_mapping({key: None}) == NOTHING_SAID
 
 
-def test_an_empty_revision_is_said() -> None:
+def test_an_empty_revision_name_is_kept() -> None:
     assert RevisionSettings.from_mapping({"revision": ""}).revision == ""
 
 
@@ -105,14 +105,14 @@ def test_an_empty_revision_is_said() -> None:
         ({"namespaces": []}, "`namespaces` has the wrong type", "make it a mapping of names to {labels, annotations}"),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_refused(mapping: dict[str, Any], what: str, hint: str) -> None:
+def test_an_invalid_setting_is_refused(mapping: dict[str, Any], what: str, hint: str) -> None:
     with pytest.raises(ConfigError) as error:
         RevisionSettings.from_mapping(mapping, where="stable: revision.yaml")
 
     assert (error.value.what, error.value.where, error.value.hint) == (what, "stable: revision.yaml", hint)
 
 
-def test_a_revision_carries_what_it_was_built_from() -> None:
+def test_a_revision_has_the_settings_it_was_built_from() -> None:
     settings = RevisionSettings(
         env={"A": "b"}, node_versions=("v1.33.0",), namespaces={"shop": {"labels": {}}}, istio_version="1.24.6"
     )
@@ -129,7 +129,7 @@ def test_a_revision_carries_what_it_was_built_from() -> None:
 
 
 @pytest.mark.parametrize(("said", "expected"), [(None, "stable"), ("blue", "blue"), ("", "")])
-def test_what_goes_into_pods_may_be_said(said: str | None, expected: str) -> None:
+def test_the_name_in_pods_can_be_set(said: str | None, expected: str) -> None:
     assert _build(settings=RevisionSettings(revision=said)).written == expected
 
 
@@ -141,7 +141,9 @@ def test_what_goes_into_pods_may_be_said(said: str | None, expected: str) -> Non
         (None, "", (1, 30), "newest Istio with a map of templates (up to 1.30)"),
     ],
 )
-def test_a_stated_version_wins_over_the_tag(stated: str | None, tag: str, minor: tuple[int, int], reason: str) -> None:
+def test_a_version_in_the_settings_overrides_the_tag(
+    stated: str | None, tag: str, minor: tuple[int, int], reason: str
+) -> None:
     revision = _build(values=f"global: {{tag: '{tag}'}}", settings=RevisionSettings(istio_version=stated))
 
     assert (revision.minor, revision.version_reason) == (minor, reason)
@@ -196,14 +198,14 @@ def test_sprig_is_known_since_1_8(version: str, known: bool) -> None:
         ),
     ],
 )
-def test_a_text_that_cannot_be_used_is_named(texts: dict[str, Any], what: str, where: str) -> None:
+def test_an_invalid_text_is_named(texts: dict[str, Any], what: str, where: str) -> None:
     with pytest.raises(ConfigError) as error:
         _build(**texts)
 
     assert (error.value.what, error.value.where) == (what, where)
 
 
-def test_a_template_that_does_not_parse_makes_no_revision() -> None:
+def test_a_template_that_does_not_parse_is_refused() -> None:
     with pytest.raises(TemplateRenderError, match='function "nope" not defined'):
         _build("templates: {sidecar: ok, extra: '{{ nope }}'}")
 
@@ -258,7 +260,7 @@ def test_the_revisions_that_the_project_ships_can_be_built(name: str, minor: tup
         ("1.30", {"ENABLE_NATIVE_SIDECARS": "auto"}, True),
     ],
 )
-def test_the_nodes_matter_where_native_sidecars_depend_on_them(
+def test_a_revision_asks_nodes_if_native_sidecars_depend_on_them(
     version: str, env: dict[str, str], expected: bool
 ) -> None:
     assert _build(settings=RevisionSettings(istio_version=version, env=env)).asks_nodes is expected

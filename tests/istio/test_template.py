@@ -43,11 +43,11 @@ def test_a_template_reads_the_fields_of_the_data() -> None:
         ("{{ isset .ObjectMeta.Annotations `a` }}", "true"),
     ],
 )
-def test_istios_functions_win_over_sprigs(text: str, expected: str) -> None:
+def test_istios_functions_replace_sprigs(text: str, expected: str) -> None:
     assert _render(text, ObjectMeta=ANNOTATED) == expected
 
 
-def test_env_is_the_revisions_and_not_the_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_reads_the_revisions_variables_not_the_process_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PILOT_X", "process")
 
     assert _render('{{ env "PILOT_X" "unset" }}') == "unset"
@@ -63,11 +63,11 @@ def test_env_is_the_revisions_and_not_the_process_s(monkeypatch: pytest.MonkeyPa
         ("{{ eq (print 1) `1` }}", "true"),
     ],
 )
-def test_sprigs_and_gos_functions_are_there(text: str, expected: str) -> None:
+def test_the_functions_of_sprig_and_go_are_available(text: str, expected: str) -> None:
     assert _render(text) == expected
 
 
-def test_until_1_18_to_json_takes_maps_of_strings_alone() -> None:
+def test_to_json_takes_only_maps_of_strings_until_1_18() -> None:
     labels = Map("string", "string", {"a": "1"})
 
     assert _render("{{ toJson .Labels }}", minor=(1, 18), Labels=labels) == '{"a":"1"}'
@@ -75,7 +75,7 @@ def test_until_1_18_to_json_takes_maps_of_strings_alone() -> None:
         _render("{{ list 1 | toJson }}", minor=(1, 18))
 
 
-def test_without_sprig_only_istios_functions_are_known() -> None:
+def test_sprigs_functions_are_available_since_1_8() -> None:
     assert "b64enc" not in go_functions((1, 7), {})
     assert "b64enc" in go_functions((1, 8), {})
     assert go_functions((1, 30), {})["contains"].call("b", "abc")
@@ -109,7 +109,7 @@ def test_a_template_that_does_not_parse_names_its_line(text: str, what: str) -> 
         ),
     ],
 )
-def test_a_step_that_fails_has_gos_text(text: str, what: str) -> None:
+def test_a_failing_action_has_gos_error(text: str, what: str) -> None:
     with pytest.raises(TemplateRenderError) as error:
         _render(text, Values={})
 
@@ -146,14 +146,14 @@ def test_the_data_has_only_the_fields_of_the_minor() -> None:
         data.field("Revision")
 
 
-def test_a_field_that_the_minor_has_not_fails_the_template() -> None:
+def test_a_field_that_the_minor_lacks_fails_the_template() -> None:
     template = compile_go_template("inject", "{{ .Revision }}", {}, CURLY)
 
     with pytest.raises(TemplateRenderError, match="can't evaluate field Revision in type"):
         template.render(TemplateData({"Revision": "stable"}, only=frozenset({"Spec"})))
 
 
-def test_later_changes_of_the_mapping_given_do_not_show() -> None:
+def test_template_data_is_a_copy() -> None:
     fields = {"Revision": "a"}
     data = TemplateData(fields)
     fields["Revision"] = "b"
@@ -179,7 +179,7 @@ def test_a_text_that_renders_itself_ends() -> None:
     assert _rendering("<{{ render .Values.a }}>", {"a": "a{{ render .Values.a }}"}) == "<aaaaaaa>"
 
 
-def test_render_came_with_1_2_and_went_after_1_13() -> None:
+def test_render_exists_from_1_2_to_1_13() -> None:
     assert ["render" in go_functions(minor, {}) for minor in ((1, 1), (1, 2), (1, 13), (1, 14))] == [
         False,
         True,
@@ -188,7 +188,7 @@ def test_render_came_with_1_2_and_went_after_1_13() -> None:
     ]
 
 
-def test_a_text_that_is_rendered_spends_the_budget_of_its_template() -> None:
+def test_render_charges_the_budget_of_the_calling_template() -> None:
     loop = "{{ range 1000000000 }}{{ render `{{ range 100000 }}{{ end }}` }}{{ end }}"
     with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
         _rendering(loop, {})

@@ -7,12 +7,11 @@ import math
 from typing import Any, Final
 
 from injector.errors import DataError
-from injector.golang.strconv import go_float
+from injector.golang.strconv import go_float, quote
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import is_nil, is_true, kind_of, sorted_items, type_of
-from injector.gotemplate.text import quote
 from injector.gotemplate.values import Pointer, Struct
 
 FUNCTIONS: Final = FuncMap()

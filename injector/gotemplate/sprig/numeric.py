@@ -7,11 +7,12 @@ import re
 from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang import strconv
+from injector.golang.strconv import parse_float, parse_int
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.numbers import parse_float, parse_int
 from injector.gotemplate.values import Int64
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 FUNCTIONS: Final = FuncMap()
 
 _INT64: Final = 2**63
-_MANY_DIGITS: Final = 20  # more than an int64 has; Python refuses to read thousands
 _OCTAL = re.compile(r"[+-]?[0-7]+", re.ASCII)
 _DIVISION_PLACES: Final = 16
 _NAMED_FLOATS: Final = {
@@ -79,13 +79,8 @@ def to_float64(value: Any) -> float:
 
 @FUNCTIONS.define("func(string) int", "atoi", cost=costs.NUMBERS)
 def atoi(text: str) -> int:
-    """Return a decimal integer's value, 0 where the text is none."""
-    body = text[1:] if text[:1] in ("+", "-") else text
-    if not (body.isascii() and body.isdigit()):
-        return 0
-    digits = body.lstrip("0")
-    number = int(digits or "0") if len(digits) < _MANY_DIGITS else _INT64
-    return max(-number, -_INT64) if text.startswith("-") else min(number, _INT64 - 1)
+    """Return the value of a decimal integer, 0 if the text is not one."""
+    return strconv.atoi(text)[0]
 
 
 @FUNCTIONS.define("func(interface {}) int64", "toDecimal", cost=costs.NUMBERS)

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang.strconv import quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.text import quote
 from injector.gotemplate.values import Func, Pointer, Struct, Uint64
 
 if TYPE_CHECKING:

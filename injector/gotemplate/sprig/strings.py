@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import byte_length, byte_slice
-from injector.gotemplate.text import quote as go_quote
 from injector.gotemplate.values import Map, Slice
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
+from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.sprig.strings import strval
-from injector.gotemplate.text import quote as go_quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from injector.injection.result import Skipped
+    from injector.injection.result import Answer
     from injector.injection.tools.podchanges import Change
 
 CURRENT: Final = "current"
@@ -96,7 +96,7 @@ def as_created(pod: c.Pod) -> c.Pod:
     return c.with_metadata(created, labels={**c.labels_of(created), REVISION_LABEL: label})
 
 
-def drift_of(pod: c.Pod, answer: Injected | Skipped | DataError | None) -> Drift:
+def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
     """Return the drift of a pod.
 
     Args:

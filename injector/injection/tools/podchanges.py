@@ -23,7 +23,7 @@ from injector.kube.serial import load_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from injector.injection.result import Skipped
+    from injector.injection.result import Answer
 
 T = TypeVar("T")
 
@@ -295,8 +295,8 @@ _NAMED: Final = frozenset(
 
 
 def changes(
-    old: Injected | Skipped | DataError,
-    new: Injected | Skipped | DataError,
+    old: Answer,
+    new: Answer,
     given: Mapping[str, Any],
     names: tuple[str, str] = ("", ""),
 ) -> tuple[Change, ...]:
@@ -329,7 +329,7 @@ def _default_host(text: str, name: str) -> str:
     return text.replace(f"istiod-{name}.", "istiod.") if name else text
 
 
-def decision_of(answer: Injected | Skipped | DataError) -> str:
+def decision_of(answer: Answer) -> str:
     """Return the answer in a word: injected, skipped or refused."""
     if isinstance(answer, DataError):
         return "refused"
@@ -348,7 +348,7 @@ def pod_changes(old: c.Pod, new: c.Pod, given: Mapping[str, Any]) -> tuple[Chang
     return tuple(sorted(found, key=lambda change: KINDS.index(change.kind)))
 
 
-def _decision_text(answer: Injected | Skipped | DataError, hiding: Hiding) -> str:
+def _decision_text(answer: Answer, hiding: Hiding) -> str:
     if isinstance(answer, DataError):
         return f"refused: {hiding.without_values(' '.join(str(answer).split()))}"
     return "injected" if isinstance(answer, Injected) else f"skipped: {answer.detail}"

@@ -45,7 +45,7 @@ def test_steps_are_counted_up_to_the_limit() -> None:
         tick()
 
 
-def test_the_clock_is_looked_at_at_first_and_once_in_a_while() -> None:
+def test_the_clock_is_checked_at_first_and_every_few_steps() -> None:
     times = itertools.count(0.0, MAX_CLOCK_DELTA)
     with spending(JinjaBudget(lambda: next(times))):
         tick()
@@ -81,7 +81,7 @@ def test_memory_is_counted_up_to_the_limit() -> None:
 @pytest.mark.parametrize(
     ("value", "size"), [("a" * 1000, 1000), ("é" * 1000, 4000), ([0] * 1000, 8000), ((0, 1), 16), (5, 0), (None, 0)]
 )
-def test_what_is_made_takes_memory(value: Any, size: int) -> None:
+def test_a_new_value_takes_memory(value: Any, size: int) -> None:
     reserve(MAX_MEMORY - size)
     assert charged(value) is value
     with pytest.raises(BudgetSpentError):
@@ -89,7 +89,7 @@ def test_what_is_made_takes_memory(value: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["a" * (MAX_OUTPUT + 1), [0] * (MAX_OUTPUT + 1), (0,) * (MAX_OUTPUT + 1)])
-def test_what_is_made_has_a_size(value: Any) -> None:
+def test_the_size_of_a_new_value_is_limited(value: Any) -> None:
     with pytest.raises(BudgetSpentError, match=f"^a value of {MAX_OUTPUT + 1} bytes or items$"):
         charged(value)
 
@@ -125,7 +125,7 @@ def test_each_item_of_a_loop_is_a_step() -> None:
         ([], 0),
     ],
 )
-def test_a_value_is_measured_by_what_is_in_it(value: Any, size: int) -> None:
+def test_a_value_is_measured_by_its_items(value: Any, size: int) -> None:
     assert measure(value) == size
 
 
@@ -144,7 +144,7 @@ def test_an_item_may_take_more_than_one_step() -> None:
         tick()
 
 
-def test_what_is_in_a_value_twice_counts_twice() -> None:
+def test_an_item_that_occurs_twice_counts_twice() -> None:
     value: Any = 0
     for _ in range(60):
         value = [value, value]
@@ -153,7 +153,7 @@ def test_what_is_in_a_value_twice_counts_twice() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), len, iter([]), {"a": {1}}, [print]])
-def test_what_is_no_data_is_not_measured(value: Any) -> None:
+def test_a_value_that_is_not_data_is_refused(value: Any) -> None:
     with pytest.raises(jinja2.TemplateRuntimeError, match="is not data"):
         measure(value)
 
@@ -176,6 +176,6 @@ def test_parts_are_joined() -> None:
 
 
 @pytest.mark.parametrize(("parts", "between"), [(["a" * 600_000] * 2, ""), (["a"] * 3, "b" * 600_000)])
-def test_what_would_be_too_long_is_not_joined(parts: list[str], between: str) -> None:
+def test_parts_that_are_too_long_together_are_not_joined(parts: list[str], between: str) -> None:
     with pytest.raises(BudgetSpentError, match="a value of 1200"):
         joined(parts, between)

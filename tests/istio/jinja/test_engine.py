@@ -98,7 +98,7 @@ def _refusal(text: str, **others: str) -> TemplateRenderError:
         ("{{ 'a' * 2 + 'b' ~ 1 }}{{ 9 // 2 }}{{ 9 % 2 }}", "aab141"),
     ],
 )
-def test_a_template_writes(text: str, expected: str) -> None:
+def test_a_template_renders(text: str, expected: str) -> None:
     assert _render(text) == expected
 
 
@@ -218,13 +218,13 @@ def test_the_data_cannot_be_changed(text: str) -> None:
     assert values == VALUES
 
 
-def test_a_name_that_is_set_is_forgotten_after_the_rendering() -> None:
+def test_variables_do_not_outlive_a_rendering() -> None:
     template = compile_jinja_templates({"sidecar": "{{ revision }}{% set revision = 'x' %}{{ revision }}"}, NEWEST)
     assert [template["sidecar"].render(_data()) for _ in range(2)] == ["canaryx", "canaryx"]
 
 
 @pytest.mark.parametrize("form", ["include '{}'", "import '{}' as x", "from '{}' import x", "extends '{}'"])
-def test_files_are_out_of_reach(form: str, tmp_path: Path) -> None:
+def test_templates_cannot_read_files(form: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("{% macro x() %}secret{% endmacro %}")
     for name in (str(secret), f"../../../../../..{secret}"):
@@ -278,7 +278,7 @@ def test_an_output_is_counted_in_bytes_over_all_its_parts() -> None:
     assert _refusal(text).what.startswith("the template's budget is spent: a value of 105")
 
 
-def test_there_are_no_powers() -> None:
+def test_the_power_operator_is_not_available() -> None:
     assert _refusal("{{ 9 ** 999999999 }}").what == "the operator ** is not available"
 
 
@@ -330,12 +330,12 @@ def test_steps_of_loops_and_operators_are_counted(text: str) -> None:
     assert _refusal(text).what == SPENT + STEPS
 
 
-def test_the_steps_of_each_rendering_are_its_own() -> None:
+def test_each_rendering_has_its_own_steps() -> None:
     template = _template("{% for i in range(99999) %}{% endfor %}")
     assert [template.render(_data()) for _ in range(3)] == ["", "", ""]
 
 
-def test_the_time_of_a_rendering_is_that_of_its_own_work() -> None:
+def test_the_clock_of_a_rendering_is_cpu_time() -> None:
     template = compile_jinja_templates({"sidecar": ""}, NEWEST)["sidecar"]
 
     assert isinstance(template, JinjaTemplate)
@@ -382,7 +382,7 @@ def test_the_memory_of_values_is_counted(text: str) -> None:
         "{{ ('9' * 4000) | fromjson }}",
     ],
 )
-def test_integers_have_an_end(text: str) -> None:
+def test_the_size_of_integers_is_limited(text: str) -> None:
     assert _refusal(text).what == SPENT + BITS
 
 
@@ -408,7 +408,7 @@ def test_integers_have_an_end(text: str) -> None:
         ("{{ 1() }}", "int cannot be called"),
     ],
 )
-def test_what_python_would_take_long_for_is_not_available(text: str, what: str) -> None:
+def test_expensive_operations_are_not_available(text: str, what: str) -> None:
     assert _refusal(text).what == what
 
 
@@ -429,13 +429,13 @@ def test_there_is_no_autoescape(tag: str) -> None:
         "{% include 'lib' without context %}{% include 'endless' without context %}",
     ],
 )
-def test_an_imported_template_spends_the_budget_of_who_imports_it(text: str) -> None:
+def test_an_imported_template_spends_the_budget_of_the_importing_one(text: str) -> None:
     lib = "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}"
     endless = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"
     assert _refusal(text, lib=lib, endless=endless).what == SPENT + STEPS
 
 
-def test_an_error_names_the_template_that_it_is_in() -> None:
+def test_an_error_names_the_imported_template_it_occurs_in() -> None:
     refused = _refusal("{% import 'lib' as l %}\n{{ l.m() }}", lib="\n\n{% macro m() %}\n{{ 1 / 0 }}{% endmacro %}")
     assert refused.where == "template lib, line 4"
 
@@ -449,14 +449,14 @@ def test_an_imported_template_is_counted_in_each_rendering() -> None:
 
 
 @pytest.mark.parametrize("name", ["_budget", "_counted", "environment", "concat"])
-def test_the_budget_is_none_of_the_templates_names(name: str) -> None:
+def test_templates_cannot_access_the_budget_by_name(name: str) -> None:
     assert _refusal("{{ " + name + " }}").what == f"'{name}' is undefined"
     assert _render("{% set " + name + " = 1 %}{% for x in [1, 2] %}{{ (x + 1) ~ '' }}{% endfor %}") == "23"
     assert _refusal("{{ 'a' | " + name + " }}").what == f"No filter named '{name}'."
 
 
 @pytest.mark.parametrize("error", [MemoryError(), SystemError("s"), AssertionError(), OSError("o")])
-def test_no_other_error_leaves_a_rendering(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_of_a_rendering_is_a_render_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> str:
         raise error
 
@@ -474,11 +474,11 @@ def test_no_other_error_leaves_a_rendering(error: Exception, monkeypatch: pytest
     )
 
 
-def test_what_an_error_says_is_cut() -> None:
+def test_a_long_error_is_cut() -> None:
     assert _refusal("{{ annotations['a' * 1000000] }}").what == "'dict object' has no attribute '" + "a" * 468 + "..."
 
 
-def test_what_an_error_says_is_unicode() -> None:
+def test_an_error_is_valid_unicode() -> None:
     assert _refusal("{% include '\"\\\\ud800\"' | fromjson %}").what == "\\ud800"
 
 
@@ -491,7 +491,7 @@ def test_what_an_error_says_is_unicode() -> None:
         ("{% for i in [1] %}{{ label('a', _loop_vars=1) }}{% endfor %}", "keyword argument repeated"),
     ],
 )
-def test_what_python_cannot_compile_is_refused(text: str, what: str) -> None:
+def test_a_template_that_python_cannot_compile_is_refused(text: str, what: str) -> None:
     refused = _refusal(text)
     assert refused.what.startswith(what)
     assert refused.where == "template sidecar"
@@ -525,7 +525,7 @@ def test_recursion_is_refused(text: str) -> None:
         ("{{ '[' | fromjson }}", "it is not JSON: Expecting value: line 1 column 2 (char 1)"),
     ],
 )
-def test_a_fault_is_named_with_its_template_and_line(text: str, what: str) -> None:
+def test_an_error_has_its_template_and_line(text: str, what: str) -> None:
     refused = _refusal("a\n\n" + text)
     assert (refused.what, refused.where) == (what, "template sidecar, line 3")
     assert refused.hint == "correct the template, or the annotation it reads"
@@ -549,5 +549,5 @@ def test_nothing_is_escaped_as_html() -> None:
     assert _render("{{ '<&>' }}") == "<&>"
 
 
-def test_a_fault_of_an_annotation_names_it() -> None:
+def test_an_error_of_an_annotation_names_the_annotation() -> None:
     assert _refusal("{{ named_entries('note') }}").what.startswith("metadata.annotations[note]: json: line 1: ")

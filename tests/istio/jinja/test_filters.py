@@ -107,7 +107,7 @@ def test_the_document_has_each_filter_and_test() -> None:
         ("nothing is undefined", True),
     ],
 )
-def test_a_filter_or_test_gives(expression: str, result: Any) -> None:
+def test_a_filter_or_test_returns(expression: str, result: Any) -> None:
     assert _result(expression) == result
 
 
@@ -168,6 +168,6 @@ def test_a_large_value_takes_many_steps(expression: str) -> None:
         _result(expression, **large)
 
 
-def test_no_filter_gives_a_generator() -> None:
+def test_no_filter_returns_a_generator() -> None:
     for expression in ("[1] | map('string')", "[1] | select", "[1] | reverse", "[1] | unique", "{} | items"):
         assert isinstance(_result(expression), list)

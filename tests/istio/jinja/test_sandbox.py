@@ -89,13 +89,13 @@ def test_an_attribute_that_is_not_on_the_list_is_unsafe(text: str) -> None:
         ("{% import 5 as x %}", "int is not a template name"),
     ],
 )
-def test_what_is_not_on_the_list_is_refused(text: str, error: str) -> None:
+def test_operations_that_are_not_listed_are_refused(text: str, error: str) -> None:
     with pytest.raises((SecurityError, TypeError), match=error):
         _render(text, bare=lambda value: value)
 
 
 @pytest.mark.parametrize("text", ["{{ n }}", "{{ n.a }}", "{{ n[1] }}", "{{ n[1:] }}", "{{ n() }}", "{% include n %}"])
-def test_what_is_undefined_is_named(text: str) -> None:
+def test_an_undefined_name_is_named(text: str) -> None:
     with pytest.raises(UndefinedError, match="'n' is undefined"):
         _render(text)
 
@@ -117,7 +117,7 @@ def test_what_is_undefined_is_named(text: str) -> None:
         "{% include 'lib' %}{% import 'lib' as lib %}",
     ],
 )
-def test_it_takes_steps(text: str) -> None:
+def test_operations_take_steps(text: str) -> None:
     tick(MAX_STEPS - 1)
     with pytest.raises(BudgetSpentError, match="steps"):
         _render(text, l=[1], f=TemplateFunction(len))
@@ -133,7 +133,7 @@ def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
         template.render()
 
 
-def test_an_import_is_shared_by_no_renderings() -> None:
+def test_renderings_do_not_share_imports() -> None:
     template = Sandbox({"t": "{% import 'lib' as lib %}", "lib": ""}).load("t")
     assert template._get_default_module() is not template._get_default_module()
 

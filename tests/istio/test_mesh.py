@@ -1,0 +1,466 @@
+"""The mesh config: its defaults, its fields, and ProxyConfigs merged into it (pkg/config/mesh/mesh.go, pkg/kube/inject/template.go).
+
+The defaults are those of ``DefaultProxyConfig`` and ``DefaultMeshConfig`` (pilot/pkg/model/context.go before 1.4).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from injector.errors import AnnotationError, ConfigError
+from injector.istio.mesh import (
+    MESH_DEFAULTS,
+    PROXY_DEFAULTS,
+    apply_proxy_config,
+    default_mesh_config,
+    default_proxy_config,
+    mesh_facts,
+    parse_mesh_config,
+    proto_to_json,
+)
+from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, message_type
+
+if TYPE_CHECKING:
+    from injector.istio.behaviours import Minor
+    from injector.istio.proto import Message
+
+NEWEST: Minor = (1, 30)
+SECOND = 1_000_000_000
+
+
+def _proxy(mesh: Message) -> dict[str, Any]:
+    values: dict[str, Any] = mesh.values["defaultConfig"]
+    return values
+
+
+def _written(mesh: Message, minor: Minor = NEWEST) -> Any:
+    return json.loads(proto_to_json(mesh.field("DefaultConfig").target, minor))
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", "null", "# nothing\n", "unknown: 1", "trustDomain: null"])
+@pytest.mark.parametrize("minor", [(1, 0), (1, 17), NEWEST])
+def test_an_empty_mesh_config_has_the_defaults_of_its_minor(text: str | None, minor: Minor) -> None:
+    assert parse_mesh_config(text, minor).values == default_mesh_config(minor)
+
+
+@pytest.mark.parametrize("text", ["a", "[]", "1"])
+def test_a_mesh_is_a_mapping(text: str) -> None:
+    with pytest.raises(ConfigError, match="a mesh config must be a mapping") as caught:
+        parse_mesh_config(text, NEWEST, where="istio: mesh")
+    assert caught.value.where == "istio: mesh"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("trustDomain: 1", "`trustDomain` is 1"),
+        ("defaultConfig: []", "`defaultConfig` is a list"),
+        ("defaultConfig: {statusPort: x}", "`defaultConfig.statusPort` is 'x'"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(text: str, what: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_mesh_config(text, NEWEST)
+    assert (caught.value.what, caught.value.where) == (what, "mesh")
+
+
+def test_fields_override_and_messages_are_replaced_whole() -> None:
+    mesh = parse_mesh_config("{rootNamespace: r, localityLbSetting: {}, defaultServiceExportTo: [.]}", NEWEST)
+    assert mesh.values == {
+        **default_mesh_config(NEWEST),
+        "rootNamespace": "r",
+        "localityLbSetting": {},
+        "defaultServiceExportTo": ["."],
+    }
+
+
+def test_the_default_config_is_merged_by_field() -> None:
+    mesh = parse_mesh_config("defaultConfig: {statusPort: 1, drainDuration: 10s}", NEWEST)
+    assert _proxy(mesh) == {**_proxy(parse_mesh_config(None, NEWEST)), "statusPort": 1, "drainDuration": 10 * SECOND}
+
+
+def test_a_message_inside_the_default_config_is_replaced() -> None:
+    mesh = parse_mesh_config("defaultConfig: {tracing: {sampling: 5}}", (1, 21))
+    assert _proxy(mesh)["tracing"] == {"sampling": 5.0}
+
+
+def test_the_defaults_are_not_changed() -> None:
+    before = repr(default_mesh_config(NEWEST))
+    mesh = parse_mesh_config("{extensionProviders: [{name: x}], defaultConfig: {proxyMetadata: {A: a}}}", NEWEST)
+    apply_proxy_config("{statusPort: 1, proxyMetadata: {A: b}}", mesh, NEWEST)
+    assert repr(default_mesh_config(NEWEST)) == before
+    assert _proxy(mesh)["proxyMetadata"] == {"A": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", ["prometheus", "stackdriver", "envoy"]),
+        ("extensionProviders: []", ["prometheus", "stackdriver", "envoy"]),
+        ("extensionProviders: [{name: otel}]", ["prometheus", "stackdriver", "envoy", "otel"]),
+        ("extensionProviders: [{name: b}, {name: envoy}, {name: a}]", ["prometheus", "stackdriver", "envoy", "b", "a"]),
+    ],
+)
+def test_extension_providers_are_added_to_the_default_ones(text: str, expected: list[str]) -> None:
+    mesh = parse_mesh_config(text, NEWEST)
+    assert [provider["name"] for provider in mesh.values["extensionProviders"]] == expected
+
+
+def test_an_extension_provider_of_a_known_name_replaces_it() -> None:
+    mesh = parse_mesh_config("extensionProviders: [{name: envoy, zipkin: {service: z, port: 1}}]", NEWEST)
+    assert mesh.values["extensionProviders"][2] == {"name": "envoy", "zipkin": {"service": "z", "port": 1}}
+
+
+def test_the_last_of_two_extension_providers_of_one_name_counts() -> None:
+    mesh = parse_mesh_config("extension_providers: [{name: a, stackdriver: {}}, {name: b}, {name: a}]", NEWEST)
+    assert mesh.values["extensionProviders"][3:] == [{"name": "a"}, {"name": "b"}]
+
+
+@pytest.mark.parametrize(("minor", "expected"), [((1, 11), ["b", "a", "b"]), ((1, 12), ["a", "b"])])
+def test_the_aliases_of_the_trust_domain_are_a_sorted_set_since_1_12(minor: Minor, expected: list[str]) -> None:
+    mesh = parse_mesh_config("trustDomainAliases: [b, a, b]", minor)
+    assert mesh.values["trustDomainAliases"] == expected
+
+
+@pytest.mark.parametrize(("minor", "named"), [((1, 12), False), ((1, 13), True)])
+def test_a_tracing_service_name_replaces_the_service_cluster_since_1_13(minor: Minor, named: bool) -> None:
+    mesh = parse_mesh_config("defaultConfig: {serviceCluster: foo}", minor)
+    proxy = _proxy(apply_proxy_config("tracingServiceName: APP_LABEL_AND_NAMESPACE", mesh, minor))
+    assert ("serviceCluster" in proxy, "tracingServiceName" in proxy) == (not named, named)
+
+
+def test_before_1_11_extension_providers_have_no_defaults() -> None:
+    mesh = parse_mesh_config("extensionProviders: [{name: otel}]", (1, 10))
+    assert mesh.values["extensionProviders"] == [{"name": "otel"}]
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [((1, 9), {"A": "pod", "C": "pod"}), ((1, 10), {"A": "pod", "B": "mesh", "C": "pod"})],
+)
+def test_proxy_metadata_is_merged_by_key_since_1_10(minor: Minor, expected: dict[str, str]) -> None:
+    mesh = parse_mesh_config("defaultConfig: {proxyMetadata: {A: mesh, B: mesh}}", minor)
+    assert _proxy(apply_proxy_config("proxyMetadata: {A: pod, C: pod}", mesh, minor))["proxyMetadata"] == expected
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [
+        ((1, 18), {"requestId": {"disabled": False}}),
+        ((1, 19), {"server": {"value": "s"}, "requestId": {"disabled": False}}),
+    ],
+)
+def test_proxy_headers_are_merged_by_header_since_1_19(minor: Minor, expected: dict[str, Any]) -> None:
+    mesh = parse_mesh_config("defaultConfig: {proxyHeaders: {server: {value: s}, requestId: {disabled: true}}}", minor)
+    applied = apply_proxy_config("proxyHeaders: {requestId: {disabled: false}}", mesh, minor)
+    assert _proxy(applied)["proxyHeaders"] == expected
+
+
+@pytest.mark.parametrize("text", ["", "{}", "null", "unknown: 1", "statusPort: null"])
+def test_an_empty_annotation_changes_nothing(text: str) -> None:
+    mesh = parse_mesh_config("defaultConfig: {statusPort: 1}", NEWEST)
+    assert apply_proxy_config(text, mesh, NEWEST).values == mesh.values
+
+
+def test_an_annotation_overrides_only_its_own_fields_of_the_mesh_config() -> None:
+    mesh = parse_mesh_config("{trustDomain: td, defaultConfig: {statusPort: 1, proxyAdminPort: 2}}", NEWEST)
+    applied = apply_proxy_config("statusPort: 3", mesh, NEWEST)
+    assert _proxy(applied) == {**_proxy(mesh), "statusPort": 3}
+    assert applied.values["trustDomain"] == "td"
+    assert _proxy(mesh)["statusPort"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[]", "could not parse proxy config: `` is a list"),
+        ("statusPort: x", "could not parse proxy config: `statusPort` is 'x'"),
+        ("concurrency: -", "could not parse proxy config: "),
+        ("{", "could not parse proxy config: "),
+    ],
+)
+def test_an_invalid_annotation_is_named_in_the_error(text: str, what: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        apply_proxy_config(text, parse_mesh_config(None, NEWEST), NEWEST)
+    assert caught.value.what.startswith(what)
+    assert caught.value.where == "metadata.annotations[proxy.istio.io/config]"
+
+
+@pytest.mark.parametrize("minor", [(1, number) for number in range(7, 31)])
+def test_the_defaults_of_a_proxy_config_are_not_written(minor: Minor) -> None:
+    assert _written(parse_mesh_config(None, minor), minor) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("statusPort: 15021", {"statusPort": 15021}),
+        ("statusPort: 15020", {}),
+        ("drainDuration: 45000ms", {}),
+        ("drainDuration: 46s", {"drainDuration": "46s"}),
+        ("serviceCluster: c", {"serviceCluster": "c"}),
+        ("controlPlaneAuthPolicy: NONE", {}),
+        ("concurrency: 2", {"concurrency": 2}),
+        ("interceptionMode: REDIRECT", {}),
+        ("proxyMetadata: {}", {}),
+        ("holdApplicationUntilProxyStarts: false", {"holdApplicationUntilProxyStarts": False}),
+    ],
+)
+def test_fields_that_differ_from_the_defaults_are_written(text: str, expected: dict[str, Any]) -> None:
+    assert _written(apply_proxy_config(text, parse_mesh_config(None, NEWEST), NEWEST)) == expected
+
+
+@pytest.mark.parametrize(
+    ("minor", "text", "expected"),
+    [
+        ((1, 17), "concurrency: 2", {}),
+        ((1, 18), "concurrency: 2", {"concurrency": 2}),
+        ((1, 21), "tracing: {zipkin: {address: 'zipkin.istio-system:9411'}}", {}),
+        (
+            (1, 22),
+            "tracing: {zipkin: {address: 'zipkin.istio-system:9411'}}",
+            {"tracing": {"zipkin": {"address": "zipkin.istio-system:9411"}}},
+        ),
+    ],
+)
+def test_a_default_is_written_by_minors_that_do_not_have_it(minor: Minor, text: str, expected: dict[str, Any]) -> None:
+    assert _written(apply_proxy_config(text, parse_mesh_config(None, minor), minor), minor) == expected
+
+
+def test_1_5_writes_every_field() -> None:
+    written = _written(parse_mesh_config(None, (1, 5)), (1, 5))
+    assert written["configPath"] == "/etc/istio/proxy"
+    assert written["drainDuration"] == "45s"
+
+
+def test_another_message_is_written_whole() -> None:
+    mesh = parse_mesh_config(None, NEWEST)
+    written = json.loads(proto_to_json(mesh, NEWEST))
+    assert written["defaultConfig"]["statusPort"] == 15020
+    assert written["outboundTrafficPolicy"] == {"mode": "ALLOW_ANY"}
+    assert written["inboundTrafficPolicy"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("concurrency", 0, None),
+        ("status_port", 0, 15020),
+        ("interception_mode", "REDIRECT", "REDIRECT"),
+        ("hold_application", False, False),
+        ("prometheus_merge", None, True),
+        ("inbound_traffic_policy", "passthrough", "passthrough"),
+        ("image_type", None, None),
+        ("sds_uds_path", "", ""),
+        ("enable_sds_token_mount", False, False),
+    ],
+)
+def test_the_facts_of_an_empty_mesh_config_are_the_defaults_of_its_minor(name: str, old: Any, new: Any) -> None:
+    assert getattr(mesh_facts(parse_mesh_config(None, (1, 0))), name) == old
+    assert getattr(mesh_facts(parse_mesh_config(None, (1, 30))), name) == new
+
+
+@pytest.mark.parametrize(("minor", "concurrency"), [((1, 5), 0), ((1, 6), 2), ((1, 17), 2), ((1, 18), None)])
+def test_concurrency_is_a_plain_number_then_two_then_unset(minor: Minor, concurrency: int | None) -> None:
+    assert mesh_facts(parse_mesh_config(None, minor)).concurrency == concurrency
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("defaultConfig: {concurrency: 0}", "concurrency", 0),
+        ("defaultConfig: {concurrency: 4}", "concurrency", 4),
+        ("defaultConfig: {statusPort: 1234}", "status_port", 1234),
+        ("defaultConfig: {interceptionMode: TPROXY}", "interception_mode", "TPROXY"),
+        ("defaultConfig: {interceptionMode: NONE}", "interception_mode", "NONE"),
+        ("defaultConfig: {holdApplicationUntilProxyStarts: true}", "hold_application", True),
+        ("defaultConfig: {holdApplicationUntilProxyStarts: false}", "hold_application", False),
+        ("defaultConfig: {image: {imageType: distroless}}", "image_type", "distroless"),
+        ("defaultConfig: {image: {}}", "image_type", ""),
+        ("enablePrometheusMerge: false", "prometheus_merge", False),
+        ("inboundTrafficPolicy: {mode: LOCALHOST}", "inbound_traffic_policy", "localhost"),
+        ("inboundTrafficPolicy: {mode: PASSTHROUGH}", "inbound_traffic_policy", "passthrough"),
+        ("inboundTrafficPolicy: {}", "inbound_traffic_policy", "passthrough"),
+        ("sdsUdsPath: unix:/x", "sds_uds_path", "unix:/x"),
+        ("enableSdsTokenMount: true", "enable_sds_token_mount", True),
+    ],
+)
+def test_a_field_of_the_mesh_is_read_once(text: str, name: str, expected: Any) -> None:
+    assert getattr(mesh_facts(parse_mesh_config(text, (1, 30))), name) == expected
+
+
+def test_the_pointers_are_what_templates_get() -> None:
+    mesh = parse_mesh_config("trustDomain: td", (1, 30))
+    facts = mesh_facts(mesh)
+    assert facts.mesh_config is mesh
+    assert (facts.mesh_pointer.go_type, facts.mesh_pointer.target) == ("*v1alpha1.MeshConfig", mesh)
+    assert facts.proxy_config.go_type == "*v1alpha1.ProxyConfig"
+    assert facts.proxy_config.target.field("StatusPort") == 15020
+
+
+MINORS = [(1, number) for number in range(31)]
+ZIPKIN = {"zipkin": {"address": "zipkin.istio-system:9411"}}
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [
+        (
+            (1, 0),
+            {
+                "configPath": "/etc/istio/proxy",
+                "binaryPath": "/usr/local/bin/envoy",
+                "serviceCluster": "istio-proxy",
+                "drainDuration": 2 * SECOND,
+                "parentShutdownDuration": 3 * SECOND,
+                "discoveryAddress": "istio-pilot:15007",
+                "discoveryRefreshDelay": SECOND,
+                "connectTimeout": SECOND,
+                "proxyAdminPort": 15000,
+            },
+        ),
+        (
+            (1, 5),
+            {
+                "configPath": "/etc/istio/proxy",
+                "binaryPath": "/usr/local/bin/envoy",
+                "serviceCluster": "istio-proxy",
+                "drainDuration": 45 * SECOND,
+                "parentShutdownDuration": 60 * SECOND,
+                "discoveryAddress": "istio-pilot:15010",
+                "connectTimeout": SECOND,
+                "envoyMetricsService": {},
+                "envoyAccessLogService": {},
+                "proxyAdminPort": 15000,
+                "statNameLength": 189,
+            },
+        ),
+        (
+            (1, 17),
+            {
+                "configPath": "./etc/istio/proxy",
+                "binaryPath": "/usr/local/bin/envoy",
+                "serviceCluster": "istio-proxy",
+                "drainDuration": 45 * SECOND,
+                "terminationDrainDuration": 5 * SECOND,
+                "discoveryAddress": "istiod.istio-system.svc:15012",
+                "proxyAdminPort": 15000,
+                "controlPlaneAuthPolicy": 1,
+                "concurrency": 2,
+                "statNameLength": 189,
+                "statusPort": 15020,
+                "tracing": ZIPKIN,
+            },
+        ),
+        (
+            (1, 30),
+            {
+                "configPath": "./etc/istio/proxy",
+                "binaryPath": "/usr/local/bin/envoy",
+                "serviceCluster": "istio-proxy",
+                "drainDuration": 45 * SECOND,
+                "terminationDrainDuration": 5 * SECOND,
+                "discoveryAddress": "istiod.istio-system.svc:15012",
+                "proxyAdminPort": 15000,
+                "controlPlaneAuthPolicy": 1,
+                "statNameLength": 189,
+                "statusPort": 15020,
+            },
+        ),
+    ],
+)
+def test_the_default_proxy_config_of_a_minor_is_istios(minor: Minor, expected: dict[str, Any]) -> None:
+    assert default_proxy_config(minor) == expected
+
+
+def test_the_mesh_config_of_1_0_is_istios() -> None:
+    assert default_mesh_config((1, 0)) == {
+        "proxyListenPort": 15001,
+        "connectTimeout": SECOND,
+        "ingressClass": "istio",
+        "ingressControllerMode": 3,
+        "rdsRefreshDelay": SECOND,
+        "enableTracing": True,
+        "accessLogFile": "/dev/stdout",
+        "defaultConfig": default_proxy_config((1, 0)),
+        "sdsRefreshDelay": 15 * SECOND,
+    }
+
+
+def test_the_mesh_config_of_1_30_is_istios() -> None:
+    assert default_mesh_config((1, 30)) == {
+        "enableTracing": True,
+        "protocolDetectionTimeout": 0,
+        "ingressService": "istio-ingressgateway",
+        "ingressControllerMode": 3,
+        "ingressClass": "istio",
+        "trustDomain": "cluster.local",
+        "enableAutoMtls": True,
+        "outboundTrafficPolicy": {"mode": 1},
+        "inboundTrafficPolicy": {"mode": 0},
+        "localityLbSetting": {"enabled": True},
+        "defaultConfig": default_proxy_config((1, 30)),
+        "rootNamespace": "istio-system",
+        "proxyListenPort": 15001,
+        "proxyInboundListenPort": 15006,
+        "connectTimeout": 10 * SECOND,
+        "defaultServiceExportTo": ["*"],
+        "defaultVirtualServiceExportTo": ["*"],
+        "defaultDestinationRuleExportTo": ["*"],
+        "dnsRefreshRate": 60 * SECOND,
+        "enablePrometheusMerge": True,
+        "defaultProviders": {},
+        "extensionProviders": [
+            {"name": "prometheus", "prometheus": {}},
+            {"name": "stackdriver", "stackdriver": {}},
+            {"name": "envoy", "envoyFileAccessLog": {"path": "/dev/stdout"}},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "last_before", "before", "after"),
+    [
+        ("disablePolicyChecks", (1, 7), True, None),
+        ("protocolDetectionTimeout", (1, 5), SECOND // 10, 5 * SECOND),
+        ("protocolDetectionTimeout", (1, 7), 5 * SECOND, 0),
+        ("dnsRefreshRate", (1, 13), 5 * SECOND, 60 * SECOND),
+        ("defaultProviders", (1, 10), None, {"accessLogging": ["envoy"]}),
+        ("defaultProviders", (1, 11), {"accessLogging": ["envoy"]}, {}),
+    ],
+)
+def test_a_default_changes_with_its_minor(field: str, last_before: Minor, before: Any, after: Any) -> None:
+    assert default_mesh_config(last_before).get(field) == before
+    assert default_mesh_config((1, last_before[1] + 1)).get(field) == after
+
+
+@pytest.mark.parametrize("field", ["envoyMetricsService", "envoyAccessLogService"])
+def test_the_envoy_services_have_defaults_from_1_3_to_1_8(field: str) -> None:
+    assert [minor for minor in MINORS if field in default_proxy_config(minor)] == MINORS[3:9]
+
+
+def test_the_one_provider_of_1_11_is_the_access_log() -> None:
+    assert [provider["name"] for provider in default_mesh_config((1, 11))["extensionProviders"]] == ["envoy"]
+
+
+@pytest.mark.parametrize(
+    ("field", "last_with"), [("tracing", (1, 21)), ("concurrency", (1, 17)), ("parentShutdownDuration", (1, 16))]
+)
+def test_a_default_ends_with_its_last_minor(field: str, last_with: Minor) -> None:
+    assert field in default_proxy_config(last_with)
+    assert field not in default_proxy_config((1, last_with[1] + 1))
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_no_minor_has_two_defaults_of_one_field(minor: Minor) -> None:
+    for table in (PROXY_DEFAULTS, MESH_DEFAULTS):
+        names = [row.name for row in table if row.first <= minor <= row.last]
+        assert sorted(names) == sorted(set(names))
+
+
+def test_every_default_is_a_field_of_its_message() -> None:
+    assert {row.name for row in PROXY_DEFAULTS} <= set(message_type(PROXY_CONFIG).by_json)
+    assert {row.name for row in MESH_DEFAULTS} <= set(message_type(MESH_CONFIG).by_json)
