@@ -2,31 +2,31 @@
 
 ::
 
-    InjectorError                    something the user can act on; never a traceback without -v
-    ├── UsageError                   a wrong flag or argument            exit 64
-    ├── TagError                     a tag that cannot be made, moved or removed as things are
-    ├── ClusterError                 the API server: away, or it refuses
-    ├── InternalError                a fault of the injector's own, where it must not stop
-    └── DataError                    bad input: where, what, what to do  exit 65
-        ├── ManifestError            a manifest or a pod that cannot be read
-        ├── ConfigError              a revision's config, values, mesh or revision.yaml
-        │   └── RecentPodError       a revision that fails on a pod injected a short while ago
+    InjectorError                    the user can act on it; never a traceback without -v
+    ├── UsageError                   an invalid flag or argument         exit 64
+    ├── TagError                     a tag that cannot be created, moved or removed
+    ├── ClusterError                 the API server cannot be reached, or refuses
+    ├── InternalError                an internal error, where the injector must go on
+    └── DataError                    invalid input                       exit 65
+        ├── ManifestError            a manifest or pod that cannot be read
+        ├── ConfigError              a revision's config, values, mesh config or revision.yaml
+        │   └── RecentPodError       a revision that fails on a recently injected pod
         ├── TemplateRenderError      a template that does not parse or run
-        │   └── PausedError          one that took too long again and again, and is not tried for a while
+        │   └── PausedError          a template that is paused, since it took too long several times
         ├── OverlayError             rendered text that is not a pod overlay
         ├── AnnotationError          an annotation with a value that Istio refuses
         ├── BreakOutError            a value of a pod that breaks out of the template
-        └── ReviewError              an AdmissionReview that cannot be answered in full
-            └── UnknownRevisionError the path names a revision or tag that nobody serves
+        └── ReviewError              an AdmissionReview that cannot be answered with a patch
+            └── UnknownRevisionError a path that names an unknown revision or tag
 
-``where`` names the file, annotation or key path (with a line where there is one), ``what`` the fault, ``hint`` what to do.
+``where`` is the file, annotation or key path (with a line if known), ``what`` the fault, ``hint`` the remedy.
 """
 
 from __future__ import annotations
 
 
 class InjectorError(Exception):
-    """An error that a user can act on."""
+    """An error that the user can act on."""
 
     exit_code = 1
 
@@ -42,15 +42,12 @@ class InjectorError(Exception):
 
 
 def detach(error: BaseException) -> None:
-    """Drop the traceback, cause and context of an error that is to be stored.
-
-    They keep the frames alive that it passed through, with all local variables: often the error stored before it, and so all of them.
-    """
+    """Drop the traceback, cause and context of an error before it is stored: they keep frames with all local variables alive."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
 def whereabouts(error: BaseException) -> str:
-    """Return where an unforeseen error came from, without its text: that may quote a pod."""
+    """Return the class and place of an unexpected error, without its text, which may quote a pod."""
     places = []
     trace = error.__traceback__
     while trace is not None:
@@ -60,20 +57,20 @@ def whereabouts(error: BaseException) -> str:
 
 
 class UsageError(InjectorError):
-    """A wrong flag or argument (BSD sysexits EX_USAGE)."""
+    """An invalid flag or argument (BSD sysexits EX_USAGE)."""
 
     exit_code = 64
 
 
 class TagError(InjectorError):
-    """A tag that cannot be made, moved or removed as things are; the texts are istioctl's, and so is the exit code."""
+    """A tag that cannot be created, moved or removed. The texts and the exit code are istioctl's."""
 
 
 class ClusterError(InjectorError):
-    """The API server cannot be reached, or refuses; commands fail with it as kubectl does, with exit code 1.
+    """The API server cannot be reached, or refuses. As with kubectl, the exit code is 1.
 
-    ``reason`` is one word of a closed list, for metrics and for decisions; ``status`` is the HTTP status, 0 where there
-    was no answer; ``retry_after`` is how many seconds the API server asks to be left alone.
+    ``reason`` is one word of a closed list, for metrics. ``status`` is the HTTP status, 0 without a response. ``retry_after`` are the
+    seconds of the ``Retry-After`` header.
     """
 
     def __init__(
@@ -86,7 +83,7 @@ class ClusterError(InjectorError):
 
 
 class InternalError(InjectorError):
-    """A fault of the injector's own, shown where the injector has to go on; ``origin`` is where it came from, for the log."""
+    """An internal error, where the injector has to go on; ``origin`` is its place, for the log."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "", origin: str = "") -> None:
         super().__init__(what, where=where, hint=hint)
@@ -94,7 +91,7 @@ class InternalError(InjectorError):
 
 
 class DataError(InjectorError):
-    """Input that cannot be used (BSD sysexits EX_DATAERR)."""
+    """Invalid input (BSD sysexits EX_DATAERR)."""
 
     exit_code = 65
 
@@ -104,11 +101,11 @@ class ManifestError(DataError):
 
 
 class ConfigError(DataError):
-    """A revision's config, values, mesh config or revision.yaml that cannot be used."""
+    """A revision's config, values, mesh config or revision.yaml that is not valid."""
 
 
 class RecentPodError(ConfigError):
-    """A revision that fails on a pod which the revision in use injected a short while ago."""
+    """A revision that fails on a pod which the current one injected recently."""
 
 
 class TemplateRenderError(DataError):
@@ -116,11 +113,11 @@ class TemplateRenderError(DataError):
 
 
 class PausedError(TemplateRenderError):
-    """A template that took too long again and again, and is not tried for a while."""
+    """A template that is paused, since it took too long several times in a row."""
 
 
 class OverlayError(DataError):
-    """Rendered text that is no pod overlay, or does not merge into one."""
+    """Rendered text that is not a pod overlay, or cannot be merged."""
 
 
 class AnnotationError(DataError):
@@ -128,7 +125,7 @@ class AnnotationError(DataError):
 
 
 class BreakOutError(DataError):
-    """A value of a pod that breaks out of the template, or that it fails on. The text has nothing of the value."""
+    """A value of a pod that breaks out of the template, or makes it fail. The text does not quote the value."""
 
 
 class ReviewError(DataError):
@@ -136,4 +133,4 @@ class ReviewError(DataError):
 
 
 class UnknownRevisionError(ReviewError):
-    """The path names a revision or tag that nobody serves."""
+    """A path that names an unknown revision or tag."""

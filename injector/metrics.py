@@ -64,10 +64,10 @@ class Metrics:
         self._requests = self._counter("sidecar_injection_requests_total", "AdmissionReviews received.", *_TARGET)
         self._successes = self._counter("sidecar_injection_success_total", "Pods injected.", *_TARGET)
         self._failures = self._counter(
-            "sidecar_injection_failure_total", "Requests denied or failed, by reason.", *_TARGET, "reason"
+            "sidecar_injection_failure_total", "Denied or failed requests.", *_TARGET, "reason"
         )
         self._skips = self._counter(
-            "sidecar_injection_skip_total", "Pods admitted without a sidecar, by reason.", *_TARGET, "reason"
+            "sidecar_injection_skip_total", "Pods admitted without a sidecar.", *_TARGET, "reason"
         )
         self._seconds = Histogram(
             "sidecar_injection_time_seconds",
@@ -87,9 +87,7 @@ class Metrics:
         )
         self._cache_hits_of = cache(self._cache_hits.labels)
         self._waiting = self._gauge("injector_requests_waiting", "Reviews waiting for injection.")
-        self._aside = self._gauge(
-            "injector_requests_aside", "Reviews of slow revisions in, or waiting for, the worker thread."
-        )
+        self._aside = self._gauge("injector_requests_aside", "Reviews in, or waiting for, the worker thread.")
         self._guarded = self._counter(
             "injector_guard_findings_total",
             "Pods whose values break out of the template, by revision and outcome: refused or warned.",
@@ -110,9 +108,7 @@ class Metrics:
             "revision",
             "kind",
         )
-        self._dropped = self._counter(
-            "injector_shadow_dropped_total", "Sampled admissions that a shadow skipped because too many were waiting."
-        )
+        self._dropped = self._counter("injector_shadow_dropped_total", "Sampled admissions that a shadow dropped.")
         self._unserved_reviews = self._counter(
             "injector_unserved_reviews_total",
             "AdmissionReviews of the webhook for unknown names, by kind (whose label was checked) and outcome.",
@@ -129,7 +125,7 @@ class Metrics:
             "revision",
         )
         self._loaded = self._gauge(
-            "injector_revision_loaded_timestamp_seconds", "Time when the served configuration was loaded.", "revision"
+            "injector_revision_loaded_timestamp_seconds", "Load time of the served configuration.", "revision"
         )
         self._info = self._gauge(
             "injector_revision_info",
@@ -138,12 +134,8 @@ class Metrics:
             "istio_version",
             "fingerprint",
         )
-        self._tags_valid = self._gauge(
-            "injector_tags_valid", "1 if every tag and every shadow refers to a served revision."
-        )
-        self._reloads = self._counter(
-            "injector_config_reloads_total", "Reloads after a change of the configuration, successful or not."
-        )
+        self._tags_valid = self._gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
+        self._reloads = self._counter("injector_config_reloads_total", "Reloads of the configuration.")
         self._reload_failures = self._counter(
             "injector_config_reload_failures_total",
             "Reloads after which a part of the configuration is not served, by reason.",
@@ -159,7 +151,7 @@ class Metrics:
         )
         self._watch_synced = self._gauge(
             "injector_watch_synced",
-            "1 if a watch of cluster resources is up to date, 0 since its last failure.",
+            "1 if a watch is up to date, 0 since its last failure.",
             "resource",
         )
         self._unserved_names = self._gauge(
@@ -177,7 +169,7 @@ class Metrics:
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
         self._expiry = self._gauge(
-            "injector_certificate_expiry_timestamp_seconds", "Expiry time of the served certificate. NaN without TLS."
+            "injector_certificate_expiry_timestamp_seconds", "Expiry of the served certificate. NaN without TLS."
         )
         self._ca_expiry = self._gauge(
             "injector_ca_expiry_timestamp_seconds",
@@ -197,12 +189,10 @@ class Metrics:
         self._patches = self._counter("injector_cabundle_patches_total", "Successful patches of caBundle.")
 
     def _add_process_metrics(self) -> None:
-        self._lag = self._gauge(
-            "injector_event_loop_lag_seconds", "Maximum event loop lag in seconds during the last minute."
-        )
+        self._lag = self._gauge("injector_event_loop_lag_seconds", "Maximum event loop lag of the last minute.")
         self._background_failures = self._counter(
             "injector_background_failures_total",
-            "Failures of background tasks, by task. Each one is restarted.",
+            "Failures, with a restart, of background tasks.",
             "task",
         )
 

@@ -139,7 +139,7 @@ class Settings:
         choices=("off", "warnings", "audit", "both"),
     )
     guard: str = _setting(
-        "What to do with a pod whose values break out of the template: deny it, inject it with a warning, or disable the check.",
+        "Deny a pod whose values break out of the template, inject it with a warning, or disable the check.",
         GUARDS[0],
         choices=GUARDS,
     )

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
-import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -24,9 +22,8 @@ from injector.cli.version import own_version
 from injector.cluster.client import ApiThrottle, KubeClient
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import Target
-from injector.errors import ConfigError, InjectorError, UsageError, whereabouts
+from injector.errors import ConfigError, InjectorError, UsageError
 from injector.istio.webhooks import DEFAULT_NAME
-from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
@@ -36,8 +33,9 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, changes
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
-from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
+from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
+from injector.webhook.logs import log_to
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.status.health import HealthFile
@@ -52,7 +50,6 @@ from injector.webhook.tls.source import Handshakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TextIO
 
     from injector.revisions.following import Watch
     from injector.revisions.source import RevisionSource
@@ -201,7 +198,7 @@ def _unserved(settings: Settings, registry: Registry, throttle: ApiThrottle) -> 
 def _check_usable(report: LoadReport) -> None:
     """Raise the first error if no revision can be served."""
     if not any(state.served for state in report.revisions.values()):
-        raise report.errors[0] if report.errors else ConfigError("there is no revision", hint="add a folder for one")
+        raise report.errors[0] if report.errors else ConfigError("no revision found", hint="add a folder for one")
 
 
 def _cluster_changed(loader: Loader, follower: Follower, show: Callable[[LoadReport], None]) -> None:
@@ -310,56 +307,3 @@ async def _patch_webhooks(client: KubeClient, bundles: CaBundles, settled: async
     await client.open()
     settled.set()
     await bundles.follow()
-
-
-_PLAIN: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)
-
-
-class TextFormatter(logging.Formatter):
-    """Formats lines such as ``2026-01-31T12:00:05.123Z INFO skipped reason=label revision=1-24``.
-
-    Names in a message come from requests, so control characters are escaped. An exception is shown by its class and places only: its
-    text, and so a traceback, may quote a pod or a file.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        words = [_time(record), record.levelname, record.getMessage()]
-        words += [f"{name}={_quoted(str(value))}" for name, value in _fields(record).items()]
-        return escape_line(" ".join(words))
-
-
-class JsonFormatter(logging.Formatter):
-    """Formats a JSON object with ``time``, ``level``, ``logger``, ``message`` and the fields of the record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        line = {
-            "time": _time(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        return json.dumps({**line, **_fields(record)})
-
-
-def log_to(stream: TextIO, log_format: str) -> None:
-    """Log to ``stream``. The format ``auto`` means text on a terminal, else JSON."""
-    text = log_format == "text" or (log_format == "auto" and stream.isatty())
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(TextFormatter() if text else JsonFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-
-
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields: dict[str, Any] = getattr(record, FIELDS, {})
-    error = record.exc_info[1] if record.exc_info else None
-    return fields if error is None else {**fields, "error": whereabouts(error)}
-
-
-def _time(record: logging.LogRecord) -> str:
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
-
-
-def _quoted(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -175,7 +175,7 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
 
 
 async def _read_rows(reader: Reader, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
-    """Return the rows, and what the user should know about them."""
+    """Return the rows, and notes for the user."""
     view = await read_view(reader, sources, namespace)
     unknown: set[str] = set()
 

@@ -149,7 +149,7 @@ location_options: Final = option_group(
 
 
 def write_options(*, uses_webhook: bool) -> Callable[[F], F]:
-    """Return what adds the options of ``location_options`` and those of a tag's webhook, as the parameter ``location``.
+    """Return a decorator that adds the options of ``location_options`` and of a tag's webhook, as the parameter ``location``.
 
     ``uses_webhook`` tells whether the latter have an effect if the tags are in a directory.
     """

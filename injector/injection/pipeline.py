@@ -58,15 +58,16 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     admitted = admitted_pod(pod, facts.namespace)
     namespace = admitted["metadata"].get("namespace", "")
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
+    warnings = (decision.warning,) if decision.warning else ()
     if not decision.inject:
-        return Skipped(decision.reason, decision.detail, _warnings(decision.warning))
+        return Skipped(decision.reason, decision.detail, warnings)
     check_size(admitted)
     seen = admitted
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
         seen = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
-    made = inject(webhook_parameters(revision, seen, facts), webhook=True)
-    result = made.pod
+    outcome = inject(webhook_parameters(revision, seen, facts), webhook=True)
+    result = outcome.pod
     if seen is not admitted:
         # Istio's patch starts from the pod without OpenShift's user, which therefore stays if no template sets another.
         # Through JSON: the library changes objects in place, and an object in two places would change in both.
@@ -74,7 +75,7 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         result = jsonpatch.apply_patch(copy, difference, in_place=True)
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
-    return Injected.of(result, patch, made.templates, _warnings(decision.warning) + made.findings, made.findings)
+    return Injected.of(result, patch, outcome.templates, warnings + outcome.findings, outcome.findings)
 
 
 def try_inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Answer:
@@ -83,10 +84,6 @@ def try_inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts)
         return inject_pod(revision, pod, facts)
     except DataError as error:
         return error
-
-
-def _warnings(warning: str) -> tuple[str, ...]:
-    return (warning,) if warning else ()
 
 
 def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:

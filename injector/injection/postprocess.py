@@ -5,7 +5,7 @@ Follows ``postProcessPod`` and its callees in pkg/kube/inject/webhook.go (1.30.3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from injector.injection import containers as c
 from injector.injection.data import NETWORK, NETWORK_LABEL
@@ -13,14 +13,11 @@ from injector.injection.steps import probes, prometheus
 from injector.injection.steps.status import STATUS, status_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from injector.injection.data import Parameters
 
 
-def cluster_info(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:
     """Set the proxy's env variables of the URL and of the cluster, which override the template's."""
-    del template
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is None or not params.proxy_envs:
         return pod
@@ -32,9 +29,8 @@ def cluster_info(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     return c.with_container(pod, {**sidecar, "env": env})
 
 
-def prometheus_merge(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+def prometheus_merge(pod: c.Pod, params: Parameters) -> c.Pod:
     """Let the agent serve the application's metrics with the proxy's."""
-    del template
     facts = params.mesh
     return prometheus.merged(
         pod,
@@ -44,9 +40,8 @@ def prometheus_merge(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     )
 
 
-def rewrite_probes(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+def rewrite_probes(pod: c.Pod, params: Parameters) -> c.Pod:
     """Send the application's probes through the agent."""
-    del template
     revision = params.revision
     rewrite = probes.Rewrite.of(revision.behaviours, revision.env, by_default=revision.values.rewrite_probes)
     return probes.rewritten(pod, rewrite, status_port=params.mesh.status_port)
@@ -66,13 +61,12 @@ def _status(template: c.Pod, params: Parameters) -> str:
     return status_text(template.get("spec") or {}, revision)
 
 
-def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+def reorder(pod: c.Pod, params: Parameters) -> c.Pod:
     """Put the proxy and Istio's init containers in the order in which they must start.
 
     A native sidecar comes right after Istio's own init containers, so that the user's init containers are in the mesh. Otherwise
     interception starts after the user's init containers, which have no proxy.
     """
-    del template
     move_proxy = c.moved_first if params.hold_application else c.moved_last
     init = c.containers_of(pod, "initContainers")
     if c.find(c.PROXY, init) is not None:
@@ -85,12 +79,11 @@ def reorder(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     return c.with_spec(pod, containers=move_proxy(c.PROXY, c.containers_of(pod)), initContainers=init)
 
 
-def keep_env_order(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+def keep_env_order(pod: c.Pod, params: Parameters) -> c.Pod:
     """Keep the proxy's env variables in the order of an earlier injection if only their order would change.
 
     Each injection puts the cluster's variables last. In Istio (1.30.3) a second webhook in the chain therefore changes a pod needlessly.
     """
-    del template
     before, after = c.find_in_pod(c.PROXY, params.pod), c.find_in_pod(c.PROXY, pod)
     if STATUS not in c.annotations_of(params.pod) or before is None or after is None:
         return pod
@@ -99,18 +92,11 @@ def keep_env_order(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     return c.with_container(pod, {**after, "env": old}) if same and old != new else pod
 
 
-POST_PROCESSORS: Final[tuple[Callable[[c.Pod, c.Pod, Parameters], c.Pod], ...]] = (
-    cluster_info,
-    prometheus_merge,
-    rewrite_probes,
-    metadata,
-    reorder,
-    keep_env_order,
-)
-
-
 def post_processed(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
-    """Return the merged pod after all post processors; ``template`` is what the templates add, as a pod."""
-    for process in POST_PROCESSORS:
-        pod = process(pod, template, params)
-    return pod
+    """Return the merged pod after all steps; ``template`` has the additions of the templates, as a pod."""
+    pod = cluster_info(pod, params)
+    pod = prometheus_merge(pod, params)
+    pod = rewrite_probes(pod, params)
+    pod = metadata(pod, template, params)
+    pod = reorder(pod, params)
+    return keep_env_order(pod, params)

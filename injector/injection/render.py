@@ -33,12 +33,10 @@ class Rendered:
     Attributes:
         merged: the pod with all overlays.
         template: the overlays alone, as a pod.
-        names: the names of the templates.
     """
 
     merged: c.Pod
     template: c.Pod
-    names: tuple[str, ...]
 
 
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,7 +100,7 @@ class OverlayTemplates:
             if self._is_native(merged):
                 merged = _proxy_among_init(merged, template)
             merged = self._applied(name, merged, overlay)
-        return Rendered(merged, template, self.names)
+        return Rendered(merged, template)
 
     def _template(self, name: str) -> Template:
         template = self.revision.templates.get(name)

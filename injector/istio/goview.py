@@ -10,7 +10,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
-from injector.kube.schema import struct_type, underlying
+from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.typed import go_encode
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _wrapper(go_type: str) -> Callable[[Any], Any]:
     if go_type.startswith("*"):
         target = _wrapper(go_type[1:])
         return lambda value: Pointer(go_type, None if value is None else target(value))
-    if struct_type.known(go_type):
+    if is_struct(go_type):
         return lambda value: GoStruct(go_type, value or {})
     base = underlying(go_type)
     if base.startswith("[]"):

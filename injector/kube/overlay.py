@@ -21,7 +21,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import DataError
-from injector.kube.schema import struct_type, underlying
+from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.strategicpatch import (
     FieldMeta,
     field_meta,
@@ -170,7 +170,7 @@ class _Shape:
         self.always: dict[str, Any] = {}
         self.element = ""
         base = underlying(self.type_name)
-        if struct_type.known(self.type_name):
+        if is_struct(self.type_name):
             self.kind = "struct"
             for field in struct_type(self.type_name).by_json.values():
                 self.fields[field.json] = (field.type, drops_empty(field))

@@ -85,19 +85,9 @@ class StructType:
         return ()
 
 
-class _StructTypes:
-    """The table, looked up by the structs' Go names."""
-
-    def known(self, name: str) -> bool:
-        """Return whether ``name`` is a struct of the table."""
-        return name in _table()["structs"]
-
-    def __call__(self, name: str) -> StructType:
-        """Return the struct of a Go name, such as ``v1.PodSpec``; KeyError if the table has no such struct."""
-        return _struct_type(name)
-
-
-struct_type: Final = _StructTypes()
+def is_struct(name: str) -> bool:
+    """Return whether ``name`` is a struct of the table."""
+    return name in _table()["structs"]
 
 
 @cache
@@ -107,12 +97,13 @@ def _table() -> Mapping[str, Any]:
 
 
 @cache
-def _struct_type(name: str) -> StructType:
+def struct_type(name: str) -> StructType:
+    """Return the struct of a Go name, such as ``v1.PodSpec``; KeyError if the table has no such struct."""
     fields = tuple(_field(raw) for raw in _table()["structs"][name])
     by_json: dict[str, FieldType] = {}
     for field in fields:
         # A field of the struct itself wins over an embedded struct's of the same name; k8s.io/api has no such pair.
-        by_json.update(_struct_type(field.type).by_json if field.inline else {field.json: field})
+        by_json.update(struct_type(field.type).by_json if field.inline else {field.json: field})
     by_folded = {key.casefold(): field for key, field in reversed(by_json.items())}
     return StructType(name, fields, {field.go: field for field in fields}, by_json, by_folded)
 

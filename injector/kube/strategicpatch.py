@@ -5,7 +5,8 @@ lists with a merge key are merged item by item, other lists are replaced, nulls 
 ``$deleteFromPrimitiveList/`` and ``$setElementOrder/`` are obeyed. The items of the patch keep the patch's order and those of the
 original keep the original's. If one of each is next, the original's order decides if it has both, else the patch's item comes first.
 Go changes its arguments; here they stay as they are and share their parts with the result. (If ``$setElementOrder`` comes with a deletion,
-Go reads the order from a list that it has overwritten; here the order is the original's.)
+Go reads the order from a list that it has overwritten; here the order is the original's.) What cannot be merged is a ``ManifestError``
+with Go's words.
 """
 
 from __future__ import annotations
@@ -16,44 +17,44 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from injector.errors import ManifestError
-from injector.kube.schema import OPAQUE, struct_type, underlying
+from injector.kube.schema import OPAQUE, is_struct, struct_type, underlying
+
+Object: TypeAlias = dict[str, Any]
+
+_FIELDS: Final = 4_096
+"""Fields to remember: more than all types have, since a key may be spelled in any case."""
+_DIRECTIVE: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_SET_ORDER: Final = "$setElementOrder"
+_DELETE_FROM: Final = "$deleteFromPrimitiveList"
 
 
-def patch_error(what: str) -> ManifestError:
-    """Return the error of a patch that cannot be merged."""
+def _patch_error(what: str) -> ManifestError:
     return ManifestError(what, hint="correct the patch")
 
 
-def shown(item: Any) -> str:
+def _shown(item: Any) -> str:
     """Return a short text of an item: of an object only the keys, since values may be long or secret."""
     return f"map[{' '.join(item)}]" if type(item) is dict else type(item).__name__
 
 
 def merge_key_of(item: Any, key: str) -> Any:
-    """Return the identity of an item of a list: its merge key, or the item itself if ``key`` is empty.
-
-    Raises:
-        ManifestError: the item has no such key, or one that cannot be compared.
-    """
+    """Return the identity of an item of a list: its merge key, or the item itself if ``key`` is empty."""
     if key:
         if type(item) is not dict:
-            raise patch_error(f"expected a map[string]interface {{}}, but received a {shown(item)}")
+            raise _patch_error(f"expected a map[string]interface {{}}, but received a {_shown(item)}")
         if key not in item:
-            raise patch_error(f"map: {shown(item)} does not contain declared merge key: {key}")
+            raise _patch_error(f"map: {_shown(item)} does not contain declared merge key: {key}")
         item = item[key]
     kind = type(item)
     if kind is dict or kind is list:
-        raise patch_error(f"items of a list cannot be told apart by a {shown(item)}")
+        raise _patch_error(f"items of a list cannot be told apart by a {_shown(item)}")
     # Python has true == 1, Go has not.
     return (item,) if kind is bool else item
 
 
 def places_of(items: list[Any], key: str) -> dict[Any, int]:
-    """Return the first place of each item, by its merge key.
-
-    Raises:
-        ManifestError: an item has no merge key.
-    """
+    """Return the first place of each item, by its merge key."""
     places: dict[Any, int] = {}
     for index, item in enumerate(items):
         places.setdefault(merge_key_of(item, key), index)
@@ -61,32 +62,24 @@ def places_of(items: list[Any], key: str) -> dict[Any, int]:
 
 
 def same_element_kind(*lists: list[Any], empty: str = "") -> type | None:
-    """Return the type of the elements of all lists, float for every number; None if there are no elements.
-
-    Raises:
-        ManifestError: the types differ, or an element is a list or null; or there are no elements and ``empty`` is the message for it.
-    """
+    """Return the type of the elements of all lists, float for every number; None if there are no elements."""
     found: type | None = None
     for item in (item for items in lists for item in items):
         kind = float if type(item) is int else type(item)
         if kind is list:
-            raise patch_error("lists of lists are not supported")
+            raise _patch_error("lists of lists are not supported")
         if found is not None and kind is not found:
-            raise patch_error(f"list element types are not identical: {found.__name__}, {kind.__name__}")
+            raise _patch_error(f"list element types are not identical: {found.__name__}, {kind.__name__}")
         if item is None:
-            raise patch_error("a list that is merged has a null element")
+            raise _patch_error("a list that is merged has a null element")
         found = kind
     if found is None and empty:
-        raise patch_error(empty)
+        raise _patch_error(empty)
     return found
 
 
 def validated_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """Check that a patch's list has the items of its ``$setElementOrder`` in the same order, except for deletions.
-
-    Raises:
-        ManifestError: the two contradict each other.
-    """
+    """Check that a patch's list has the items of its ``$setElementOrder`` in the same order, except for deletions."""
     if not order or not patch:
         return
     items = [item for item in patch if not (key and type(item) is dict and item.get("$patch") == "delete")]
@@ -97,15 +90,11 @@ def validated_order(patch: list[Any], order: list[Any], key: str) -> None:
         if next_item < len(items) and merge_key_of(items[next_item], key) == merge_key_of(each, key):
             next_item += 1
     if next_item < len(items):
-        raise patch_error("The order in patch list doesn't match $setElementOrder list")
+        raise _patch_error("The order in patch list doesn't match $setElementOrder list")
 
 
 def partitioned(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Split a list into the items that ``by`` names too, and the others.
-
-    Raises:
-        ManifestError: an item has no merge key.
-    """
+    """Split a list into the items that ``by`` names too, and the others."""
     names = {merge_key_of(item, key) for item in by}
     inside: list[Any] = []
     outside: list[Any] = []
@@ -115,11 +104,7 @@ def partitioned(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], l
 
 
 def ordered(ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key: str) -> list[Any]:
-    """Sort the patch's items and the others, each by its own order, and merge the two lists.
-
-    Raises:
-        ManifestError: an item has no merge key.
-    """
+    """Sort the patch's items and the others, each by its own order, and merge the two lists."""
     their_places = places_of(their_order, key)
     right = _sorted(ours, places_of(our_order, key), key)
     left = _sorted(theirs, their_places, key)
@@ -153,16 +138,6 @@ def _sorted(items: list[Any], places: dict[Any, int], key: str) -> list[Any]:
 
 def _less(left: int | None, right: int | None) -> bool:
     return left is None or right is None or left < right
-
-
-Object: TypeAlias = dict[str, Any]
-
-_FIELDS: Final = 4_096
-"""Fields to remember: more than all types have, since a key may be spelled in any case."""
-_DIRECTIVE: Final = "$patch"
-_RETAIN_KEYS: Final = "$retainKeys"
-_SET_ORDER: Final = "$setElementOrder"
-_DELETE_FROM: Final = "$deleteFromPrimitiveList"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +188,7 @@ def _list_deletion(key: str) -> tuple[str, bool]:
     if not key.startswith(_DELETE_FROM):
         return key, False
     if not key.startswith(_DELETE_FROM + "/"):
-        raise patch_error("invalid patch format of primitive list")
+        raise _patch_error("invalid patch format of primitive list")
     return key.removeprefix(_DELETE_FROM + "/"), True
 
 
@@ -223,7 +198,7 @@ def _directed(patch: Object) -> Object:
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if directive == "delete":
         return {}
-    raise patch_error(f"unknown patch type: {directive} in map: {shown(patch)}")
+    raise _patch_error(f"unknown patch type: {directive} in map: {_shown(patch)}")
 
 
 def _retain_keys(result: Object, patch: Object) -> None:
@@ -232,11 +207,11 @@ def _retain_keys(result: Object, patch: Object) -> None:
         return
     names = patch.pop(_RETAIN_KEYS)
     if type(names) is not list or any(isinstance(name, dict | list) for name in names):
-        raise patch_error("invalid patch format of retainKeys")
+        raise _patch_error("invalid patch format of retainKeys")
     kept = set(names)
     given = (key for key, value in patch.items() if value is not None)
     if any(key not in kept and not key.startswith((_DELETE_FROM, _SET_ORDER)) for key in given):
-        raise patch_error("invalid patch format of retainKeys")
+        raise _patch_error("invalid patch format of retainKeys")
     for key in result.keys() - kept:
         del result[key]
 
@@ -291,7 +266,7 @@ def _merged_list(original: list[Any], patch: list[Any], meta: FieldMeta, *, is_d
 def _merged_objects(original: list[Object], patch: list[Object], meta: FieldMeta) -> list[Any]:
     key = meta.merge_key
     if not key:
-        raise patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
+        raise _patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
     original, patch = _obey_directives(original, patch, key)
     merged = list(original)
     places = places_of(merged, key)
@@ -319,9 +294,9 @@ def _obey_directives(original: list[Object], patch: list[Object], key: str) -> t
         elif directive == "replace":
             replaces = True
         elif directive == "merge":
-            raise patch_error("merging lists cannot yet be specified in the patch")
+            raise _patch_error("merging lists cannot yet be specified in the patch")
         else:
-            raise patch_error(f"unknown patch type: {directive} in map: {shown(item)}")
+            raise _patch_error(f"unknown patch type: {directive} in map: {_shown(item)}")
     return (kept, []) if replaces else (original, kept)
 
 
@@ -330,11 +305,11 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
     for directive in [key for key in patch if key.startswith(_SET_ORDER)]:
         order, name = patch.pop(directive), directive.removeprefix(_SET_ORDER + "/")
         if name == directive:
-            raise patch_error("invalid patch format of setElementOrder list")
+            raise _patch_error("invalid patch format of setElementOrder list")
         current, added = result.get(name, []), patch.get(name, [])
         for each in (order, current, added):
             if type(each) is not list:
-                raise patch_error(f"expected a []interface {{}}, but received a {_go_name(each)}")
+                raise _patch_error(f"expected a []interface {{}}, but received a {_go_name(each)}")
         meta = list_meta(type_name, name)
         validated_order(added, order, meta.merge_key)
         if name not in result and name not in patch:
@@ -353,35 +328,27 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
 
 @lru_cache(_FIELDS)
 def field_meta(type_name: str, key: str) -> FieldMeta:
-    """Return how to merge a field, by Go's struct tags.
-
-    Raises:
-        ManifestError: the type is not a struct, or does not have the field; with Go's words.
-    """
+    """Return how to merge a field, by Go's struct tags."""
     base = type_name.removeprefix("*")
-    if not struct_type.known(base):
+    if not is_struct(base):
         what = f"merging an object in json but data type is not struct, instead is: {_kind_name(base)}"
-        raise patch_error(what)
+        raise _patch_error(what)
     field = struct_type(base).json_field(key)
     if field is None:
         struct = base.rpartition(".")[2]
-        raise patch_error(f'unable to find api field in struct {struct} for the json field "{key}"')
+        raise _patch_error(f'unable to find api field in struct {struct} for the json field "{key}"')
     return FieldMeta(field.type, field.strategy, field.merge_key)
 
 
 @lru_cache(_FIELDS)
 def list_meta(type_name: str, key: str) -> FieldMeta:
-    """Return how to merge a list; ``type`` is the type of its elements.
-
-    Raises:
-        ManifestError: the type does not have such a list; with Go's words.
-    """
+    """Return how to merge a list; ``type`` is the type of its elements."""
     meta = field_meta(type_name, key)
     listed = underlying(meta.type)
     if listed.startswith("*"):
         return FieldMeta(listed[1:].removeprefix("[]"), meta.strategy, meta.merge_key)
     if not listed.startswith("[]"):
-        raise patch_error(f"expected slice or array type, but got: {_kind_name(type_name)}")
+        raise _patch_error(f"expected slice or array type, but got: {_kind_name(type_name)}")
     return FieldMeta(listed[2:], meta.strategy, meta.merge_key)
 
 
@@ -413,4 +380,4 @@ def _kind_name(type_name: str) -> str:
         return "map"
     if base.startswith("[]"):
         return "slice"
-    return "struct" if struct_type.known(base) or base in OPAQUE else base
+    return "struct" if is_struct(base) or base in OPAQUE else base

@@ -19,7 +19,7 @@ from injector.golang.json import go_json
 from injector.golang.strconv import format_g, go_float
 from injector.golang.time import canonical_time
 from injector.kube.quantity import canonical_quantity
-from injector.kube.schema import OPAQUE, FieldType, StructType, struct_type, underlying
+from injector.kube.schema import OPAQUE, FieldType, StructType, is_struct, struct_type, underlying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,16 +43,16 @@ ALWAYS_WRITTEN: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
 
 def zero_of(type_name: str) -> Any:
     """Return the JSON of a type's zero value; that of a struct is an empty object."""
-    return {} if struct_type.known(type_name) else _ZEROS.get(underlying(type_name))
+    return {} if is_struct(type_name) else _ZEROS.get(underlying(type_name))
 
 
 def drops_empty(field: FieldType) -> bool:
     """Return whether encoding/json leaves the field out when it is empty: it never does so with structs."""
-    return field.omitempty and not field.type.startswith("*") and not _is_struct(field.type)
+    return field.omitempty and not field.type.startswith("*") and not _encodes_as_struct(field.type)
 
 
-def _is_struct(type_name: str) -> bool:
-    return type_name in OPAQUE or struct_type.known(type_name)
+def _encodes_as_struct(type_name: str) -> bool:
+    return type_name in OPAQUE or is_struct(type_name)
 
 
 # --- decoding
@@ -150,7 +150,7 @@ def _decoder(type_name: str, options: _Options) -> Codec:
         return _OPAQUE_DECODERS[type_name]
     if type_name.startswith("*"):
         return _decoder(type_name[1:], options)
-    if struct_type.known(type_name):
+    if is_struct(type_name):
         return _struct_decoder(struct_type(type_name), options)
     base = underlying(type_name)
     if base.startswith("[]"):
@@ -403,7 +403,7 @@ def pruned(value: Any, type_name: str, missing: AbstractSet[FieldName] = frozens
     """
     type_name = type_name.removeprefix("*")
     base = underlying(type_name)
-    if isinstance(value, dict) and struct_type.known(type_name):
+    if isinstance(value, dict) and is_struct(type_name):
         return _pruned_struct(value, struct_type(type_name), missing)
     if isinstance(value, list) and base.startswith("[]"):
         items = [pruned(item, base[2:], missing) for item in value]
@@ -449,7 +449,7 @@ def go_struct_json(value: Any, type_name: str) -> str:
 def _encoder(type_name: str, creation_timestamp: bool) -> Codec:  # noqa: FBT001 - part of the cache's key
     if type_name.startswith("*"):
         return _nil_or(_encoder(type_name[1:], creation_timestamp))
-    if struct_type.known(type_name):
+    if is_struct(type_name):
         return _struct_encoder(struct_type(type_name), creation_timestamp=creation_timestamp)
     base = underlying(type_name)
     if base.startswith("[]"):
@@ -492,4 +492,4 @@ def _omits_zero(field: FieldType, *, creation_timestamp: bool) -> bool:
     """Return whether Go leaves the field out when it has its zero value."""
     if field.omitzero:
         return not creation_timestamp
-    return field.omitempty and not _is_struct(field.type)
+    return field.omitempty and not _encodes_as_struct(field.type)

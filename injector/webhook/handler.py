@@ -222,7 +222,7 @@ class InjectHandler:
         return PendingInjection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
 
     def _cached(self, snapshot: Snapshot, key: Key, review: admission.Request) -> Answer | None:
-        """Return the answer to an equal request; None if there is none, or if a shadow compares this request."""
+        """Return the cached answer to an equal request; None if it is not cached, or if a shadow compares this request."""
         cached = self.cache.get(snapshot, key)
         if cached is None or _is_sampled(review, cached.resolved):
             return None

@@ -1,12 +1,12 @@
 """A port: its connections, their limit and timeouts, and how it drains.
 
-aiohttp serves the requests. What it lacks is added here by a subclass of its ``RequestHandler``, which overrides public methods only: a
-timeout for receiving a request and for writing an answer, and the knowledge of which connections are idle. That is needed for two things.
+aiohttp serves the requests. A subclass of its ``RequestHandler``, which overrides public methods only, adds timeouts for receiving a
+request and for writing a response, and tracks which connections are idle:
 
-- If the limit is reached, a new connection replaces the one that has been idle for longest, whether it was answered before or not. A
-  connection with a request in work is never closed for another one.
-- At the end of a drain each connection is closed once nothing is under way on it. aiohttp's own shutdown stops reading on all connections
-  at once, so a request that was sent, but not yet read, would be lost.
+- At the limit, a new connection replaces the one that has been idle for longest, answered or not. A connection with a request in the
+  handler is never closed for another one.
+- At the end of a drain each connection is closed once it is idle. aiohttp's own shutdown stops reading on all connections at once, which
+  would lose requests that were sent, but not read.
 """
 
 from __future__ import annotations
@@ -31,22 +31,19 @@ if TYPE_CHECKING:
 
     from injector.webhook.tls.clients import ClientAuthority
 
-# Five API servers with 200 calls each (--max-mutating-requests-inflight), or one burst of a thousand. A connection with TLS takes 15 KiB
-# while it is silent and 40 KiB once it was used, most of them OpenSSL's.
 MAX_CONNECTIONS: Final = 1000
+"""Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
 BACKLOG: Final = 1024
-"""Connections that the kernel accepts before this process does."""
-# A handshake takes more than a millisecond, in which no admission is answered. Five hundred at once delay admissions seven times as much
-# with 8 as with 1.
+"""Length of the kernel's queue of connections."""
 ACCEPTED_AT_ONCE: Final = 1
-"""Connections that are accepted in one pass of the event loop."""
-LOOK: Final = 0.02
-"""Seconds between two looks at the connections that are left in a drain."""
+"""Connections to accept in one pass of the event loop. A handshake takes 1 ms: with 8, bursts delay admissions seven times as long."""
+DRAIN_INTERVAL: Final = 0.02
+"""Seconds between two checks for idle connections in a drain."""
 CLEANUP: Final = 0.25
-"""Seconds that aiohttp waits, twice, for connections that are still open at the very end: none of them sent a whole request."""
+"""Seconds that aiohttp waits, twice, for connections that are still open at the end. Their requests are incomplete."""
 
-# What asyncio reads at once. It allocates this much for each TLS connection and fills it with zeros: 256 KiB by default, which is 250 MB
-# for a thousand silent connections. Without TLS it allocates this much for each read and shrinks it, which fragments the heap.
+# Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.
+# Without TLS it allocates one for each read and shrinks it, which fragments the heap.
 TLS_BUFFER: Final = 4 * 1024
 PLAIN_BUFFER: Final = 16 * 1024
 
@@ -57,26 +54,25 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
         "auto_decompress": False,
         "keepalive_timeout": timeouts.KEEPALIVE,
         "lingering_time": timeouts.LINGER,
-        # A path is at most 63 letters of name and Istio's pairs; the API server adds a query and a handful of headers.
         "max_line_size": 8190,
         "max_field_size": 8190,
     }
 )
-"""How both ports speak HTTP: keywords of aiohttp's RequestHandler."""
+"""Arguments of aiohttp's RequestHandler for both ports."""
 
 
 class State(Enum):
-    """What a connection does."""
+    """The state of a connection."""
 
     IDLE = auto()
     RECEIVING = auto()
-    """A request has begun to arrive."""
-    IN_WORK = auto()
-    """A request has arrived in full and is not answered yet."""
+    """A part of a request has arrived."""
+    IN_HANDLER = auto()
+    """A complete request has arrived and is not answered yet."""
 
 
 class Connection(web.RequestHandler):
-    """One connection, and what it does since when, in the time of the event loop."""
+    """One connection, with its state and the time of the event loop since when it is in this state."""
 
     __slots__ = ("_connections", "accepted_by", "deadline", "since", "state")
 
@@ -90,47 +86,47 @@ class Connection(web.RequestHandler):
         self.since = loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take part in the server, unless the client's certificate is not allowed."""
+        """Start serving, unless the client's certificate is not allowed."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- a server's connections are, for the type checker
         self._connections.opened(self)
         if not self._connections.admits(transport):
             transport.abort()
             return
         transport.max_size = PLAIN_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
-        # Writing is paused until the kernel has all of an answer, so that the timeout for writing covers all of it.
+        # Pause writing until the kernel has the complete response, so that the write timeout covers all of it.
         transport.set_write_buffer_limits(0)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Leave the server."""
+        """Forget the connection."""
         self._connections.lost(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Start the timeout of a request with its first byte."""
+        """Start the timeout of a request at its first byte."""
         if data and self.state is State.IDLE:
             self._enter(State.RECEIVING, timeouts.REQUEST)
         super().data_received(data)
 
     def received(self) -> None:
-        """Note that the request has arrived in full."""
-        self._enter(State.IN_WORK)
+        """Note that the request is complete."""
+        self._enter(State.IN_HANDLER)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send an answer within the timeout for writing."""
-        self._enter(State.IN_WORK, timeouts.WRITE)
+        """Send a response within the write timeout."""
+        self._enter(State.IN_HANDLER, timeouts.WRITE)
         sent = await super().finish_response(request, resp, start_time)
         self._enter(State.IDLE)
         return sent
 
     def is_quiet(self, now: float) -> bool:
-        """Tell whether the connection is idle, and has been for a while."""
+        """Return whether the connection has been idle for a while."""
         return self.state is State.IDLE and now - self.since > timeouts.QUIET
 
     def abort(self) -> None:
-        """End the connection now."""
+        """Close the connection at once."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -146,8 +142,8 @@ class Connections:
 
     Args:
         server: answers the requests.
-        clients: whose certificates are admitted; None admits every client.
-        limit: how many connections there may be, those whose TLS handshake is not done among them.
+        clients: verifies client certificates; None admits every client.
+        limit: maximum number of connections, including those in a TLS handshake.
     """
 
     def __init__(
@@ -156,13 +152,13 @@ class Connections:
         self._server = server
         self._clients = clients
         self._limit = limit
-        # asyncio makes each connection in a task of its own, which ends with the handshake. Tasks and the times they began.
+        # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.
         self._handshakes: dict[asyncio.Task[Any], float] = {}
         self._open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
 
     def __call__(self) -> Connection:
-        """Return the protocol of a connection that the current task accepts."""
+        """Return the protocol of the connection that the current task accepts."""
         task = asyncio.current_task()
         if task is not None:
             self._make_room(task)
@@ -171,27 +167,27 @@ class Connections:
         return Connection(self, self._server, task)
 
     def opened(self, connection: Connection) -> None:
-        """Note that the handshake of a connection is done."""
+        """Note the end of a handshake."""
         if connection.accepted_by is not None:
             self._forget(connection.accepted_by)
             connection.accepted_by = None
         self._open.add(connection)
 
     def lost(self, connection: Connection) -> None:
-        """Note that a connection has ended."""
+        """Note the end of a connection."""
         self._open.discard(connection)
 
     def admits(self, transport: asyncio.Transport) -> bool:
-        """Tell whether the client of a connection may send requests."""
+        """Return whether the client of a connection may send requests."""
         return self._clients is None or self._clients.admits(transport)
 
     def check_later(self) -> None:
-        """Check the deadlines of all connections after ``timeouts.CHECK``, if that is not planned yet."""
+        """Schedule a check of all deadlines after ``timeouts.CHECK``."""
         if self._check is None:
             self._check = asyncio.get_running_loop().call_later(timeouts.CHECK, self._check_deadlines)
 
     def close_idle(self) -> None:
-        """Close every connection that is idle, and for which the kernel holds nothing that was not read yet."""
+        """Close every idle connection without unread data in the kernel."""
         now = asyncio.get_running_loop().time()
         quiet = {_file_of(each): each for each in self._open if each.is_quiet(now)}
         unread = readable(quiet)
@@ -200,20 +196,20 @@ class Connections:
                 connection.force_close()
 
     def left(self) -> int:
-        """Return how many connections are open, and how many handshakes began a moment ago."""
+        """Return the number of open connections and recent handshakes."""
         now = asyncio.get_running_loop().time()
         recent = sum(now - since <= timeouts.QUIET for since in self._handshakes.values())
         return recent + sum(each.connected for each in self._open)
 
     def abort(self) -> None:
-        """End every connection whose handshake is not done."""
+        """Close every connection in a handshake."""
         if self._check is not None:
             self._check.cancel()
         for task in tuple(self._handshakes):
             task.cancel()
 
     def _check_deadlines(self) -> None:
-        """End the connections that missed their deadline, and check again later if others have one."""
+        """Close the connections that missed their deadline, and check again later if others have one."""
         self._check = None
         now = asyncio.get_running_loop().time()
         for connection in tuple(self._open):
@@ -226,9 +222,9 @@ class Connections:
         self._handshakes.pop(task, None)
 
     def _make_room(self, accepting: asyncio.Task[Any]) -> None:
-        """At the limit, end the connection that has been idle for longest; without an idle one, that sends its request for longest.
+        """At the limit, close the connection that has been idle for longest, else the one that has been receiving for longest.
 
-        A handshake counts as idle since it began. If every connection has a request in work, the new one ends.
+        A handshake counts as idle since its start. If every connection has a request in the handler, the new one is closed.
         """
         if len(self._handshakes) + len(self._open) < self._limit:
             return
@@ -251,8 +247,8 @@ class Listener:
 
     Args:
         app: answers the requests.
-        clients: whose certificates are admitted; None admits every client.
-        limit: how many connections there may be.
+        clients: verifies client certificates; None admits every client.
+        limit: maximum number of connections.
     """
 
     def __init__(
@@ -265,10 +261,10 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen, and return the port; port 0 takes any free one.
+        """Listen, and return the port. Port 0 means any free port.
 
         Raises:
-            InjectorError: the address cannot be listened on.
+            InjectorError: the address cannot be used.
         """
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101 -- setup() makes it, for the type checker
@@ -296,12 +292,10 @@ class Listener:
         return int(self._server.sockets[-1].getsockname()[1])
 
     async def drain(self) -> int:
-        """Stop listening, and close each connection once nothing is under way on it.
-
-        Connections that the kernel has accepted by then are still answered.
+        """Stop listening, and close each connection once it is idle. Connections in the kernel's queue are still answered.
 
         Returns:
-            How many connections are left after ``timeouts.DRAIN``: their requests did not arrive in full.
+            The number of connections that are open after ``timeouts.DRAIN``, with incomplete requests.
         """
         if self._server is None or self._connections is None:
             return 0
@@ -314,10 +308,10 @@ class Listener:
             left = self._connections.left()
             if not (left or self._server.sockets) or loop.time() >= deadline:
                 return left
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(DRAIN_INTERVAL)
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
+        """Stop listening and close every connection."""
         if self._server is not None:
             self._server.close()
         if self._connections is not None:
@@ -326,7 +320,7 @@ class Listener:
 
 
 def readable(files: Iterable[int]) -> set[int]:
-    """Return the files that a read would not wait for; a listening socket is one while a connection waits to be accepted."""
+    """Return the files with data to read, or, for listening sockets, with connections to accept."""
     poll = select.poll()
     for file in files:
         poll.register(file, select.POLLIN)
@@ -334,10 +328,10 @@ def readable(files: Iterable[int]) -> set[int]:
 
 
 def _configure(listening: Any) -> None:
-    """Set the length of the kernel's queue, and the kernel's timeout for unread answers, which connections inherit.
+    """Set the length of the kernel's queue, which asyncio would set to ACCEPTED_AT_ONCE, and the timeout for unread responses.
 
-    asyncio uses its ``backlog`` also as the number of connections that it accepts at once, so the length is set here. Most answers fit
-    into the kernel's buffers, so whether they are read is known to the kernel only (tcp(7), TCP_USER_TIMEOUT).
+    Connections inherit the timeout. Most responses fit into the kernel's buffers, so only the kernel knows whether they are read (tcp(7),
+    TCP_USER_TIMEOUT).
     """
     with listening.dup() as sock:
         sock.listen(BACKLOG)
@@ -346,7 +340,7 @@ def _configure(listening: Any) -> None:
 
 
 def _oldest(connections: Iterable[Connection], state: State) -> Connection | None:
-    """Return the connection that has been in a state for longest."""
+    """Return the connection that has been in ``state`` for longest."""
     return min((each for each in connections if each.state is state), key=lambda each: each.since, default=None)
 
 

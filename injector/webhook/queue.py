@@ -1,13 +1,11 @@
 """Admission queue: one injection at a time, fair between namespaces, with early rejection.
 
-An injection holds the event loop. Therefore one request at a time has its turn, and the loop runs between two turns, so that probes,
-handshakes and cached answers are not delayed by the length of the queue. The turn goes round robin over the namespaces that have
-requests waiting. Within a namespace the order is first in, first out.
+An injection blocks the event loop. So requests take turns, and the loop runs between two turns, so that probes, handshakes and cached
+answers do not wait for the queue. The turns are round robin over the namespaces, and first in, first out within a namespace.
 
-A request that does not fit is rejected at once, while the caller still has time to try again: client-go, and so the API server, retries
-429 and 503 after ``Retry-After`` (k8s.io/client-go/rest, withRetry). A namespace may use at most as much of the queue as is still free
-(a dynamic threshold, as in shared-buffer switches): one namespace alone can take half of the queue, two can take a third each, and there is
-always room for the next one.
+A request that does not fit is rejected at once, while the client has time to retry: client-go, and so the API server, retries 429 and 503
+after ``Retry-After`` (k8s.io/client-go/rest, withRetry). A namespace may use at most as much of the queue as is still free (a dynamic
+threshold): one namespace can take half of the queue, two a third each, and there is always room for the next one.
 """
 
 from __future__ import annotations
@@ -23,24 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 MAX_WAITING: Final = 1000
-"""Requests. At 4 ms each that is 4 s of work. An API server sends 200 at once at most (--max-mutating-requests-inflight)."""
+"""Requests. At 4 ms each that is 4 s of work. An API server sends at most 200 at once (--max-mutating-requests-inflight)."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of all bodies in memory: a quarter of the memory that ``deploy/`` allows."""
+"""Bytes of all bodies in memory: a quarter of the memory limit in ``deploy/``."""
 
 OVERLOAD: Final = "overload"
 DEADLINE: Final = "deadline"
 
 _COST: Final = 0.005
-# The last dozen requests make up half of the average, so the average follows a change of load.
+# So the last dozen requests make up half of the average.
 _WEIGHT: Final = 0.06
-# An answer that arrives at its deadline is late: turns vary, and the caller reads the answer too.
+# Turns vary, and the client has to read the response before its deadline.
 _MARGIN: Final = 1.5
-# One pod that takes seconds says nothing about the next.
+# One very slow pod does not predict the next.
 _MAX_COST: Final = 0.5
 
 
 class Rejected(Exception):  # noqa: N818 -- an answer to the caller, not an error of the injector
-    """A request that must not wait. ``reason`` is ``OVERLOAD`` or ``DEADLINE``."""
+    """The queue rejects a request; ``reason`` is ``OVERLOAD`` or ``DEADLINE``."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +46,7 @@ class Rejected(Exception):  # noqa: N818 -- an answer to the caller, not an erro
 
 
 class _Waiter:
-    """One request that waits, with the size of its body."""
+    """A waiting request, with the size of its body."""
 
     __slots__ = ("granted", "size")
 
@@ -58,7 +56,7 @@ class _Waiter:
 
 
 class _Waiters(deque[_Waiter]):
-    """The requests of one namespace that wait, in their order of arrival."""
+    """The waiting requests of one namespace, in order of arrival, and their bytes."""
 
     bytes = 0
 
@@ -67,11 +65,11 @@ class AdmissionQueue:
     """The queue of one event loop.
 
     Args:
-        max_waiting: how many requests may wait.
-        max_bytes: how many bytes the bodies in memory, and those of the waiting requests, may have together.
-        clock: returns seconds from any start; deadlines are in its time.
-        cost: how many seconds a turn is expected to take, until some were measured.
-        weight: how much the last turn counts in the average of them.
+        max_waiting: maximum number of waiting requests.
+        max_bytes: maximum bytes of the bodies in memory, and of those of waiting requests.
+        clock: returns seconds from any start; deadlines use the same clock.
+        cost: the initial estimate of the seconds of a turn.
+        weight: the weight of the last turn in the moving average.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class AdmissionQueue:
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._held = 0
-        # The first namespace is the next one to be served; one that has more requests goes to the end then.
+        # In round robin order: the first namespace gets the next turn, and moves to the end if it has more requests.
         self._namespaces: dict[str, _Waiters] = {}
         self._count = 0
         self._bytes = 0
@@ -97,36 +95,34 @@ class AdmissionQueue:
         self._weight = weight
 
     def waiting(self) -> int:
-        """Return how many requests wait for their turn."""
+        """Return the number of waiting requests."""
         return self._count
 
-    def hold(self, size: int, body: int = 0) -> bool:
-        """Reserve ``size`` more bytes for a body that already has ``body`` bytes.
-
-        A body may have at most as many bytes as are free, so that large ones are rejected first.
+    def reserve(self, size: int, body: int = 0) -> bool:
+        """Reserve ``size`` more bytes, until ``release``, for a body that has ``body`` bytes so far.
 
         Returns:
-            Whether there is room. The bytes are reserved in either case, until ``release``.
+            Whether the body fits: it may have at most as many bytes as are free, so that large bodies are rejected first.
         """
         fits = body + size <= self._max_bytes - self._held
         self._held += size
         return fits
 
     def release(self, size: int) -> None:
-        """Give back bytes that ``hold`` reserved."""
+        """Release bytes that ``reserve`` reserved, whether they fit or not."""
         self._held -= size
 
     @asynccontextmanager
     async def turn(self, namespace: str, size: int, deadline: float = math.inf) -> AsyncIterator[None]:
-        """Wait for the turn of a request. The turn ends with the block.
+        """Wait for the turn of a request, which lasts until the end of the block.
 
         Args:
             namespace: the namespace of the pod.
             size: bytes of the review.
-            deadline: when the caller stops waiting, in seconds of ``clock``.
+            deadline: when the client stops waiting, by ``clock``.
 
         Raises:
-            Rejected: the queue is full, the namespace has its share of it, or the deadline cannot be met.
+            Rejected: the queue is full, the namespace has used its share, or the deadline cannot be met.
         """
         if self._busy:
             await self._wait(namespace, size, deadline)
@@ -163,19 +159,19 @@ class AdmissionQueue:
             raise
 
     def _check(self, waiters: _Waiters | None, size: int, deadline: float) -> None:
-        """Raise ``Rejected`` where a request must not wait behind ``waiters``, those of its namespace."""
+        """Raise ``Rejected`` unless a request may wait behind ``waiters``, those of its namespace."""
         count, size_of_others = (0, 0) if waiters is None else (len(waiters), waiters.bytes)
         if count >= self._max_waiting - self._count:
             raise Rejected(OVERLOAD)
         if self._bytes and size_of_others + size > self._max_bytes - self._bytes:
             raise Rejected(OVERLOAD)
         left = (deadline - self.clock()) / _MARGIN
-        # The exact place costs a look at each namespace, so it is only computed where the deadline may be missed.
+        # The exact position takes a loop over the namespaces, so it is computed only if the deadline may be missed.
         if (self._count + 1) * self._cost > left and (self._ahead(count) + 1) * self._cost > left:
             raise Rejected(DEADLINE)
 
     def _ahead(self, count: int) -> int:
-        """Return how many requests go before the next one of a namespace that has ``count`` waiting."""
+        """Return the number of requests before the next one of a namespace with ``count`` waiting."""
         return sum(min(len(each), count + 1) for each in self._namespaces.values())
 
     def _remove(self, namespace: str, waiter: _Waiter) -> None:
@@ -188,16 +184,16 @@ class AdmissionQueue:
             del self._namespaces[namespace]
 
     def _end_turn(self) -> None:
-        """Give the turn to the next request, which runs in the next pass of the loop."""
+        """Give the turn to the next request, which runs in the next pass of the event loop."""
         if not self._grant():
-            # Requests that are ready in this pass of the loop must not run one after the other without any I/O between.
+            # Stay busy until the next pass, so that ready requests do not run in a row without I/O in between.
             asyncio.get_running_loop().call_soon(self._free)
 
     def _free(self) -> None:
         self._busy = self._grant()
 
     def _grant(self) -> bool:
-        """Give the turn to the next namespace. Return False if nothing waits."""
+        """Give the turn to the next namespace. Return False if no request waits."""
         while self._namespaces:
             namespace = next(iter(self._namespaces))
             waiters = self._namespaces[namespace]
@@ -206,7 +202,7 @@ class AdmissionQueue:
             if waiters:
                 del self._namespaces[namespace]
                 self._namespaces[namespace] = waiters
-            # The task of a request that was cancelled has not run since.
+            # A cancelled waiter stays in the queue until its task runs.
             if not waiter.granted.cancelled():
                 self._granted_at = self.clock()
                 waiter.granted.set_result(None)

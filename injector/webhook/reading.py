@@ -1,4 +1,4 @@
-"""Reading a request: what is checked before its body, the body itself within its bounds, and the answer to a refused request."""
+"""Read requests: check the headers, read the body within its limits, and refuse requests by an HTTP status."""
 
 from __future__ import annotations
 
@@ -23,41 +23,40 @@ if TYPE_CHECKING:
     from injector.webhook.queue import AdmissionQueue
 
 JSON: Final = "application/json"
-# Sixty thousand variables, more than an object of etcd's largest size holds. Each value that is decoded takes 60 bytes and more, and some
-# 150 ns: without a bound a body of empty lists would hold the event loop for half a second, and 200 MB.
 MAX_VALUES: Final = 250_000
+"""More than the largest object of etcd has. Without the limit a body of empty lists would take half a second and 200 MB to decode."""
 SMALL: Final = 64 * 1024
-"""Bytes of a body whose values need not be counted."""
+"""Bytes of a body whose values are not counted."""
 RETRY_AFTER: Final = "1"
 
 REJECTIONS: Final[Mapping[str, tuple[int, str]]] = {
     OVERLOAD: (429, "too many requests are waiting: try again"),
     DEADLINE: (503, "too many requests are waiting to answer this one before its timeout: try again"),
 }
-"""Status and message of a request that the admission queue rejects, by the reason."""
+"""Status and message for each reason of the admission queue to reject a request."""
 
 
-class Refusal(Exception):  # noqa: N818 -- an answer to the caller, not an error of the injector
-    """A request that is answered by its HTTP status alone, since it has no uid; ``again`` says that a retry may help."""
+class Refusal(Exception):  # noqa: N818 -- a response to the client, not an error of the injector
+    """A request without a known uid gets an HTTP status; ``retry`` adds Retry-After."""
 
-    def __init__(self, status: int, reason: str, message: str, *, again: bool = False) -> None:
+    def __init__(self, status: int, reason: str, message: str, *, retry: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.message = message
-        self.again = again
+        self.retry = retry
 
 
 def rejection(reason: str) -> Refusal:
-    """Return the refusal of a request that the admission queue rejects."""
+    """Return the refusal for a reason of the admission queue."""
     status, message = REJECTIONS[reason]
-    return Refusal(status, reason, message, again=True)
+    return Refusal(status, reason, message, retry=True)
 
 
-# An API server sends a dozen different queries at most: one for each webhook.
+# An API server sends one query for each webhook.
 @lru_cache(64)
 def timeout_of(query: str) -> float:
-    """Return the seconds that the caller waits for an answer, by the raw query of its URL; infinity if it does not say.
+    """Return the seconds that the client waits, from the raw query of its URL; infinity if it has no timeout.
 
     Follows k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go: the webhook's ``timeoutSeconds`` as a Go duration,
     ``?timeout=10s``. The first of several counts, as in Go. One that is not a duration, or is 0, is ignored.
@@ -74,16 +73,16 @@ def timeout_of(query: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the requests of the webhook's port while there is memory for them, and answers those that are refused."""
+    """Reads and refuses the requests of the webhook's port, within the memory limit of the queue."""
 
     lifecycle: Lifecycle
     queue: AdmissionQueue
 
     async def read(self, request: web.Request) -> bytes:
-        """Return the body of a request that may be a review. Its bytes count in the queue until ``done``.
+        """Return the body of a request. Its bytes are reserved in the queue until ``done``.
 
         Raises:
-            Refusal: it cannot be a review, it is too large, or it did not arrive.
+            Refusal: the request cannot be a review, is too large, or did not arrive.
         """
         self._check(request)
         chunks: list[bytes] = []
@@ -99,26 +98,26 @@ class Reader:
         return body
 
     def done(self, body: bytes) -> None:
-        """Note that a body that ``read`` returned is not needed any more."""
+        """Release a body that ``read`` returned."""
         self.queue.release(len(body))
 
     def _check(self, request: web.Request) -> None:
-        """Raise ``Refusal`` if the headers say that this cannot be a review, or the server is about to end."""
+        """Raise ``Refusal`` if the headers are not those of a review, or the server is closing."""
         if not self.lifecycle.answers:
-            raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", again=True)
+            raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", retry=True)
         if request.content_type != JSON or "Content-Encoding" in request.headers:
             raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
         if request.content_length is not None and request.content_length > request.client_max_size:
             raise _too_large(request.client_max_size)
 
     async def _receive(self, chunks: list[bytes], request: web.Request) -> None:
-        """Append the body to ``chunks``. What has arrived counts, not what a header announces, so announcing a body takes no room."""
+        """Append the body to ``chunks``, and reserve the bytes that arrive. Announcing a length reserves nothing."""
         size = 0
         try:
-            # A body that arrived together with the headers needs no timer.
+            # A body that arrived with the headers needs no timer.
             async with asyncio.timeout(None if request.content.is_eof() else READ):
                 while chunk := await request.content.readany():
-                    fits = self.queue.hold(len(chunk), size)
+                    fits = self.queue.reserve(len(chunk), size)
                     chunks.append(chunk)
                     size += len(chunk)
                     if not fits:
@@ -126,30 +125,30 @@ class Reader:
                     if size > request.client_max_size:
                         raise _too_large(request.client_max_size)
         except ConnectionError as error:
-            raise Refusal(400, "disconnected", "the caller disconnected") from error
+            raise Refusal(400, "disconnected", "the client disconnected") from error
         except web.RequestPayloadError as error:
             raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
         except TimeoutError as error:
             raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
 
     def refused(self, refusal: Refusal) -> web.Response:
-        """Return the answer to a request that is refused by its HTTP status alone."""
+        """Return the response for a refusal."""
         response = web.Response(text=refusal.message, status=refusal.status)
-        if refusal.again:
+        if refusal.retry:
             response.headers["Retry-After"] = RETRY_AFTER
         if refusal.status in (web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code):
             response.force_close()
         return self.closing(response)
 
     def closing(self, response: web.Response) -> web.Response:
-        """Return the answer; it ends its connection if connections are not kept any more."""
+        """Return the response; it closes its connection unless the server keeps connections."""
         if not self.lifecycle.keeps_connections:
             response.force_close()
         return response
 
 
 def _check_body(body: bytes) -> None:
-    """Raise ``Refusal`` if a body cannot be a review, or holds more values than a Kubernetes object can."""
+    """Raise ``Refusal`` if a body is empty or has too many values."""
     if len(body) > SMALL and sum(map(body.count, (b",", b"{", b"["))) > MAX_VALUES:
         raise Refusal(413, "too_large", f"the body has more than {MAX_VALUES} values")
     if not body:

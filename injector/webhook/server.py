@@ -54,7 +54,7 @@ MAX_BODY: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where to listen. Port 0 means any free port; without ``tls`` the webhook is plain HTTP; ``clients`` verifies clients."""
+    """Where to listen. Port 0 means any free port. Without ``tls`` the webhook is plain HTTP."""
 
     bind: str
     port: int

@@ -1,11 +1,11 @@
-"""Slow injections: one worker thread for requests that are predicted to be slow, so that they do not hold the event loop.
+"""Slow injections: one worker thread for requests that are predicted to be slow, so that they do not block the event loop.
 
-The prediction is by the size of the review, and by how long injections for the same revision and namespace took on average. A slow pod
-therefore delays only pods of its own namespace: the others stay on the event loop. The thread has a fair queue of its own
-(``webhook.queue``) and rests while other requests arrive, since Python runs one thread at a time.
+The prediction uses the size of the review, and the average duration of injections for the same revision and namespace. So a slow pod
+delays only pods of its own namespace. The thread has its own fair queue (``webhook.queue``), and rests while other requests arrive, since
+Python runs one thread at a time.
 
-A template that spends its whole budget again and again for the pods of one namespace is paused for that namespace, with exponential
-back-off. A pod can cause this as well as a template, so other namespaces are not paused.
+If a template exceeds its budget several times in a row for the pods of one namespace, it is paused for that namespace, with exponential
+back-off. The cause may be a pod as well as the template, so other namespaces are not paused.
 """
 
 from __future__ import annotations
@@ -29,35 +29,34 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 SLOW: Final = 0.015
-"""Seconds of CPU time that injections take on average from which they are slow. Istio's own templates take a fifth of it."""
+"""Average CPU seconds from which injections are slow. Istio's templates take a fifth of it."""
 WEIGHT: Final = 0.5
-"""How much the last injection counts in that average."""
-# A full garbage collection takes a hundred milliseconds in a large process. It must not make a quick injection seem slow.
+"""Weight of the last injection in the average."""
 DOUBTFUL_WEIGHT: Final = 0.1
-"""The same, if a full garbage collection ran meanwhile."""
+"""The same if a full garbage collection ran meanwhile, which takes 100 ms in a large process."""
 LARGE: Final = 256 * 1024
-"""Bytes of a review from which it is predicted to be slow: twenty times the usual size."""
+"""Bytes from which a review is predicted to be slow: twenty times the usual size."""
 OFFLOAD: Final = 60.0
 MAX_OFFLOAD: Final = 3600.0
-"""How long a namespace of a revision is injected in the thread after a slow injection. Doubles each time it held the event loop again."""
+"""Seconds that a namespace of a revision is offloaded after a slow injection. Doubled each time it is slow on the event loop again."""
 REST: Final = 9.0
-"""How long the thread rests after an injection, as a multiple of its CPU time, if other requests arrived meanwhile."""
+"""Rest of the thread after an injection, as a multiple of its CPU time, if other requests arrived meanwhile."""
 
 FAILURES_TO_PAUSE: Final = 3
 FIRST_PAUSE: Final = 1.0
 MAX_PAUSE: Final = 60.0
-"""As long as the controller of a Deployment waits between its tries once it had several."""
+"""The retry interval of the ReplicaSet controller after several failures."""
 
 MAX_WAITING: Final = 200
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
-"""A decoded review takes about ten times its bytes."""
+"""Decoded reviews take about ten times as much memory."""
 MAX_RECORDS: Final = 4096
-"""Pairs of a revision and a namespace that are remembered."""
+"""Maximum number of pairs of a revision and a namespace to remember."""
 
 
 @dataclass(slots=True)
 class _Record:
-    """How recent injections for one revision and namespace went."""
+    """The recent injections for one revision and namespace."""
 
     average: float = 0.0
     slow_for: float = 0.0
@@ -71,8 +70,8 @@ class SlowPool:
     """The worker thread and the prediction. It belongs to one event loop.
 
     Args:
-        clock: returns seconds from any start; deadlines are in its time.
-        cpu_clock: returns the seconds that the calling thread has worked.
+        clock: returns seconds from any start; deadlines use the same clock.
+        cpu_clock: returns the CPU seconds of the calling thread.
         sleep: waits for so many seconds.
     """
 
@@ -88,7 +87,7 @@ class SlowPool:
         self._cpu_clock = cpu_clock
         self._sleep = sleep
         self._records: OrderedDict[tuple[str, str, str], _Record] = OrderedDict()
-        # No record is slow from then on, so most requests need not look for other namespaces.
+        # From this time on no record is slow, so that most requests need no lookup.
         self._none_slow_from = 0.0
         self._requests = 0
         self._rests_until = 0.0
@@ -96,18 +95,18 @@ class SlowPool:
         self._thread: ThreadPoolExecutor | None = None
 
     def waiting(self) -> int:
-        """Return how many requests are injected in the thread or wait for it."""
+        """Return the number of requests in, or waiting for, the thread."""
         return self._running
 
     def note_request(self) -> None:
-        """Note that a request has arrived, whatever answers it: the thread rests while there are others."""
+        """Note the arrival of a request, so that the thread rests."""
         self._requests += 1
 
     def should_offload(self, revision: Revision, namespace: str, size: int) -> bool:
-        """Tell whether a review of ``size`` bytes is predicted to be slow.
+        """Return whether a review of ``size`` bytes is predicted to be slow.
 
-        A namespace that is not known yet is offloaded once if the revision is slow for at least two others: then the revision itself
-        may be slow, and each further namespace would hold the event loop once.
+        A new namespace is offloaded once if the revision is slow for at least two others: the revision itself may be slow, and would
+        block the event loop once for each further namespace.
         """
         if size > LARGE:
             return True
@@ -126,11 +125,11 @@ class SlowPool:
         return next(slow, None) is not None and next(slow, None) is not None
 
     def run_inline(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
-        """Return the result of ``work``, which injects a pod, on the calling thread.
+        """Run ``work``, which injects a pod, on the calling thread, and return its result.
 
         Raises:
             PausedError: the template is paused for this namespace.
-            Exception: whatever ``work`` raises.
+            Exception: from ``work``.
         """
         self._check(revision, namespace)
         run = _timed(work, self._cpu_clock)
@@ -140,19 +139,19 @@ class SlowPool:
     async def run_in_thread(
         self, revision: Revision, namespace: str, size: int, deadline: float, work: Callable[[], _T]
     ) -> _T:
-        """Return the result of ``work``, which injects a pod, in the worker thread once the requests before it are done.
+        """Run ``work``, which injects a pod, in the worker thread after the requests before it, and return its result.
 
         Args:
             revision: the revision that injects.
             namespace: the namespace of the pod.
             size: bytes of the review.
-            deadline: when the caller stops waiting, in seconds of ``clock``.
-            work: injects; it must not use anything that belongs to the event loop.
+            deadline: when the client stops waiting, by ``clock``.
+            work: injects; it must not use objects of the event loop.
 
         Raises:
             PausedError: the template is paused for this namespace.
-            Rejected: too many wait, or the deadline cannot be met.
-            Exception: whatever ``work`` raises.
+            Rejected: the queue is full, or the deadline cannot be met.
+            Exception: from ``work``.
         """
         self._check(revision, namespace)
         self._running += 1
@@ -219,13 +218,13 @@ class SlowPool:
                 f"its templates took too long {record.failures} times in a row for pods of this namespace; "
                 f"the next try is in {left:.0f} s",
                 where=f"revision {revision.name}",
-                hint="correct the template, or the values of the pods that it reads: the messages before this one say where",
+                hint="correct the template or the pods, as said in the messages before this one",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class _Run(Generic[_T]):
-    """One injection: its result or error, the CPU time of its thread, and whether a full garbage collection ran meanwhile."""
+    """One injection: its result or error, its CPU seconds, and whether a full garbage collection ran meanwhile."""
 
     result: tuple[_T] | None
     error: Exception | None
@@ -235,13 +234,13 @@ class _Run(Generic[_T]):
     def value(self) -> _T:
         """Return the result, or raise the error."""
         if self.result is None:
-            assert self.error is not None  # noqa: S101 -- there is one of the two, for the type checker
+            assert self.error is not None  # noqa: S101 -- for the type checker
             raise self.error
         return self.result[0]
 
 
 def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> _Run[_T]:
-    """Run an injection."""
+    """Run an injection and measure it."""
     result, error = None, None
     collections, began = _full_collections(), cpu_clock()
     try:

@@ -1,7 +1,7 @@
 """Timeouts of connections and requests, in seconds.
 
-An API server connects with TLS, sends a request at once, reads the answer and keeps the connection. The defaults of its client are in
-k8s.io/apimachinery, SetTransportDefaults. None of these timeouts affects it.
+None of these timeouts affects an API server: it connects, sends a request at once, reads the response and keeps the connection
+(k8s.io/apimachinery, SetTransportDefaults).
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import Final
 
 HANDSHAKE: Final = 6.0
-"""From the moment a connection is accepted until the TLS handshake is done."""
+"""From accepting a connection to the end of the TLS handshake."""
 READ: Final = 6.0
-"""For the body of a request. A request that takes longer is answered with 408."""
+"""For the body of a request. A slower request gets status 408."""
 REQUEST: Final = 8.0
-"""From the first byte of a request to its last. A connection that takes longer is closed."""
+"""From the first byte of a request to its last. A slower connection is closed."""
 WRITE: Final = 6.0
-"""For the answer. A connection whose peer does not read for that long is closed."""
+"""For writing a response. If the peer does not read it, the connection is closed."""
 # A timer for each request would take 5 % of the time of a cached answer.
 CHECK: Final = 1.0
 """Between two checks of REQUEST and WRITE. A connection is closed at the first check after its timeout."""
 KEEPALIVE: Final = 120.0
-"""For an idle connection. The API server closes its own after 90 s, and must be the one that closes."""
+"""For an idle connection. Longer than the 90 s of API servers, which must be the side that closes."""
 LINGER: Final = 2.0
-"""How long the rest of a refused body is read and dropped, so that the caller sees the answer."""
+"""For reading the rest of a refused body, so that the client sees the response."""
 TLS_SHUTDOWN: Final = 1.0
-"""Until the peer confirms the end of a TLS connection."""
+"""For the peer's confirmation at the end of a TLS connection."""
 DRAIN: Final = 4.0
-"""After the shutdown delay, until the remaining requests are answered. With a delay of 5 s the process ends within 10 s."""
+"""For answering the remaining requests after the shutdown delay. With a delay of 5 s the process ends within 10 s."""
 QUIET: Final = 1.0
-"""A connection that was used within this time is likely to be used again, so a drain does not close it yet."""
+"""A drain does not close connections that were used within this time, since they are likely to be used again."""

@@ -42,8 +42,8 @@ EXEMPT: Final = "exempt"
 UNWATCHED: Final = "unwatched"
 UNKNOWN: Final = "unknown"
 FAILED: Final = "failed"
-"""Outcomes of a review: the name is known; it is unknown, and the pod is admitted with a warning or denied; the pod never gets a
-sidecar, or has one; namespaces are not watched; the name or the served revisions are not known yet; the request is not a review."""
+"""Outcomes of a review. EXEMPT pods never get a sidecar, or have one. UNWATCHED: namespaces are not watched. UNKNOWN: the name or the
+served revisions are not known yet. FAILED requests are not reviews."""
 
 # A denial may list more names than a warning, which Kubernetes cuts.
 _MAX_DENIAL: Final = 1024

@@ -79,7 +79,7 @@ def test_a_scope_is_read_as_of_a_cluster(scope: Scope, found: list[str]) -> None
     assert names(cluster(*PODS_HERE, SHOP), scope) == found
 
 
-def test_what_is_not_kept_is_left_out() -> None:
+def test_objects_can_be_dropped() -> None:
     assert asyncio.run(cluster(*PODS_HERE).all(Scope(PODS), lambda _: None)) == []
 
 
@@ -90,7 +90,7 @@ def test_what_is_not_kept_is_left_out() -> None:
         (NAMESPACES, "x", "", "memory: Namespace x not found; add it to the files, or name another"),
     ],
 )
-def test_one_object_is_found_by_its_name_or_missed(resource: Resource, name: str, place: str, says: str) -> None:
+def test_one_object_is_found_by_name(resource: Resource, name: str, place: str, says: str) -> None:
     reader = cluster(*PODS_HERE, SHOP)
 
     assert asyncio.run(reader.one(PODS, "a", namespace="shop")) == PODS_HERE[0]
@@ -112,7 +112,7 @@ def as_list(kind: str, *items: dict[str, Any]) -> dict[str, Any]:
         "---\n" + yaml.safe_dump(as_list("List", as_list("List", *PODS_HERE), SHOP)),
         "text\n---\n" + yaml.safe_dump_all([SHOP, *PODS_HERE]),
     ],
-    ids=["documents", "a List", "JSON", "a List in a List", "with what is no object"],
+    ids=["documents", "a List", "JSON", "a List in a List", "with a document that is not an object"],
 )
 def test_objects_are_read_from_a_file(text: str, tmp_path: Path) -> None:
     (tmp_path / "all").write_text(text)
@@ -138,7 +138,7 @@ def test_a_file_without_an_object_is_refused(text: str, tmp_path: Path) -> None:
         read_objects([], recursive=False)
 
 
-def test_the_line_of_a_fault_is_the_files(tmp_path: Path) -> None:
+def test_an_error_has_the_line_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "all.yaml").write_text("a: b\n---\nc: [\n")
 
     with pytest.raises(ManifestError, match=r"all\.yaml.*line 4"):
@@ -189,7 +189,7 @@ def test_a_workload_is_named_as_for_kubectl_and_istioctl(text: str, namespace: s
         (".shop", "no workload name"),
     ],
 )
-def test_what_names_no_workload_is_a_wrong_argument(text: str, says: str) -> None:
+def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=r".") as caught:
         parse_target(text, namespace=None, default="home")
 
@@ -203,14 +203,14 @@ def test_a_pod_is_read_as_it_would_be_created_under_its_own_name() -> None:
     assert "name" not in found.pod["metadata"]
 
 
-def test_another_workload_is_read_with_the_pod_of_its_template() -> None:
+def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
     found = asyncio.run(read_target(cluster(deployment("web", "shop")), Target(DEPLOYMENTS, "web", "shop")))
 
     assert str(found) == "Deployment shop/web"
     assert found.pod["metadata"]["labels"] == {"app": "web"}
 
 
-def test_one_that_is_not_there_is_missed() -> None:
+def test_a_missing_workload_is_an_error() -> None:
     with pytest.raises(ClusterError, match="has no such object"):
         asyncio.run(read_target(ClusterReader(FakeKube()), Target(DEPLOYMENTS, "web", "shop")))
 
@@ -220,7 +220,7 @@ def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
     return [str(each) for each in found]
 
 
-def test_a_workload_is_listed_once_whatever_tells_of_it() -> None:
+def test_a_workload_is_listed_once() -> None:
     rollout = {**owned("lone", "shop"), "kind": "Pod"}
     objects = [
         deployment("web", "shop"),
@@ -259,7 +259,7 @@ def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:
     assert listed(*jobs, over) == ["Job shop/import", "Job shop/restore-28000000"]
 
 
-def test_pods_that_ended_are_not_even_asked_for() -> None:
+def test_ended_pods_are_not_listed() -> None:
     client = FakeKube()
 
     assert asyncio.run(read_targets(ClusterReader(client), "shop")) == []
@@ -275,7 +275,7 @@ def test_pods_that_ended_are_not_even_asked_for() -> None:
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running"}}, True),
     ],
 )
-def test_a_pod_has_ended_when_it_ended_or_ends(pod: dict[str, Any], over: bool) -> None:
+def test_a_pod_that_is_being_deleted_has_ended(pod: dict[str, Any], over: bool) -> None:
     assert has_ended(pod) == over
 
 
@@ -283,7 +283,7 @@ OBJECTS = (*revision("1-24", "1.24.6"), tag("prod", "1-24"), labelled("shop", "p
 FROM_CLUSTER = Sources(None, HOME)
 
 
-def test_all_that_decides_about_pods_is_read() -> None:
+def test_the_view_has_everything_that_decides_about_pods() -> None:
     around = asyncio.run(read_view(cluster(*OBJECTS), FROM_CLUSTER, None))
 
     assert list(around.built.revisions) == ["1-24"]
@@ -295,7 +295,7 @@ def test_all_that_decides_about_pods_is_read() -> None:
     assert around.revisions.where == "the configmaps of namespace istio-system"
 
 
-def test_of_one_namespace_no_list_of_all_is_asked_for() -> None:
+def test_only_the_given_namespace_is_read() -> None:
     client = FakeKube(*OBJECTS, forbidden=("namespaces",))
 
     around = asyncio.run(read_view(ClusterReader(client), FROM_CLUSTER, "shop"))
@@ -315,7 +315,7 @@ def test_openshifts_annotations_of_namespaces_reach_the_revisions() -> None:
     assert around.built.revisions["1-24"].namespaces == {"shop": {"annotations": annotations}}
 
 
-def test_a_folder_of_revisions_takes_the_place_of_the_clusters(tmp_path: Path) -> None:
+def test_a_folder_of_revisions_replaces_those_of_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "config").write_text(CONFIG)
 
@@ -329,7 +329,7 @@ def test_a_folder_of_revisions_takes_the_place_of_the_clusters(tmp_path: Path) -
         asyncio.run(read_revisions(cluster(), Sources(tmp_path, HOME)))
 
 
-def test_without_any_revision_it_is_said_where_they_were_looked_for() -> None:
+def test_without_a_revision_the_error_names_the_source() -> None:
     with pytest.raises(UsageError) as caught:
         asyncio.run(read_revisions(cluster(*OBJECTS), Sources(None, "elsewhere")))
 
@@ -377,12 +377,12 @@ def test_work_gets_a_client_with_credentials_that_is_closed_afterwards(notes: li
         ("unauthorized", "log in again, or give another --context or --kubeconfig"),
         ("unreachable", "check the network, or give another --context or --kubeconfig"),
         ("conflict", "try again"),
-        ("refused", "settle who does"),
+        ("refused", "ask the owner"),
     ],
 )
-def test_a_fault_of_the_api_server_says_what_a_user_can_do(notes: list[str], reason: str, hint: str) -> None:
+def test_an_error_of_the_api_server_has_a_hint_for_the_user(notes: list[str], reason: str, hint: str) -> None:
     async def work(_: KubeClient) -> None:
-        raise ClusterError("no", where="https://a/b", hint="settle who does", reason=reason, status=4)
+        raise ClusterError("no", where="https://a/b", hint="ask the owner", reason=reason, status=4)
 
     with pytest.raises(ClusterError) as caught:
         run_in_cluster(Kubeconfig(), work)

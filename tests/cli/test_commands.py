@@ -19,11 +19,12 @@ from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, failure_of
 from injector.cli.output import one_line
 from injector.cli.version import own_version
 from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
+from tests.cli.clusters import assert_fails
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
 
 
-def test_every_command_is_in_the_help_with_the_words_of_its_own() -> None:
+def test_the_help_has_the_summary_of_every_command() -> None:
     shown = CliRunner().invoke(main, ["--help"]).stdout
 
     for name, (_, summary) in COMMANDS.items():
@@ -55,10 +56,7 @@ def test_the_help_has_the_table_of_exit_codes() -> None:
 def test_a_wrong_argument_is_one_line_and_64(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(main, arguments)
 
-    assert (result.exit_code, result.stdout) == (64, "")
-    assert result.stderr.startswith("error: ")
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert_fails(result, 64, says)
 
 
 @pytest.mark.parametrize("arguments", [[], ["revision"]])
@@ -128,7 +126,7 @@ def test_a_wrong_flag_ends_the_process_with_64() -> None:
     assert (run.returncode, run.stdout) == (64, "")
 
 
-def test_a_closed_pipe_ends_it_without_a_word() -> None:
+def test_a_closed_pipe_prints_no_error() -> None:
     run = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {INJECTOR} --help | true"], capture_output=True, text=True, check=False
     )
@@ -141,7 +139,7 @@ def test_a_closed_pipe_ends_it_without_a_word() -> None:
     [
         (ConfigError("is empty", where="a/config:3", hint="fill it"), 65, "a/config:3: is empty; fill it"),
         (TemplateRenderError("nil pointer\n  evaluating .x"), 65, "nil pointer evaluating .x"),
-        (UsageError("is no pair", where="--set-env"), 64, "--set-env: is no pair"),
+        (UsageError("is not a pair", where="--set-env"), 64, "--set-env: is not a pair"),
         (InjectorError("cannot listen"), 1, "cannot listen"),
         (click.UsageError("No such option: --foo."), 64, "No such option: --foo; see `injector x --help`"),
         (click.ClickException("no"), 1, "no"),
@@ -162,7 +160,7 @@ def test_an_internal_error_asks_for_a_report() -> None:
     assert failure.message == "internal error: ValueError: x; please report it with the output of -v"
 
 
-def test_the_traceback_comes_first_where_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_traceback_comes_before_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise ConfigError("is empty")  # noqa: TRY301 -- a traceback needs a raise
     except ConfigError as error:
@@ -173,7 +171,7 @@ def test_the_traceback_comes_first_where_it_was_asked_for(capsys: pytest.Capture
     assert shown[-1] == "error: is empty"
 
 
-def test_lines_are_joined_by_a_blank() -> None:
+def test_lines_are_joined_by_a_space() -> None:
     assert one_line("  a\n\n\tb \r\n c") == "a b c"
 
 
@@ -207,7 +205,7 @@ def test_the_program_completes_its_commands() -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_takes_its_script() -> None:
+def test_bash_accepts_its_script() -> None:
     script = CliRunner().invoke(main, ["completion", "bash"]).stdout
 
     run = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
@@ -237,7 +235,7 @@ def test_json_and_yaml_say_the_same() -> None:
     assert json.loads(as_json)["version"] == VERSION
 
 
-def test_a_tree_that_was_never_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_of_an_uninstalled_tree_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 

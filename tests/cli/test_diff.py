@@ -12,7 +12,7 @@ from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
-from tests.cli.clusters import FakeKube, deployment, labelled, namespace, owned, reached, revision, tag
+from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -103,7 +103,7 @@ def test_without_a_difference_it_ends_with_0(folder: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_kinds_are_chosen_and_left_out(folder: Path, flags: tuple[str, ...], kinds: set[str], output: str) -> None:
+def test_kinds_can_be_selected_and_ignored(folder: Path, flags: tuple[str, ...], kinds: set[str], output: str) -> None:
     result = diff(folder, "1-24", "1-30", "-o", output, *flags)
 
     data = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
@@ -141,7 +141,7 @@ def test_no_output_has_a_value_of_the_users_variables(folder: Path, output: str,
     assert PRIVATE not in result.output
 
 
-def test_a_revision_that_gives_a_users_container_a_variable_shows_that_it_does_and_no_value(folder: Path) -> None:
+def test_a_variable_added_to_a_users_container_is_shown_without_its_value(folder: Path) -> None:
     config = CONFIG + "      - name: app\n        env: [{name: TOKEN, value: taken-hunter2}]\n"
     (folder / "revisions" / "1-30" / "config").write_text(config)
 
@@ -152,7 +152,7 @@ def test_a_revision_that_gives_a_users_container_a_variable_shows_that_it_does_a
     assert "hunter2" not in text + unified
 
 
-def test_a_unified_diff_of_hidden_values_alone_says_so(folder: Path) -> None:
+def test_a_unified_diff_names_a_difference_of_hidden_values(folder: Path) -> None:
     for name in ("1-24", "1-30"):
         lines = f"      - name: app\n        env: [{{name: TOKEN, value: taken-{name}}}]\n"
         (folder / "revisions" / name / "config").write_text(CONFIG + lines)
@@ -165,7 +165,7 @@ def test_a_unified_diff_of_hidden_values_alone_says_so(folder: Path) -> None:
     assert "# only hidden values differ\n" in result.stdout
 
 
-def test_a_pod_that_one_leaves_alone_is_a_decision_and_nothing_else(folder: Path) -> None:
+def test_a_pod_that_one_revision_skips_differs_only_in_the_decision(folder: Path) -> None:
     result = diff(folder, "1-24", "off")
 
     assert "  decision\n    injected -> skipped: the policy is disabled\n" in result.stdout
@@ -173,7 +173,7 @@ def test_a_pod_that_one_leaves_alone_is_a_decision_and_nothing_else(folder: Path
     assert "+  - image" not in diff(folder, "1-24", "off", "-o", "unified").stdout
 
 
-def test_a_pod_that_one_refuses_is_a_decision(folder: Path) -> None:
+def test_a_pod_that_one_revision_refuses_differs_in_the_decision(folder: Path) -> None:
     (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(annotations={"sidecar.istio.io/proxyCPU": "odd!"})))
 
     result = diff(folder, "1-24", "1-30")
@@ -192,7 +192,7 @@ def test_a_pod_that_both_refuse_does_not_differ_and_is_named_on_stderr(folder: P
     assert result.stderr.startswith("warning: Pod default/hello: refused by both: ")
 
 
-def test_the_nodes_versions_count(folder: Path) -> None:
+def test_node_versions_are_used(folder: Path) -> None:
     for name in ("1-24", "1-30"):
         (folder / "revisions" / name / "config").write_text(NATIVE if name == "1-30" else CONFIG)
 
@@ -225,8 +225,7 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = diff(folder, *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 def test_the_guard_is_shown(folder: Path) -> None:
@@ -272,7 +271,7 @@ def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pyt
     assert live("-n", "shop", "--exit-code=false").exit_code == 0
 
 
-def test_the_guard_counts_for_a_cluster_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guard_applies_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     hostile = owned("web", "shop", labels={"a": "x" + "\n  - name: other"})
     sides = *revision("1-24", "1.24.6", config=pasting), *revision("1-30", "1.30.1", config=pasting)
@@ -284,7 +283,7 @@ def test_the_guard_counts_for_a_cluster_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert "prod: metadata.labels[a]: the value breaks out of the template" in warned.stderr
 
 
-def test_the_other_formats_are_those_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_diffs_have_all_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*LIVE))
 
     found = json.loads(live("-o", "json").stdout)
@@ -324,8 +323,7 @@ def test_without_a_workload_or_a_revision_there_is_nothing_to_compare(
 
     result = live(*arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 def changed(name: str, *changes: Change) -> Comparison:
@@ -394,7 +392,7 @@ def test_a_change_is_one_line_that_a_terminal_shows_as_it_is(change: Change, lin
         (Change("decision", "", "a", "b"), {"kind": "decision", "old": "a", "new": "b"}),
     ],
 )
-def test_the_data_leaves_out_what_is_not_there(change: Change, data: dict[str, Any]) -> None:
+def test_the_data_omits_absent_values(change: Change, data: dict[str, Any]) -> None:
     data_of_one = as_data([changed("a", change)])
     del data_of_one["groups"]
     assert data_of_one == {
@@ -422,15 +420,13 @@ ADDED = "initContainers[istio-init].securityContext.capabilities.add"
         (Change("decision", "", "injected", "skipped: off"), ("injected -> skipped: off",)),
     ],
 )
-def test_a_change_is_called_by_its_kind_or_by_what_a_reviewer_wants_to_know(
-    change: Change, words: tuple[str, ...]
-) -> None:
+def test_group_names_include_gained_and_lost_privileges_and_containers(change: Change, words: tuple[str, ...]) -> None:
     (group,) = groups([changed("a", change)])
 
     assert group.changes == words
 
 
-def test_workloads_that_change_alike_are_one_group_and_the_largest_is_first() -> None:
+def test_workloads_are_grouped_by_their_changes() -> None:
     refused = Change("decision", "", "injected", "refused: bad")
     compared = [
         changed("same"),
@@ -450,7 +446,7 @@ def test_workloads_that_change_alike_are_one_group_and_the_largest_is_first() ->
     )
 
 
-def test_where_nothing_differs_that_is_one_line() -> None:
+def test_the_summary_of_no_difference_is_one_line() -> None:
     assert as_summary([changed("a")], "x", "y") == "no difference in 1 workload between x and y\n"
 
 

@@ -18,7 +18,18 @@ from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
 from injector.revisions.build import build
-from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
+from tests.cli.clusters import (
+    HOME,
+    FakeKube,
+    assert_fails,
+    cluster,
+    deployment,
+    labelled,
+    owned,
+    reached,
+    revision,
+    tag,
+)
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
@@ -82,7 +93,7 @@ def test_the_text_has_a_line_for_each_step_with_verdict_reason_and_source(folder
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_the_trace_is_data_too(folder: Path, output: str) -> None:
+def test_the_trace_is_available_as_data(folder: Path, output: str) -> None:
     result = explain(folder, "--namespace-labels", "istio.io/rev=prod", "-o", output)
 
     (found,) = (json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout))["workloads"]
@@ -118,7 +129,7 @@ def test_flags_and_labels_lead_to_a_revision(
     assert (found["outcome"], found["revision"], found["tag"]) == ("injected", revision, tag)
 
 
-def test_the_labels_of_a_namespace_among_the_files_count_where_no_flag_says_others(folder: Path) -> None:
+def test_namespace_labels_come_from_the_files_or_the_flag(folder: Path) -> None:
     shop = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio.io/rev": "1-24"}}}
     documents = [shop, make_pod(namespace="shop"), make_pod(namespace="other")]
 
@@ -129,7 +140,7 @@ def test_the_labels_of_a_namespace_among_the_files_count_where_no_flag_says_othe
     assert [each["revision"] for each in told] == ["1-30", "1-30"]
 
 
-def test_a_pod_that_no_webhook_is_called_for_is_rightly_skipped_and_asks_for_labels(folder: Path) -> None:
+def test_a_pod_without_a_webhook_is_skipped_with_a_note_about_labels(folder: Path) -> None:
     result = explain(folder)
 
     assert result.exit_code == 0
@@ -147,7 +158,7 @@ def test_a_pod_that_no_webhook_is_called_for_is_rightly_skipped_and_asks_for_lab
         (make_pod(annotations={"sidecar.istio.io/inject": "false"}), (), "annotation"),
     ],
 )
-def test_a_pod_left_alone_ends_with_0_and_the_rule(
+def test_a_skipped_pod_ends_with_0_and_the_rule(
     folder: Path, pod: dict[str, Any], flags: tuple[str, ...], reason: str
 ) -> None:
     result = explain(folder, "-r", "1-30", "-o", "json", *flags, documents=[pod])
@@ -164,7 +175,7 @@ def test_a_pod_left_alone_ends_with_0_and_the_rule(
         ({}, "/inject/1-99", "revision"),
     ],
 )
-def test_a_pod_that_would_be_refused_ends_with_65_and_its_trace(
+def test_a_refused_pod_ends_with_65_and_its_trace(
     folder: Path, annotations: dict[str, str], path: str, reason: str
 ) -> None:
     documents = [make_pod("good"), make_pod("bad", annotations=annotations)]
@@ -206,7 +217,7 @@ def test_the_embedded_revisions_explain_without_a_directory(folder: Path) -> Non
     ("pod", "namespace", "whose"),
     [({"istio.io/rev": "canray"}, "", "the pod's"), ({}, "istio.io/rev=canray", "the namespace's")],
 )
-def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
+def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
     folder: Path, pod: dict[str, str], namespace: str, whose: str
 ) -> None:
     (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels=pod)))
@@ -234,8 +245,7 @@ def test_a_name_that_nobody_serves_is_told_with_those_that_are_and_the_nearest(
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = explain(folder, *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 CLUSTER = (
@@ -272,7 +282,7 @@ def test_a_workload_of_the_cluster_is_explained(
     assert "  warning  none is ready: pods are refused  [Service injector-system/injector]\n" in result.stdout
 
 
-def test_without_a_namespace_it_is_the_kubeconfigs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_namespace_that_of_the_kubeconfig_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*CLUSTER))
     context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}
     (tmp_path / "config").write_text(json.dumps({"contexts": [context], "current-context": "c"}))
@@ -301,15 +311,14 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
         (("web", "-n", "shop"), 1, "has no such object"),
     ],
 )
-def test_what_the_cluster_is_not_asked_or_does_not_have(
+def test_invalid_arguments_for_a_cluster_are_refused(
     arguments: tuple[str, ...], code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached(monkeypatch, FakeKube(*CLUSTER))
 
     result = of_cluster(*arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 PRIVATE = "hunter2-hunter2"
@@ -321,7 +330,7 @@ def workload() -> Created:
     return Created("Pod", "shop", "web", make_pod("web", namespace="shop", containers=[container]))
 
 
-def test_a_workload_that_reaches_a_revision_has_its_steps_after_those_of_the_way() -> None:
+def test_the_steps_of_the_revision_follow_those_of_the_route() -> None:
     found = explain_workload(workload(), Route(make_raw("1-24"), "prod", STEPS_trace), build)
 
     assert (found.revision, found.tag, found.trace.outcome) == ("1-24", "prod", "injected")
@@ -329,13 +338,13 @@ def test_a_workload_that_reaches_a_revision_has_its_steps_after_those_of_the_way
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-def test_the_guard_of_the_trace_is_the_one_asked_for(guard: str) -> None:
+def test_the_guard_of_the_trace_comes_from_the_option(guard: str) -> None:
     found = explain_workload(workload(), Route(make_raw("1-24"), "prod", STEPS_trace), build, guard)
 
     assert [step.source for step in found.trace.steps if step.step == "guard"] == [f"--guard {guard}"]
 
 
-def test_one_that_reaches_none_ends_on_the_way() -> None:
+def test_a_workload_without_a_revision_has_only_its_route() -> None:
     trace = Trace(STEPS_trace, "skipped", "no_webhook")
 
     assert explain_workload(workload(), trace, build) == Explanation(workload(), trace, None, None)
@@ -377,7 +386,7 @@ def explanation(wanted: Target | str, *more: dict[str, Any]) -> tuple[list[Expla
     return asyncio.run(explain_live(cluster(*OBJECTS, *more), SOURCES, wanted))
 
 
-def test_a_pod_has_what_becomes_of_the_call_after_the_webhook() -> None:
+def test_the_delivery_steps_follow_the_webhook() -> None:
     (found,) = explanation(Target(PODS, "web-abc-1", "shop"))[0]
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
@@ -398,27 +407,27 @@ def test_a_deployment_is_explained_by_its_template() -> None:
     assert (str(found.workload), found.revision) == ("Deployment shop/web", "1-24")
 
 
-def test_the_guard_is_the_one_asked_for() -> None:
+def test_the_guard_comes_from_the_option() -> None:
     (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, Target(PODS, "web-abc-1", "shop"), "warn"))[0]
 
     assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
 
 
-def test_a_pod_that_no_webhook_is_called_for_ends_there() -> None:
+def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
     (found,) = explanation(Target(PODS, "web-abc-1", "lost"))[0]
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
     assert "names `gone`, which is not served" in found.trace.steps[0].detail
 
 
-def test_a_namespace_is_all_of_its_workloads_and_an_empty_one_is_noted() -> None:
+def test_a_namespace_stands_for_its_workloads_and_an_empty_one_is_noted() -> None:
     found, _ = explanation("shop", deployment("idle", "shop"))
 
     assert [str(each.workload) for each in found] == ["Deployment shop/idle", "Deployment shop/web"]
     assert explanation("empty", labelled("empty", "prod"))[1] == ("there is no workload in namespace empty",)
 
 
-def test_a_revision_that_cannot_be_used_is_the_error() -> None:
+def test_explaining_a_broken_revision_fails() -> None:
     with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
         explanation(Target(PODS, "web-abc-1", "bad"))
 

@@ -17,6 +17,7 @@ from injector.cli.options import find_revision
 from injector.errors import ConfigError, DataError, UsageError
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
+from tests.cli.clusters import assert_fails
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
@@ -58,12 +59,12 @@ def images(document: dict[str, Any]) -> list[str]:
 
 
 def injected(result: Result) -> list[dict[str, Any]]:
-    """The documents that it printed."""
+    """Return the printed documents."""
     assert (result.exit_code, result.stderr) == (0, "")
     return [each for each in yaml.safe_load_all(result.stdout) if each is not None]
 
 
-def test_the_guard_refuses_warns_or_does_not_look(files: Path) -> None:
+def test_the_guard_refuses_warns_or_is_off(files: Path) -> None:
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.app }}")
     (files / "config").write_text(pasting)
     (files / "hello.yaml").write_text(yaml.safe_dump(workload(name="x" + "\n  - name: other")))
@@ -127,7 +128,7 @@ def test_the_items_of_a_list_are_injected_in_place(files: Path) -> None:
     assert len(images(found["items"][0])) == 2
 
 
-def test_a_workload_that_is_left_alone_is_named_on_stderr(files: Path) -> None:
+def test_a_skipped_workload_is_named_on_stderr(files: Path) -> None:
     result = kube_inject(files, "-", text=yaml.safe_dump(workload(hostNetwork=True)))
 
     assert result.exit_code == 0
@@ -167,7 +168,7 @@ def test_a_patch_leads_from_the_document_to_the_injected_one(files: Path) -> Non
     assert any(operation["path"].startswith("/spec/template/spec/containers") for operation in json.loads(line))
 
 
-def test_a_namespace_is_lent_to_workloads_that_name_none(files: Path) -> None:
+def test_workloads_without_a_namespace_get_the_one_of_the_flag(files: Path) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .DeploymentMeta.Namespace }}")
     (files / "config").write_text(config)
     listed = {"apiVersion": "v1", "kind": "List", "items": [workload()]}
@@ -217,10 +218,7 @@ def test_invalid_input_is_one_line_and_prints_nothing(
 
     result = kube_inject(Path(), *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +239,7 @@ def test_a_revision_that_cannot_be_used_is_named_by_its_file(
 
     result = kube_inject(Path(), "-f", "hello.yaml")
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert_fails(result, 65, says)
 
 
 def test_nothing_is_written_when_one_document_of_many_is_bad(files: Path) -> None:
@@ -256,7 +252,7 @@ def test_nothing_is_written_when_one_document_of_many_is_bad(files: Path) -> Non
     assert sorted(path.name for path in files.iterdir()) == ["config", "hello.yaml", "out.yaml", "values"]
 
 
-def test_a_config_map_needs_no_cluster_where_a_file_says_it(files: Path) -> None:
+def test_a_config_map_name_is_ignored_beside_a_config_file(files: Path) -> None:
     result = kube_inject(files, str(files / "hello.yaml"), "--injectConfigMapName", "istio-sidecar-injector")
 
     assert len(images(injected(result)[0])) == 2
@@ -322,7 +318,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "a"), ("prod", "b")])
-def test_a_revision_is_picked_by_its_name_or_a_tag(name: str, expected: str) -> None:
+def test_a_revision_is_found_by_its_name_or_a_tag(name: str, expected: str) -> None:
     assert find_revision(STATE, name, where="x").name == expected
 
 
@@ -337,12 +333,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         find_revision(STATE, "nope", where="x")
 
 
-def test_without_a_name_and_a_default_the_flag_is_asked_for() -> None:
+def test_without_a_name_and_a_default_it_fails() -> None:
     with pytest.raises(UsageError, match=r"^x: no default revision; .*create the tag `default`; known are a, b"):
         find_revision(STATE, "", where="x")
 
 
-def test_an_unknown_name_may_be_a_tag_that_could_not_be_read() -> None:
+def test_an_unknown_name_with_broken_tags_reports_the_tags() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("tags.yaml is broken"))
 
     with pytest.raises(ConfigError, match=r"tags\.yaml is broken"):
@@ -364,7 +360,7 @@ def test_files_are_a_revision_named_default_unless_a_name_is_given(folder: Path)
     assert select(config=config, values=values).istio_version == "1.30"
 
 
-def test_values_and_flags_stand_in_for_those_of_a_folder(folder: Path) -> None:
+def test_values_and_flags_override_those_of_a_folder(folder: Path) -> None:
     files = {"revisions_dir": folder / "revisions", "values": folder / "values.json"}
 
     revision = select(**files, set_env=("PLATFORM=openshift",), node_version=("v1.33.0",))
@@ -374,7 +370,7 @@ def test_values_and_flags_stand_in_for_those_of_a_folder(folder: Path) -> None:
     assert select(**files, istio_version="1.24").istio_version == "1.24"
 
 
-def test_a_file_that_stands_in_is_named_by_its_errors(folder: Path) -> None:
+def test_an_error_in_an_overriding_file_names_the_file(folder: Path) -> None:
     (folder / "values.json").write_text("{")
 
     with pytest.raises(DataError, match=r"values\.json"):
@@ -389,7 +385,7 @@ HELLO = str(Path(__file__).resolve().parents[2] / "docs" / "samples" / "hello.ya
 EX_USAGE = 64
 
 
-def test_what_says_nothing_any_more_is_named_and_changes_nothing() -> None:
+def test_obsolete_flags_are_named_and_ignored() -> None:
     plain = CliRunner().invoke(main, ["kube-inject", "-f", HELLO])
     flags = [*(f"--{name}=1" for name in IGNORED), *(f"--{name}" for name in IGNORED_SWITCHES)]
 
@@ -442,12 +438,12 @@ def uninject(*arguments: str, text: str | None = None) -> Result:
 
 
 def printed(result: Result) -> list[Any]:
-    """The documents that it printed."""
+    """Return the printed documents."""
     assert (result.exit_code, result.stderr) == (0, "")
     return [each for each in yaml.safe_load_all(result.stdout) if each is not None]
 
 
-def test_a_pod_gets_back_what_it_was() -> None:
+def test_a_pod_is_restored() -> None:
     assert printed(uninject("-", text=yaml.safe_dump(injected_pod()))) == [make_pod()]
 
 
@@ -459,7 +455,7 @@ def test_a_workload_loses_its_proxy(tmp_path: Path) -> None:
     assert found["spec"]["template"]["spec"] == make_pod()["spec"]
 
 
-def test_what_was_never_injected_and_other_kinds_stay() -> None:
+def test_documents_without_a_sidecar_stay() -> None:
     result = uninject("-", text=f"{SERVICE}---\n{yaml.safe_dump(make_pod())}")
 
     assert result.stdout.startswith(f"{SERVICE}---\n")
@@ -518,13 +514,10 @@ def test_invalid_input_of_uninject_is_one_line_and_prints_nothing(
 
     result = uninject(*arguments, text="")
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
-def test_it_takes_back_what_kube_inject_did_with_the_embedded_default() -> None:
+def test_uninject_reverts_kube_inject() -> None:
     before = yaml.safe_dump(make_pod(labels={"app": "hello"}))
 
     injected = CliRunner().invoke(main, ["kube-inject", "-"], input=before)

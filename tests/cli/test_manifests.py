@@ -50,7 +50,7 @@ def test_files_come_in_the_order_given_and_keep_their_names(tree: Path) -> None:
     ("recursive", "expected"),
     [(False, ["a.yml", "b.yaml", "c.json"]), (True, ["a.yml", "b.yaml", "c.json", "inner/d.yaml"])],
 )
-def test_a_folder_means_its_manifests_by_name(tree: Path, recursive: bool, expected: list[str]) -> None:
+def test_a_folder_stands_for_its_manifests_by_name(tree: Path, recursive: bool, expected: list[str]) -> None:
     assert names(read_manifests([str(tree)], recursive=recursive), tree) == expected
 
 
@@ -85,7 +85,7 @@ def test_a_folder_without_manifests_is_bad_input(tmp_path: Path, recursive: bool
 
 
 @pytest.mark.parametrize(("given", "says"), [([], "no file is given"), (["-", "-"], "stdin can be read only once")])
-def test_naming_nothing_or_stdin_twice_is_a_wrong_argument(given: list[str], says: str) -> None:
+def test_no_file_or_stdin_twice_is_a_wrong_argument(given: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         read_manifests(given, recursive=False)
 
@@ -112,13 +112,13 @@ def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["# nothing\n", "- 1\n", "text\n", "42\n"])
-def test_what_is_no_object_passes_through(text: str) -> None:
+def test_documents_that_are_not_objects_pass_through(text: str) -> None:
     (found,) = changed_documents([Manifest("a", text)], refused)
 
     assert (found.text, found.after) == (text, None)
 
 
-def test_the_collector_is_left_as_it_was_also_after_an_error() -> None:
+def test_the_garbage_collector_is_restored_after_an_error() -> None:
     before, during = gc.get_threshold(), []
 
     def looking(obj: dict[str, Any]) -> dict[str, Any] | None:
@@ -172,7 +172,7 @@ def test_every_workload_is_read_in_order_with_its_namespace(tmp_path: Path) -> N
     assert found.namespace_labels == {"shop": {"istio.io/rev": "prod", "size": "1"}}
 
 
-def test_a_namespace_is_lent_to_workloads_that_name_none(tmp_path: Path) -> None:
+def test_workloads_without_a_namespace_get_the_one_of_the_flag(tmp_path: Path) -> None:
     assert [str(each) for each in read(tmp_path, PODS, "lent").created] == ["Pod shop/a", "Pod lent/b"]
 
 
@@ -185,14 +185,14 @@ def test_a_namespace_is_lent_to_workloads_that_name_none(tmp_path: Path) -> None
         ("kind: Pod\n\ta: b\n", "m.yaml: yaml: line 2"),
     ],
 )
-def test_bad_input_is_named_by_its_place(tmp_path: Path, text: str, says: str) -> None:
+def test_errors_name_the_file_and_line(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ManifestError) as raised:
         read(tmp_path, text)
 
     assert says in str(raised.value)
 
 
-def test_no_file_at_all_is_a_wrong_use() -> None:
+def test_no_file_is_a_wrong_argument() -> None:
     with pytest.raises(UsageError):
         read_workloads((), recursive=False, namespace=None)
 
@@ -208,7 +208,7 @@ def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through
     )
 
 
-def test_a_document_without_a_last_line_end_gets_one() -> None:
+def test_a_document_without_a_final_newline_gets_one() -> None:
     assert manifest_text([ChangedDocument("a: 1", {"a": 1}, None)], "yaml") == "a: 1\n---\n"
 
 
@@ -285,7 +285,7 @@ def test_a_device_is_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nope/out.yaml", "."])
-def test_a_place_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+def test_an_output_file_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(InjectorError, match="cannot be written: ") as caught:
         written("x", tmp_path / name)
 

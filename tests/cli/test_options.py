@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def flags(*arguments: str) -> tuple[Kubeconfig, str]:
-    """What the flags make."""
+    """Return the value of the options."""
     made: list[tuple[Kubeconfig, str]] = []
 
     @click.command()
@@ -47,18 +47,18 @@ def flags(*arguments: str) -> tuple[Kubeconfig, str]:
     return made[0]
 
 
-def test_without_flags_and_files_it_is_the_pods_service_account() -> None:
+def test_without_flags_and_files_the_service_account_is_used() -> None:
     assert flags() == (Kubeconfig(), "istio-system")
 
 
-def test_the_home_has_the_kubeconfig_of_a_user(home: Path) -> None:
+def test_the_home_directory_has_the_kubeconfig(home: Path) -> None:
     (home / ".kube").mkdir()
     (home / ".kube" / "config").touch()
 
     assert flags()[0] == Kubeconfig((home / ".kube" / "config",))
 
 
-def test_the_environment_comes_before_the_home_with_those_of_its_files_that_are_there(
+def test_existing_files_of_kubeconfig_come_before_the_home_directory(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / ".kube").mkdir()
@@ -69,7 +69,7 @@ def test_the_environment_comes_before_the_home_with_those_of_its_files_that_are_
     assert flags()[0] == Kubeconfig((home / "a", home / "c"))
 
 
-def test_an_environment_that_names_nothing_is_not_passed_over(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_of_kubeconfig_are_an_error_if_none_exists(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", f"{home}/nope")
 
     assert flags()[0] == Kubeconfig((home / "nope",))
@@ -89,7 +89,7 @@ def test_istios_namespace_has_istioctls_flag(flag: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A", "a.b", "a" * 64])
-def test_what_cannot_be_a_namespace_is_refused(name: str) -> None:
+def test_invalid_namespaces_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match=r"^-n: '.*' is not a valid namespace; use at most 63"):
         checked_namespace(name, flag="-n")
 
@@ -98,7 +98,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 
 
 def options(*arguments: str) -> WebhookOptions:
-    """What the flags make."""
+    """Return the value of the options."""
     made: list[WebhookOptions] = []
 
     @click.command()
@@ -110,7 +110,7 @@ def options(*arguments: str) -> WebhookOptions:
     return made[0]
 
 
-def test_without_flags_they_are_istios_defaults() -> None:
+def test_without_flags_webhook_options_are_istios_defaults() -> None:
     assert options() == WebhookOptions()
 
 
@@ -171,7 +171,7 @@ def test_a_bundle_is_certificates_and_nothing_secret(tmp_path: Path, text: str, 
         ("--url", "https://h/a b", "it contains a space"),
     ],
 )
-def test_what_kubernetes_would_refuse_is_refused_before(flag: str, value: str, says: str) -> None:
+def test_webhook_options_are_checked_as_by_kubernetes(flag: str, value: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         options(flag, value)
 
@@ -202,7 +202,7 @@ KEPT = WebhookOptions(
 )
 
 
-def test_what_flags_do_not_say_is_kept_but_for_the_name_and_for_what_carries_no_label() -> None:
+def test_options_without_a_flag_are_inherited() -> None:
     assert over(KEPT) == replace(KEPT, istio_namespace="istio-system", auto_inject=False)
     assert over(KEPT, "-i", "mesh", "--auto-inject-namespaces") == KEPT
 
@@ -219,7 +219,7 @@ def test_an_endpoint_is_kept_part_by_part(arguments: list[str], endpoint: Endpoi
     assert over(KEPT, *arguments).endpoint == endpoint
 
 
-def test_a_service_that_is_said_takes_the_place_of_a_url() -> None:
+def test_a_given_service_replaces_a_url() -> None:
     kept = replace(KEPT, endpoint=Endpoint(url="https://here"))
 
     assert over(kept, "--service", "our").endpoint == Endpoint("our")
@@ -240,11 +240,11 @@ def test_a_flag_has_istios_spelling_and_kubectls(camel: str, spellings: tuple[st
 
 
 @pytest.mark.parametrize(("value", "expected"), [("0", 0.0), ("1.5h", 5400.0), (7.0, 7.0)])
-def test_a_duration_is_read_as_gos_and_one_that_is_read_stays(value: str | float, expected: float) -> None:
+def test_a_duration_is_parsed_once(value: str | float, expected: float) -> None:
     assert Duration().convert(value, None, None) == expected
 
 
-def test_what_is_no_duration_is_a_bad_parameter() -> None:
+def test_an_invalid_duration_is_a_bad_parameter() -> None:
     with pytest.raises(click.BadParameter, match="'5' is not a valid duration; write it as 500ms, 5s or 1m30s"):
         Duration().convert("5", None, None)
 
@@ -262,14 +262,14 @@ def test_what_is_no_duration_is_a_bad_parameter() -> None:
         ("0s", 0.0),
     ],
 )
-def test_durations_are_gos(text: str, seconds: float) -> None:
+def test_durations_are_parsed_as_in_go(text: str, seconds: float) -> None:
     assert seconds_of(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1m30", "NaN", "\N{ARABIC-INDIC DIGIT FIVE}s"]
 )
-def test_other_texts_are_no_durations(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a valid duration; write it as"):
         seconds_of(text)
 
@@ -279,7 +279,7 @@ def test_the_last_of_several_values_of_a_name_wins() -> None:
 
 
 @pytest.mark.parametrize("pair", ["A", "=b", "A B=c", "1A=b", ""])
-def test_what_is_no_pair_is_refused(pair: str) -> None:
+def test_invalid_pairs_are_refused(pair: str) -> None:
     with pytest.raises(UsageError, match=r"--set-env: .* is not NAME=VALUE"):
         key_values((pair,), flag="--set-env")
 

@@ -21,7 +21,7 @@ def test_a_table_without_rows_is_its_headings() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"), [("a b", "a b"), ("", '""'), (" a", '" a"'), ("a\nb", '"a\\nb"'), ("\x1b[2J", '"\\u001b[2J"')]
 )
-def test_what_a_terminal_would_not_show_is_quoted(text: str, shown: str) -> None:
+def test_unprintable_text_is_quoted(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.cluster.reader import WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -48,7 +49,7 @@ def test_the_list_says_which_istio_and_why(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_the_list_is_data_too(directory: Path, output: str) -> None:
+def test_the_list_is_available_as_data(directory: Path, output: str) -> None:
     result = CliRunner().invoke(main, ["revision", "list", "--revisionsDir", str(directory), "-o", output])
 
     rows = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
@@ -69,13 +70,13 @@ def test_a_broken_revision_is_listed_and_named_on_stderr(directory: Path) -> Non
     assert result.stderr.startswith(f"warning: {directory}/bad: ")
 
 
-def test_verify_passes_what_renders(directory: Path) -> None:
+def test_verify_passes_for_revisions_that_render(directory: Path) -> None:
     result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
 
     assert (result.exit_code, result.output) == (0, "1-24: ok\n1-30: ok\n")
 
 
-def test_verify_fails_on_what_does_not(directory: Path) -> None:
+def test_verify_fails_for_a_revision_that_does_not_render(directory: Path) -> None:
     break_one(directory)
     (directory / "tags.yaml").write_text("prod: gone\n")
 
@@ -103,11 +104,10 @@ def test_the_embedded_revisions_are_in_order() -> None:
     assert (result.exit_code, result.output) == (0, "canary: ok\nstable: ok\n")
 
 
-def test_a_directory_that_is_none_is_bad_input(tmp_path: Path) -> None:
+def test_a_missing_directory_is_invalid_input(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path / "nope")])
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert "nope: cannot be read as a directory of revisions" in result.stderr
+    assert_fails(result, 65, "nope: cannot be read as a directory of revisions")
 
 
 def remove(directory: Path, *arguments: str, answer: str = "") -> Result:
@@ -117,7 +117,7 @@ def remove(directory: Path, *arguments: str, answer: str = "") -> Result:
 @pytest.mark.parametrize(
     ("flags", "answer", "code"), [([], "y\n", 0), ([], "n\n", 1), ([], "", 1), (["-y"], "", 0), (["--force"], "", 0)]
 )
-def test_a_revision_that_nothing_uses_is_removed_when_that_is_meant(
+def test_an_unused_revision_is_removed_after_confirmation(
     directory: Path, flags: list[str], answer: str, code: int
 ) -> None:
     result = remove(directory, "1-30", *flags, answer=answer)
@@ -128,7 +128,7 @@ def test_a_revision_that_nothing_uses_is_removed_when_that_is_meant(
     assert asked == (not flags)
 
 
-def test_a_revision_in_use_is_removed_by_force_alone(directory: Path) -> None:
+def test_a_revision_in_use_is_removed_only_by_force(directory: Path) -> None:
     (directory / "1-30" / "revision.yaml").write_text("namespaces: {bank: {labels: {istio.io/rev: 1-24}}}\n")
 
     refused = remove(directory, "1-24", "-y")
@@ -150,7 +150,7 @@ def test_a_revision_in_use_is_removed_by_force_alone(directory: Path) -> None:
         ("tags.yaml", 64, "REVISION: 'tags.yaml' cannot name a revision"),
     ],
 )
-def test_what_is_no_revision_is_not_removed(directory: Path, name: str, code: int, says: str) -> None:
+def test_an_unknown_revision_is_not_removed(directory: Path, name: str, code: int, says: str) -> None:
     before = sorted(directory.iterdir())
 
     result = remove(directory, name, "--force")

@@ -104,21 +104,21 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
     )
 
 
-def test_a_tag_that_names_what_is_not_there_is_refused() -> None:
+def test_a_tag_of_a_missing_revision_is_refused() -> None:
     trace = ends(RequestedName(), labels({REV: "gone"}))
 
     assert (trace.outcome, trace.reason) == ("refused", "tag")
     assert trace.steps[1].detail.startswith("tag `gone`: it names `1-99`, which is not served")
 
 
-def test_where_a_revision_is_the_default_by_no_name_it_still_gets_those_who_ask_for_it() -> None:
+def test_the_default_revision_serves_pods_that_ask_for_the_default() -> None:
     found = routed(RequestedName(), labels({"istio-injection": "enabled"}), NO_TAGS)
 
     assert (found.raw.name, found.tag) == ("stable", None)
     assert found.steps[1].detail == "the default is stable; stable is a revision, not a tag"
 
 
-def test_where_no_webhook_is_called_nothing_gets_the_pod() -> None:
+def test_a_pod_without_a_webhook_is_skipped() -> None:
     trace = ends(RequestedName(), labels({}, {}, **{INJECT: "true"}))
 
     assert (trace.outcome, trace.reason) == ("skipped", "no_webhook")
@@ -127,7 +127,7 @@ def test_where_no_webhook_is_called_nothing_gets_the_pod() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--path", "--revision"])
-def test_a_flag_says_what_is_called_and_the_step_what_the_labels_would(flag: str) -> None:
+def test_a_flag_selects_the_webhook_and_the_step_says_whether_the_labels_would(flag: str) -> None:
     found = routed(RequestedName("1-30", flag), labels())
 
     assert found.raw.name == "1-30"
@@ -146,7 +146,7 @@ def test_a_path_without_a_name_is_the_default(state: SourceState, revision: str)
     assert routed(RequestedName("", "--path"), labels(), state).raw.name == revision
 
 
-def test_a_path_to_nothing_is_refused() -> None:
+def test_a_path_with_an_unknown_name_is_refused() -> None:
     trace = ends(RequestedName("nope", "--path"), labels())
 
     assert (trace.outcome, trace.reason) == ("refused", "revision")
@@ -154,13 +154,13 @@ def test_a_path_to_nothing_is_refused() -> None:
     assert "there is no revision or tag" in trace.steps[2].detail
 
 
-def test_a_path_without_a_name_is_refused_where_nothing_is_the_default() -> None:
+def test_a_path_without_a_name_is_refused_without_a_default() -> None:
     state = SourceState((make_raw("a"), make_raw("b")))
 
     assert ends(RequestedName("", "--path"), labels(), state).steps[1].detail == "there is no default"
 
 
-def test_a_revision_that_is_not_there_is_a_wrong_flag() -> None:
+def test_an_unknown_revision_is_a_wrong_flag() -> None:
     with pytest.raises(UsageError):
         route(listed(STATE), RequestedName("nope", "--revision"), labels())
 
@@ -170,7 +170,7 @@ def test_a_broken_revision_is_bad_input() -> None:
         route(listed(STATE), RequestedName("broken", "--path"), labels())
 
 
-def test_broken_tags_are_bad_input_since_nothing_is_known_of_them() -> None:
+def test_broken_tags_are_invalid_input() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("odd tags"))
 
     with pytest.raises(ConfigError, match="odd tags"):
@@ -209,7 +209,7 @@ def istiods(name: str, *, tagged: str = "") -> dict[str, Any]:
     return made
 
 
-def test_the_webhook_that_is_called_leads_by_its_path() -> None:
+def test_the_path_of_the_called_webhook_names_the_revision() -> None:
     found = routed_live(labels_live({REV: "prod"}))
 
     assert (found.raw.name, found.tag) == ("1-24", "prod")
@@ -234,7 +234,7 @@ def test_a_path_without_a_name_means_the_revision_of_its_configuration(name: str
     assert (found.raw.name, found.tag) == (name, None)
 
 
-def test_what_the_path_adds_to_the_proxy_goes_along() -> None:
+def test_environment_variables_of_the_path_are_used() -> None:
     options = WebhookOptions(Endpoint(url="https://example.com/inject/1-24"))
     webhook = revision_webhook("1-24", options)
     for each in webhook["webhooks"]:
@@ -245,7 +245,7 @@ def test_what_the_path_adds_to_the_proxy_goes_along() -> None:
     assert found.envs == {"ISTIO_META_CLUSTER_ID": "east", "ISTIO_META_NETWORK": "n1"}
 
 
-def test_of_two_that_are_called_the_last_decides() -> None:
+def test_the_last_called_webhook_decides() -> None:
     second = {**revision_webhook("1-30", WebhookOptions()), "metadata": {"name": "z"}}
     second["webhooks"][0]["namespaceSelector"] = {}
     second["webhooks"][0]["matchConditions"] = [{"name": "x", "expression": "true"}]
@@ -260,7 +260,7 @@ def test_of_two_that_are_called_the_last_decides() -> None:
     )
 
 
-def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
+def test_a_tag_with_weights_chooses_by_the_workload(tmp_path: Path) -> None:
     for name in ("1-24", "1-30"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config").write_text(CONFIG)
@@ -281,7 +281,7 @@ def test_a_tag_with_weights_deals_by_the_workload(tmp_path: Path) -> None:
         (labels_live({REV: "prod"}, {"sidecar.istio.io/inject": "false"}), "the pod's label sidecar.istio.io/inject"),
     ],
 )
-def test_where_none_is_called_the_labels_tell_why_and_the_nearest_is_named(given: PodLabels, says: str) -> None:
+def test_without_a_matching_webhook_the_nearest_is_named(given: PodLabels, says: str) -> None:
     found = ends_live(given)
 
     assert (found.outcome, found.reason) == ("skipped", "no_webhook")
@@ -289,14 +289,14 @@ def test_where_none_is_called_the_labels_tell_why_and_the_nearest_is_named(given
     assert "; the nearest is rev." in found.steps[0].detail
 
 
-def test_without_any_webhook_that_is_said() -> None:
+def test_a_cluster_without_webhooks_is_explained() -> None:
     assert ends_live(labels_live(), *OBJECTS[:2]).steps[0].detail == (
         "the cluster has no webhook that calls an injector"
     )
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/inject/No_Name", "webhook"), ("/inject/gone", "revision")])
-def test_a_path_that_nobody_serves_refuses_the_pod(path: str, reason: str) -> None:
+def test_an_unknown_path_refuses_the_pod(path: str, reason: str) -> None:
     webhook = istiods("1-24")
     for each in webhook["webhooks"]:
         each["clientConfig"]["service"]["path"] = path
@@ -306,7 +306,7 @@ def test_a_path_that_nobody_serves_refuses_the_pod(path: str, reason: str) -> No
     assert (found.outcome, found.reason) == ("refused", reason)
 
 
-def test_the_names_that_are_served_are_of_paths_tags_and_revisions() -> None:
+def test_served_names_come_from_paths_tags_and_revisions() -> None:
     found = live_webhooks([istiods("1-24"), istiods("1-24", tagged="old"), tag("prod", "1-24")])
 
     assert served_names(found) == {"1-24", "old", "prod"}
@@ -323,7 +323,7 @@ def test_the_names_that_are_served_are_of_paths_tags_and_revisions() -> None:
         (labels_live({REV: "gone"}, {"sidecar.istio.io/inject": "false"}), None),
     ],
 )
-def test_what_is_asked_for_is_told_by_webhook_or_labels(given: PodLabels, name: str | None) -> None:
+def test_the_requested_name_comes_from_webhook_or_labels(given: PodLabels, name: str | None) -> None:
     webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
 
     assert requested_name(webhooks, given) == name
@@ -347,7 +347,7 @@ def endpoints(*ready: bool | None, service: str = "injector", namespace: str = "
     return {"kind": "EndpointSlice", "metadata": metadata, "endpoints": listed}
 
 
-def test_a_webhook_that_is_reached_has_nothing_against_it() -> None:
+def test_a_reachable_webhook_passes_all_delivery_steps() -> None:
     assert steps(webhook(ca_bundle="QQ=="), endpoints(True, False, None)) == (
         Step("failure_policy", "passed", "Fail: without an answer the pod is not created", SOURCE),
         Step("ca_bundle", "passed", "present", SOURCE),
@@ -376,7 +376,7 @@ def test_a_service_without_a_ready_endpoint_is_a_warning(
     assert (last.verdict, last.detail) == ("warning", f"none is ready: {outcome}")
 
 
-def test_an_empty_ca_bundle_and_pods_that_may_come_without_a_sidecar_are_warnings() -> None:
+def test_an_empty_ca_bundle_and_failure_policy_ignore_are_warnings() -> None:
     policy, bundle, _ = steps(webhook(failure_policy="Ignore"), endpoints(True))
 
     assert (policy.verdict, policy.detail.partition(":")[0]) == ("warning", "Ignore")
@@ -387,7 +387,7 @@ def test_a_url_is_not_tried() -> None:
     assert steps(webhook(endpoint=Endpoint(url="https://example.com")))[-1].verdict == "unknown"
 
 
-def test_without_the_permission_it_is_said_that_it_cannot_be_told() -> None:
+def test_without_permission_the_endpoints_are_unknown() -> None:
     reader = ClusterReader(FakeKube(forbidden=("endpointslices",)))
 
     last = asyncio.run(delivery_steps(reader, webhook()))[-1]

@@ -21,6 +21,7 @@ from injector.revisions.directory import DirectorySource, MergedSource, SingleSo
 from injector.revisions.registry import Registry
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.status.health import HealthFile
+from tests.cli.clusters import assert_fails
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 
@@ -38,7 +39,7 @@ LOGGER = "injector.cli.server"
 
 @pytest.fixture(autouse=True)
 def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The port of operations, which is taken: whatever comes as far as listening ends there, and no test serves."""
+    """Return a port for operations that is in use, so that a server which comes as far as listening fails."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -63,12 +64,12 @@ def run(*arguments: str) -> Result:
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
-    """What the flags say, without running the command."""
+    """Return the parsed options without running the command."""
     return serve.make_context("serve", list(arguments)).params
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    """What the command logged at a level."""
+    """Return the messages of the command at a level."""
     return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (LOGGER, level)]
 
 
@@ -119,11 +120,11 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--healthCheckInterval", "250ms"], "health_check_interval", 0.25),
     ],
 )
-def test_a_flag_says_one_setting(arguments: list[str], name: str, expected: object) -> None:
+def test_a_flag_sets_one_setting(arguments: list[str], name: str, expected: object) -> None:
     assert parsed(*arguments) == {**parsed(), name: expected}
 
 
-def test_a_variable_says_what_its_flag_does_and_the_flag_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_wins_over_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INJECTOR_WEBHOOK_PORT", "15017")
     monkeypatch.setenv("INJECTOR_SHUTDOWN_DELAY", "2s")
     monkeypatch.setenv("INJECTOR_SET_ENV", "A=1 B=2")
@@ -162,9 +163,7 @@ def test_the_help_has_every_flag() -> None:
         (["--patchWebhooks=false"], False),
     ],
 )
-def test_whether_webhooks_are_patched_can_be_said_both_ways_or_not_at_all(
-    arguments: list[str], expected: bool | None
-) -> None:
+def test_the_patch_webhooks_switch_has_three_states(arguments: list[str], expected: bool | None) -> None:
     assert parsed(*arguments)["patch_webhooks"] is expected
 
 
@@ -172,7 +171,7 @@ def test_without_a_source_the_embedded_revisions_are_served() -> None:
     assert source_of(Settings()) == embedded_source()
 
 
-def test_a_folder_of_revisions_is_the_source_and_has_a_default_of_its_own() -> None:
+def test_a_folder_of_revisions_is_the_source() -> None:
     assert source_of(Settings(revisions_dir=Path("r"))) == DirectorySource(Path("r"), default=None)
 
 
@@ -201,9 +200,7 @@ def test_one_config_is_a_source_with_what_flags_say_of_it(given: dict[str, Any],
         ({"inject_config": Path("c")}, SingleSource(Path("c"))),
     ],
 )
-def test_the_cluster_is_the_source_and_what_files_say_goes_before_it(
-    given: dict[str, Any], files: RevisionSource | None
-) -> None:
+def test_files_take_precedence_over_the_cluster(given: dict[str, Any], files: RevisionSource | None) -> None:
     cluster = embedded_source()
 
     assert source_of(Settings(**given), cluster) == (cluster if files is None else MergedSource(files, cluster))
@@ -222,11 +219,11 @@ def test_the_cluster_is_the_source_and_what_files_say_goes_before_it(
         ({"inject_config": Path("config")}, (Path.cwd(),)),
     ],
 )
-def test_what_is_watched_is_the_folder_of_what_is_read(given: dict[str, Any], expected: tuple[Path, ...]) -> None:
+def test_the_watched_folder_is_that_of_the_files(given: dict[str, Any], expected: tuple[Path, ...]) -> None:
     assert watched_folders(Settings(**given)) == expected
 
 
-def test_a_variable_that_is_no_pair_is_refused_by_the_name_of_its_flag() -> None:
+def test_an_invalid_pair_in_a_variable_is_refused_with_the_flag() -> None:
     with pytest.raises(UsageError, match="--set-env: 'A' is not NAME=VALUE"):
         source_of(Settings(inject_config=Path("c"), set_env=("A",)))
 
@@ -255,10 +252,7 @@ def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says
 
     result = run(*arguments)
 
-    assert (result.exit_code, result.stdout) == (64, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, 64, says)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +265,7 @@ def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says
         (["--injectConfig", "config", "--revision", "No"], "'No' cannot name a revision"),
         (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not supported"),
         (["--revisions-dir", "nope"], "nope: cannot be read as a directory of revisions: No such file or directory"),
-        (["--revisions-dir", "empty"], "there is no revision; add a folder for one"),
+        (["--revisions-dir", "empty"], "no revision found; add a folder for one"),
         (["--revisions-dir", "bad"], "bad/a"),
     ],
 )
@@ -283,10 +277,7 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
 
     result = run(*PLAIN, *arguments)
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, 65, says)
 
 
 @pytest.mark.parametrize(
@@ -308,8 +299,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 
     result = run("--tlsCertFile", certificate, "--tlsKeyFile", key)
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert says in result.stderr
+    assert_fails(result, 65, says)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +310,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
         (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
     ],
 )
-def test_a_cluster_that_there_are_no_credentials_for_is_one_line_and_65(
+def test_missing_cluster_credentials_are_one_line_and_65(
     files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
 ) -> None:
     del files
@@ -328,11 +318,10 @@ def test_a_cluster_that_there_are_no_credentials_for_is_one_line_and_65(
 
     result = run(*PLAIN, "--ops-port", "0", "--from-cluster", *arguments)
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert says in result.stderr
+    assert_fails(result, 65, says)
 
 
-def test_an_authority_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) -> None:
+def test_a_ca_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) -> None:
     write_certificate(files)
     write_certificate(files, "other")
 
@@ -351,13 +340,11 @@ def test_an_authority_that_did_not_sign_the_certificate_is_one_line_and_65(files
         ({"health_check_interval": 2.0}, None),
     ],
 )
-def test_the_health_file_is_written_where_both_flags_are_given(
-    given: dict[str, Any], expected: HealthFile | None
-) -> None:
+def test_the_health_file_needs_both_flags(given: dict[str, Any], expected: HealthFile | None) -> None:
     assert _health_file(Settings(**given)) == expected
 
 
-def test_names_that_nobody_serves_are_looked_for_where_that_is_asked() -> None:
+def test_unserved_names_are_watched_on_request() -> None:
     registry = Registry()
     settings = Settings(kubeconfig=Path("k"), watch_unserved=True, served_elsewhere=("1-18",))
 
@@ -372,11 +359,10 @@ def test_names_that_nobody_serves_are_looked_for_where_that_is_asked() -> None:
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
     result = run(*PLAIN)
 
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert f"error: 127.0.0.1:{taken}: cannot listen: " in result.stderr
+    assert_fails(result, 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
 
 
-def test_it_says_which_revisions_it_serves(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     run(*PLAIN, "--injectConfig", "config", "--valuesFile", "values")
@@ -388,9 +374,7 @@ def test_it_says_which_revisions_it_serves(files: Path, caplog: pytest.LogCaptur
     assert sorted(path.name for path in files.iterdir()) == ["config", "values"]
 
 
-def test_one_revision_that_is_broken_does_not_keep_another_from_being_served(
-    files: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_revision_does_not_stop_others(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, text in (("good", CONFIG), ("broken", "templates: {sidecar: '{{ .x'}")):
         (files / "all" / name).mkdir(parents=True)
         (files / "all" / name / "config").write_text(text)
@@ -406,7 +390,7 @@ def test_one_revision_that_is_broken_does_not_keep_another_from_being_served(
     assert served.startswith("revision good: Istio 1.24 ")
 
 
-def test_a_flag_of_the_old_injector_that_has_no_effect_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flag_without_effect_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
     run(*PLAIN, "--webhookName", "sidecar-injector.istio.io")

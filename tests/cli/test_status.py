@@ -17,7 +17,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
-from tests.cli.clusters import HOME, FakeKube, cluster, labelled, namespace, owned, reached, revision, tag
+from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def test_the_table_has_a_row_for_each_workload_and_drift_ends_with_1(tmp_path: P
     )
 
 
-def test_where_all_is_current_it_ends_with_0_and_so_does_drift_that_may_be(tmp_path: Path) -> None:
+def test_status_ends_with_0_if_all_pods_are_current(tmp_path: Path) -> None:
     assert status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS)).exit_code == 0
     assert status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "--exit-code=false").exit_code == 0
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_it_is_data_too(tmp_path: Path, output: str) -> None:
+def test_the_status_is_available_as_data(tmp_path: Path, output: str) -> None:
     result = status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "-o", output)
 
     found = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
@@ -93,7 +93,7 @@ def test_it_is_data_too(tmp_path: Path, output: str) -> None:
     assert found["pods"]["current"] == 0
 
 
-def test_revisions_can_be_a_folders(tmp_path: Path) -> None:
+def test_revisions_can_come_from_a_folder(tmp_path: Path) -> None:
     (tmp_path / "r" / "1-30").mkdir(parents=True)
     (tmp_path / "r" / "1-30" / "config").write_text(make_raw().config)
     (tmp_path / "r" / "1-30" / "values").write_text(VALUES.replace("1.24.6", "1.30.2"))
@@ -104,7 +104,7 @@ def test_revisions_can_be_a_folders(tmp_path: Path) -> None:
     assert "older template" in result.stdout
 
 
-def test_the_cluster_is_asked_without_files_and_for_no_pod_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cluster_is_read_without_files(monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeKube(*REVISIONS, SHOP, labelled("other", "prod"), CURRENT_PODS, OLDER)
     reached(monkeypatch, client)
 
@@ -115,7 +115,7 @@ def test_the_cluster_is_asked_without_files_and_for_no_pod_that_ended(monkeypatc
     assert status("-n", "other").stdout == "no pod has a sidecar or would get one\n"
 
 
-def test_a_permission_that_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_permission_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*REVISIONS, SHOP, forbidden=("pods",)))
 
     result = status()
@@ -124,7 +124,7 @@ def test_a_permission_that_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert 'cannot list resource "pods"' in result.stderr
 
 
-def test_what_cannot_be_told_is_noted(tmp_path: Path) -> None:
+def test_unknown_facts_are_noted(tmp_path: Path) -> None:
     unread = revision("half", "1.30.1")[:1]
 
     result = status("-f", filed(tmp_path, *REVISIONS[:2], *unread, injected("lost", "nowhere")))
@@ -158,8 +158,7 @@ def test_wrong_flags_are_64_and_bad_input_is_65(
 ) -> None:
     result = status("-f", filed(tmp_path, *objects), *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 INJECT = "sidecar.istio.io/inject"
@@ -205,7 +204,7 @@ def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
         ("1-24", "broken", "broken", "unknown revision"),
     ],
 )
-def test_a_pod_stands_by_what_it_has_and_its_namespace_asks_for(
+def test_the_status_compares_the_sidecar_with_the_requested_revision(
     around: ClusterView, has: str | None, place: str, gets: str | None, state: str
 ) -> None:
     pod = owned("web", place) if has is None else injected_pods(around, has, place)
@@ -214,7 +213,7 @@ def test_a_pod_stands_by_what_it_has_and_its_namespace_asks_for(
 
 
 @pytest.mark.parametrize("place", ["none", "off"])
-def test_a_pod_that_neither_has_nor_would_get_a_sidecar_is_left_out(around: ClusterView, place: str) -> None:
+def test_a_pod_without_a_sidecar_now_and_later_has_no_status(around: ClusterView, place: str) -> None:
     assert sidecar_status(owned("web", place), around) is None
 
 
@@ -228,7 +227,7 @@ def test_a_pod_that_has_ended_is_left_out(around: ClusterView, changed: dict[str
     assert sidecar_status({**pod, **changed, "metadata": meta}, around) is None
 
 
-def test_an_older_template_has_its_kinds(around: ClusterView) -> None:
+def test_an_older_template_shows_the_kinds_of_changes(around: ClusterView) -> None:
     pod = injected_pods(around, "1-24", "prod")
     proxy_of(pod)["image"] = "proxy:1.24.5"
 
@@ -238,7 +237,7 @@ def test_an_older_template_has_its_kinds(around: ClusterView) -> None:
     assert found.drift == Drift(OLDER_TEMPLATE, ("image",))
 
 
-def test_a_pod_that_would_be_refused_says_so(around: ClusterView) -> None:
+def test_the_refusal_of_a_pod_is_explained(around: ClusterView) -> None:
     pod = owned("web", "1-30", annotations={"sidecar.istio.io/proxyCPU": "odd!"})
 
     found = sidecar_status(pod, around)
@@ -246,7 +245,7 @@ def test_a_pod_that_would_be_refused_says_so(around: ClusterView) -> None:
     assert found == SidecarStatus(("1-30", "Deployment", "web"), None, "1-30", Drift("refused"))
 
 
-def test_a_pod_that_cannot_be_uninjected_is_told_by_its_revision_alone(around: ClusterView) -> None:
+def test_a_pod_that_cannot_be_restored_is_compared_by_revision_only(around: ClusterView) -> None:
     def broken(place: str) -> dict[str, Any]:
         pod = injected_pods(around, "1-24", place)
         proxy_of(pod).update({"image": "x", "env": [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}]})
@@ -257,7 +256,7 @@ def test_a_pod_that_cannot_be_uninjected_is_told_by_its_revision_alone(around: C
     assert [each.drift.state for each in found if each is not None] == [CURRENT, OLDER_REVISION]
 
 
-def test_the_label_that_an_old_injection_wrote_asks_for_nothing(around: ClusterView) -> None:
+def test_the_label_of_an_old_injection_requests_nothing(around: ClusterView) -> None:
     status = {"containers": ["istio-proxy"], "initContainers": None, "volumes": None, "imagePullSecrets": None}
     pod = injected_pods(around, "1-24", "none", labels={"istio.io/rev": "1-24"})
     newer = sidecar_status(pod, around)
@@ -267,7 +266,7 @@ def test_the_label_that_an_old_injection_wrote_asks_for_nothing(around: ClusterV
     assert [each.drift.state for each in (newer, older) if each is not None] == ["current", "unexpected sidecar"]
 
 
-def test_a_pod_that_is_none_or_whose_namespace_nobody_knows_is_an_error(around: ClusterView) -> None:
+def test_an_invalid_pod_or_an_unknown_namespace_is_an_error(around: ClusterView) -> None:
     with pytest.raises(ManifestError):
         sidecar_status({**owned("web", "prod"), "spec": {"containers": "x"}}, around)
     with pytest.raises(KeyError):
@@ -278,7 +277,7 @@ def standing(name: str, has: str, drift: Drift) -> SidecarStatus:
     return SidecarStatus(("shop", "Deployment", name), has, "1-30", drift)
 
 
-def test_pods_that_stand_alike_are_one_row_of_their_workload() -> None:
+def test_pods_with_the_same_status_are_one_row() -> None:
     current, older = standing("b", "1-30", Drift(CURRENT)), standing("b", "1-24", Drift(OLDER_REVISION))
     template = standing("a", "1-30", Drift(OLDER_TEMPLATE, ("image", "env")))
 

@@ -23,6 +23,7 @@ from injector.errors import InjectorError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.tags import Shadow, Tag
 from injector.revisions.tagstore import DirectoryTags
+from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS
 from tests.revisions.fakes import CONFIG
@@ -55,7 +56,7 @@ def tags_of(directory: Path) -> str:
     return (directory / "tags.yaml").read_text()
 
 
-def test_a_tag_is_set_and_istioctls_words_say_how_to_use_it(directory: Path) -> None:
+def test_setting_a_tag_prints_istioctls_text(directory: Path) -> None:
     result = run(directory, "set", "canary", "--revision", "1-30")
 
     assert (result.exit_code, result.stderr) == (0, "")
@@ -66,7 +67,7 @@ def test_a_tag_is_set_and_istioctls_words_say_how_to_use_it(directory: Path) -> 
     assert tags_of(directory) == f"{TAGS}canary: 1-30\n"
 
 
-def test_a_tag_moves_where_that_is_meant(directory: Path) -> None:
+def test_a_tag_moves_only_with_overwrite(directory: Path) -> None:
     refused = run(directory, "set", "prod", "-r", "1-30", "-y")
     assert (refused.exit_code, refused.stdout, tags_of(directory)) == (1, "", TAGS)
     assert refused.stderr.startswith('error: revision tag "prod" already exists, and --overwrite is false; ')
@@ -141,15 +142,14 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
         ),
     ],
 )
-def test_what_is_refused_changes_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
+def test_refused_changes_write_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     result = run(directory, *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
     assert tags_of(directory) == TAGS
 
 
-def test_the_list_is_istioctls(directory: Path) -> None:
+def test_the_list_looks_like_istioctls(directory: Path) -> None:
     if not CORPUS.is_dir():
         pytest.skip("../shared/corpus is not beside the project")
     (directory / "tags.yaml").write_text("prod: 1-30\ndefault: 1-24\n")
@@ -174,7 +174,7 @@ def test_the_list_has_weights_and_namespaces(directory: Path) -> None:
     )  # fmt: skip
 
 
-def test_no_tags_are_no_error(directory: Path) -> None:
+def test_an_empty_list_is_not_an_error(directory: Path) -> None:
     (directory / "tags.yaml").unlink()
 
     assert run(directory, "list").output == "No Istio revision tags found.\n"
@@ -182,7 +182,7 @@ def test_no_tags_are_no_error(directory: Path) -> None:
     assert run(directory, "list", "-o", "yaml").stdout == "[]\n"
 
 
-def test_a_tag_that_no_namespace_uses_is_removed_without_a_question(directory: Path) -> None:
+def test_an_unused_tag_is_removed_without_a_question(directory: Path) -> None:
     result = run(directory, "remove", "prod")
 
     assert (result.exit_code, result.output) == (0, "Revision tag prod removed\n")
@@ -210,7 +210,7 @@ def test_a_tag_that_namespaces_use_is_removed_by_force(directory: Path) -> None:
     assert (result.exit_code, result.output, tags_of(directory)) == (0, "Revision tag prod removed\n", "# ours\n")
 
 
-def test_force_takes_a_tag_that_is_not_there(directory: Path) -> None:
+def test_force_accepts_a_missing_tag(directory: Path) -> None:
     result = run(directory, "remove", "nope", "--force")
 
     assert (result.exit_code, result.output) == (0, "Revision tag nope does not exist\n")
@@ -269,7 +269,7 @@ def test_a_tag_can_have_a_salt_and_a_shadow(directory: Path, flags: list[str], e
     assert tags_of(directory) == f"{TAGS}canary: {entry}\n"
 
 
-def test_a_shadow_can_be_ended(directory: Path) -> None:
+def test_a_shadow_can_be_removed(directory: Path) -> None:
     run(directory, "set", "canary", "-r", "1-24", "--shadow", "1-30", "--salt", "spring")
 
     assert run(directory, "set", "canary", "-r", "1-24", "--no-shadow", "--overwrite").exit_code == 0
@@ -294,7 +294,7 @@ def tag_command(*arguments: str, answer: str = "") -> Result:
     return CliRunner().invoke(main, ["tag", *arguments], input=answer)
 
 
-def test_without_a_directory_the_tag_is_the_clusters(cluster: Objects) -> None:
+def test_without_a_directory_the_tag_is_in_the_cluster(cluster: Objects) -> None:
     result = tag_command("set", "prod", "-r", "1-24", "--weight", "1-30=10", "--salt", "spring")
 
     assert (result.exit_code, result.stderr) == (0, "")
@@ -315,7 +315,7 @@ def test_without_a_directory_the_tag_is_the_clusters(cluster: Objects) -> None:
     assert cluster.asked[-1] == "close"
 
 
-def test_a_tag_of_a_cluster_moves_where_that_is_meant_and_stays_where_it_sends_its_pods(cluster: Objects) -> None:
+def test_a_moved_tag_of_a_cluster_keeps_its_endpoint(cluster: Objects) -> None:
     tag_command("set", "prod", "-r", "1-24", "--url", "https://here:9443", "--failure-policy", "Ignore")
 
     refused = tag_command("set", "prod", "-r", "1-30")
@@ -332,9 +332,7 @@ def test_a_tag_of_a_cluster_moves_where_that_is_meant_and_stays_where_it_sends_i
 @pytest.mark.parametrize(
     ("flags", "answer", "code", "written"), [([], "n\n", 1, 0), ([], "", 1, 0), ([], "y\n", 0, 1), (["-y"], "", 0, 1)]
 )
-def test_what_would_conflict_is_asked_about(
-    cluster: Objects, flags: list[str], answer: str, code: int, written: int
-) -> None:
+def test_conflicts_need_confirmation(cluster: Objects, flags: list[str], answer: str, code: int, written: int) -> None:
     other = tag_webhook("prod", "1-24", WebhookOptions(), webhook_name="other")
     other["metadata"]["labels"] = {}
     cluster.put(WEBHOOKS, other)
@@ -420,7 +418,7 @@ def test_a_cluster_that_refuses_is_one_line_and_nothing_on_stdout(
 @pytest.mark.parametrize(
     "arguments", [["list"], ["set", "a", "-r", "b"], ["remove", "a"], ["generate", "a", "-r", "b"]]
 )
-def test_without_a_directory_and_a_cluster_there_is_nowhere_to_look(
+def test_without_a_directory_and_credentials_it_fails(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
@@ -429,8 +427,7 @@ def test_without_a_directory_and_a_cluster_there_is_nowhere_to_look(
 
     result = CliRunner().invoke(main, ["tag", *arguments])
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert "kubeconfig: not given, and this process" in result.stderr
+    assert_fails(result, 65, "kubeconfig: not given, and this process")
 
 
 @pytest.fixture(autouse=True)
@@ -441,7 +438,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def target(*arguments: str) -> TagChange:
-    """What the flags of a tag make."""
+    """Return the value of the options of a tag."""
     made: list[TagChange] = []
 
     @click.command()
@@ -454,7 +451,7 @@ def target(*arguments: str) -> TagChange:
 
 
 def place(*arguments: str, of_objects: bool | None = None) -> TagLocation:
-    """What the flags of a place make; ``of_objects`` says whether those of objects mean something in a directory."""
+    """Return the value of the location options. ``of_objects`` adds those of webhooks, used or unused in a directory."""
     made: list[TagLocation] = []
 
     @click.command()
@@ -466,7 +463,7 @@ def place(*arguments: str, of_objects: bool | None = None) -> TagLocation:
     return made[0]
 
 
-def test_a_target_is_a_tag_and_what_becomes_of_its_shadow() -> None:
+def test_the_options_of_a_tag_describe_the_tag_and_its_shadow() -> None:
     assert target("prod", "-r", "1-24") == TagChange(Tag("prod", (("1-24", 1),)))
     assert target("prod", "-r", "1-24", "--no-shadow").keep_shadow is False
     assert target("prod", "-r", "a", "--weight", "b=10", "--salt", "x", "--shadow", "c=25") == TagChange(
@@ -474,7 +471,7 @@ def test_a_target_is_a_tag_and_what_becomes_of_its_shadow() -> None:
     )
 
 
-def test_without_a_directory_the_place_is_the_cluster() -> None:
+def test_without_a_directory_tags_are_in_the_cluster() -> None:
     assert place() == TagLocation(None, Kubeconfig(), "istio-system")
     assert place("-c", "x", "--context", "y", "-i", "mesh") == TagLocation(None, Kubeconfig((Path("x"),), "y"), "mesh")
     assert place("--webhook-name", "my-hook", "-i", "mesh", of_objects=False) == TagLocation(
@@ -482,7 +479,7 @@ def test_without_a_directory_the_place_is_the_cluster() -> None:
     )
 
 
-def test_a_directory_is_a_place(tmp_path: Path) -> None:
+def test_tags_can_be_in_a_directory(tmp_path: Path) -> None:
     with place("--revisions-dir", str(tmp_path)).store() as store:
         assert store == DirectoryTags(tmp_path)
 
@@ -503,24 +500,24 @@ def test_flags_of_a_cluster_have_no_effect_on_a_directory(of_objects: bool | Non
         place("--revisions-dir", "x", *arguments, of_objects=of_objects)
 
 
-def test_flags_of_objects_mean_something_where_they_are_printed() -> None:
+def test_webhook_flags_have_an_effect_on_printed_objects() -> None:
     found = place("--revisions-dir", "x", "-i", "mesh", "--service", "our", of_objects=True)
 
     assert (found.directory, found.options.endpoint.service, found.istio_namespace) == (Path("x"), "our", "mesh")
 
 
-def test_a_kubeconfig_of_the_environment_is_nothing_that_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "x")
 
     assert place("--revisions-dir", "x").directory == Path("x")
 
 
 @pytest.mark.parametrize("name", [None, "my-hook", "a.b-c.d", "a" * 253])
-def test_a_webhook_has_a_name_that_kubernetes_takes(name: str | None) -> None:
+def test_valid_webhook_names_are_accepted(name: str | None) -> None:
     assert _checked_webhook_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "A", "a..b", "-a", "a.", "a" * 254])
-def test_another_name_is_refused(name: str) -> None:
+def test_invalid_webhook_names_are_refused(name: str) -> None:
     with pytest.raises(InjectorError, match="is not a valid name of a MutatingWebhookConfiguration"):
         _checked_webhook_name(name)

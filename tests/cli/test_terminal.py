@@ -141,7 +141,7 @@ def test_explain_has_one_line_for_each_step(folder: Path, monkeypatch: pytest.Mo
 
 
 def seen_on_a_terminal(folder: Path, *arguments: str) -> str:
-    """What a command writes to a terminal."""
+    """Return the output of a command on a terminal."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "injector", *arguments]
     with subprocess.Popen(command, cwd=folder, stdout=follower, stderr=subprocess.DEVNULL) as process:

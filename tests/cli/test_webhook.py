@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.cluster.reader import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
+from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG
 
@@ -49,7 +50,7 @@ def test_every_revision_and_tag_of_a_directory_has_its_configuration(directory: 
     assert result.stderr == ""
 
 
-def test_without_a_directory_they_are_the_embedded_revisions() -> None:
+def test_without_a_directory_the_embedded_revisions_are_used() -> None:
     assert names(generate()) == [
         "istio-sidecar-injector-canary", "istio-sidecar-injector-stable", "istio-revision-tag-default",
     ]  # fmt: skip
@@ -65,7 +66,7 @@ def test_the_default_tag_takes_over_from_the_revision_of_its_name(directory: Pat
     assert [len(tag["webhooks"]), tag["metadata"]["labels"]["istio.io/rev"]] == [4, "1-24"]
 
 
-def test_what_cannot_be_served_has_none_and_is_named(directory: Path) -> None:
+def test_unusable_revisions_and_tags_have_no_configuration(directory: Path) -> None:
     (directory / "bad").mkdir()
     (directory / "tags.yaml").write_text("prod: 1-24\nold: gone\n")
 
@@ -120,9 +121,7 @@ def test_the_flags_reach_every_webhook(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["warn", "deny"])
-def test_for_names_that_nobody_serves_there_is_one_configuration_whatever_is_served(
-    directory: Path, action: str
-) -> None:
+def test_unserved_prints_one_configuration(directory: Path, action: str) -> None:
     (document,) = documents(generate("--unserved", action, "--failure-policy", "Fail", "--timeout", "3s"))
 
     assert document["metadata"]["name"] == "injector-unserved"
@@ -215,7 +214,7 @@ def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(clu
     assert is_deactivated(cluster.applied[0])
 
 
-def test_what_speaks_against_a_tag_is_a_warning(cluster: Objects, directory: Path) -> None:
+def test_conflicts_of_a_tag_are_warnings(cluster: Objects, directory: Path) -> None:
     result = apply("--revisions-dir", str(directory), "--tag", "prod", "--service", "other")
 
     assert (result.exit_code, len(cluster.applied)) == (0, 1)
@@ -225,7 +224,7 @@ def test_what_speaks_against_a_tag_is_a_warning(cluster: Objects, directory: Pat
     )
 
 
-def test_what_was_written_before_a_refusal_is_told_on_stderr(cluster: Objects, directory: Path) -> None:
+def test_objects_written_before_an_error_are_printed_on_stderr(cluster: Objects, directory: Path) -> None:
     metadata = {"name": "istio-sidecar-injector", "labels": {"istio.io/rev": "other"}}
     cluster.put(WEBHOOKS, {"metadata": metadata})
 
@@ -261,7 +260,7 @@ def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:
         (["--dry-run", "maybe"], 64, "'maybe' is not one of"),
     ],
 )
-def test_what_cannot_be_applied_is_refused(cluster: Objects, arguments: list[str], code: int, says: str) -> None:
+def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str], code: int, says: str) -> None:
     if "odd" in arguments:
         cluster.put(
             WEBHOOKS, tag_webhook("odd", "1-24", WebhookOptions(), annotations={"revision-injector/weights": "x"})
@@ -287,8 +286,7 @@ def test_what_cannot_be_applied_is_refused(cluster: Objects, arguments: list[str
         (["--revisions-dir", "DIR/nope"], 65, "nope: cannot be read as a directory of revisions"),
     ],
 )
-def test_what_is_asked_wrongly_prints_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
+def test_wrong_arguments_print_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     result = generate(*(argument.replace("DIR", str(directory)) for argument in arguments))
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from injector.kube.schema import OPAQUE, FieldType, struct_type, underlying
+from injector.kube.schema import OPAQUE, FieldType, is_struct, struct_type, underlying
 
 if TYPE_CHECKING:
     from tests.differential.dice import Dice
@@ -48,7 +48,7 @@ class Pairs:
         if self.dice.happens(0.015):
             return self.dice.one_of(ODD)
         name = kind.removeprefix("*")
-        if struct_type.known(name) and name not in OPAQUE:
+        if is_struct(name) and name not in OPAQUE:
             return self.struct(name, depth + 1, key)
         base = underlying(name)
         if base.startswith("[]"):
@@ -109,7 +109,7 @@ class Pairs:
         kind = field.type.removeprefix("*")
         if isinstance(value, list) and underlying(kind).startswith("[]"):
             return self.list_change(field, value, depth)
-        if isinstance(value, dict) and struct_type.known(kind) and kind not in OPAQUE:
+        if isinstance(value, dict) and is_struct(kind) and kind not in OPAQUE:
             return {key: self.patch(kind, value, depth + 1)}
         return {key: self.value(field.type, depth)}
 
@@ -130,7 +130,7 @@ class Pairs:
 
     def item_change(self, field: FieldType, kind: str, item: Any, depth: int) -> Any:
         """A patch of one item of a list, or a directive about it."""
-        if not (isinstance(item, dict) and struct_type.known(kind)):
+        if not (isinstance(item, dict) and is_struct(kind)):
             return item
         key = field.merge_key
         named = {key: item[key]} if key in item else {}

@@ -17,7 +17,7 @@ from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.status import InjectionStatus, read_status
-from injector.kube.schema import struct_type, underlying
+from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.serial import dump_json
 from tests.differential.golang import asked
 from tests.property.mutations import mutated
@@ -131,7 +131,7 @@ def unknown(value: Any, type_name: str) -> Iterator[str]:
     elif isinstance(value, dict) and base.startswith("map["):
         for item in value.values():
             yield from unknown(item, base.partition("]")[2])
-    elif isinstance(value, dict) and struct_type.known(name):
+    elif isinstance(value, dict) and is_struct(name):
         for key, item in value.items():
             known = struct_type(name).json_field(key)
             if known is None:

@@ -14,7 +14,7 @@ import orjson
 
 from injector.errors import ManifestError
 from injector.kube.jsonpatch import create_patch
-from injector.kube.schema import OPAQUE, struct_type, underlying
+from injector.kube.schema import OPAQUE, is_struct, struct_type, underlying
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise
 from tests.fuzz.draws import Draws
@@ -90,7 +90,7 @@ def made(random: Random, type_name: str, like: Any, depth: int) -> Any:
     base = underlying(type_name.removeprefix("*"))
     if random.randrange(24) == 23 or depth > DEEPEST:
         return json_data(random, depth)
-    if struct_type.known(base):
+    if is_struct(base):
         return _struct(random, base, like, depth)
     if base.startswith("[]"):
         return [made(random, base[2:], _item(like), depth + 1) for _ in range(random.randrange(4))]

@@ -38,15 +38,13 @@ def cases(name: str) -> list[Case]:
     return found
 
 
-def sprig_cases(functions: Iterable[str]) -> list[Case]:
-    """The recorded cases whose first function is one of these."""
-    wanted = set(functions)
+def sprig_cases() -> dict[str, list[Case]]:
+    """The recorded cases of sprig by the first function that a template names."""
     known = set(txt_func_map())
-    found = []
+    found: dict[str, list[Case]] = {}
     for case in cases("sprig"):
-        first = next((word for word in _FUNCTION.findall(case["template"]) if word in known), "")
-        if first in wanted:
-            found.append(case)
+        first = next((word for word in _FUNCTION.findall(case["template"]) if word in known), "none")
+        found.setdefault(first, []).append(case)
     return found
 
 

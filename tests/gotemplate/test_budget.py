@@ -1,10 +1,18 @@
 from __future__ import annotations
 
 import itertools
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from injector.gotemplate import BudgetError, Cost, ExecError, compile_template, costs
 from injector.gotemplate.budget import (
+    CLOCK_EVERY,
     MAX_CLOCK_DELTA,
     MAX_SIZE,
     METER,
@@ -15,7 +23,14 @@ from injector.gotemplate.budget import (
     reserve,
     spend,
 )
+from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.errors import FuncError, Spent
+from injector.gotemplate.functions import metered
+from injector.gotemplate.sprig import txt_func_map
+from injector.gotemplate.values import Func, Pointer, Slice
+from injector.istio.behaviours import NEWEST
+from injector.istio.template import go_functions
+from tests.property.hostile import in_itself, nested
 
 
 def test_a_size_within_the_limit_passes() -> None:
@@ -57,3 +72,272 @@ def test_what_works_for_a_rendering_spends_its_budget() -> None:
 def test_nothing_is_counted_outside_a_rendering() -> None:
     spend(10**9)
     reserve(10**9)
+
+
+def rendering(**limits: int) -> Rendering:
+    return Rendering(Budget(clock=lambda: 0.0, **limits))
+
+
+def test_the_text_is_what_was_written() -> None:
+    found = rendering()
+    found.out += ["a", "é"]
+    assert found.text() == "aé"
+
+
+def test_steps_run_out() -> None:
+    found = rendering(steps=3)
+    found.tick(2)
+    found.tick(1)
+    with pytest.raises(Spent, match="more than 3 steps"):
+        found.tick(1)
+
+
+def test_each_piece_of_output_is_counted_once() -> None:
+    found = rendering(output=4)
+    for piece in ("ab", "cd"):
+        found.out.append(piece)
+        found.tick(1)
+    assert found.room == 0
+    found.out.append("e")
+    with pytest.raises(Spent, match="more than 4 bytes of output"):
+        found.tick(1)
+
+
+def test_output_beyond_ascii_counts_its_bytes_at_last() -> None:
+    found = rendering(output=3)
+    found.out.append("éé")
+    with pytest.raises(Spent, match="more than 3 bytes of output"):
+        found.text()
+
+
+def test_the_clock_is_looked_at_now_and_then() -> None:
+    times = iter([0.0, 0.0, 0.04])
+    found = Rendering(Budget(seconds=0.03, clock=lambda: next(times)))
+    found.tick(1)
+    found.tick(CLOCK_EVERY)
+    with pytest.raises(Spent, match=r"more than 0\.03 s"):
+        found.tick(1)
+
+
+def test_the_time_is_that_of_the_threads_own_work() -> None:
+    assert Budget().clock is time.thread_time
+
+
+def test_calls_nest_as_deep_as_the_budget() -> None:
+    found = rendering(depth=1)
+    found.enter()
+    with pytest.raises(Spent, match="nested deeper than 1"):
+        found.enter()
+
+
+def test_memory_runs_out_before_it_is_used() -> None:
+    found = rendering(memory=2)
+    found.reserve(2)
+    with pytest.raises(Spent, match="functions made more than 2 bytes"):
+        found.reserve(1)
+
+
+def test_a_rendering_inside_another_spends_that_ones_budget() -> None:
+    outer = rendering(steps=5, memory=5)
+    inner = Rendering(Budget(clock=lambda: 0.0), outer)
+    inner.spend(5)
+    inner.reserve(5)
+    inner.report_to_outer()
+    inner.spend(1)
+    with pytest.raises(Spent, match="more than 5 steps"):
+        inner.report_to_outer()
+    with pytest.raises(Spent, match="made more than 5 bytes"):
+        inner.reserve(1)
+
+
+SIZE = 60_000
+EACH = 29
+MINUTES = 600
+ROOT = Path(__file__).parents[2]
+
+
+def spent(func: Func, *args: Any, **limits: int) -> str:
+    """Why a call of a function is refused, empty if it is not."""
+    token = METER.set(Rendering(Budget(clock=lambda: 0.0, **limits)))
+    try:
+        metered(func).call(*args)
+    except Spent as error:
+        return error.what
+    finally:
+        METER.reset(token)
+    return ""
+
+
+def whatever(cost: Cost = costs.ANY) -> Func:
+    return Func("whatever", "func(interface {}) interface {}", lambda _: None, cost=cost)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a" * 40_000,
+        list(range(2_000)),
+        dict.fromkeys(range(2_000), 1),
+        Pointer("*[]interface {}", list(range(2_000))),
+        nested(60, lambda inside: [inside, inside]),
+        in_itself(),
+    ],
+    ids=["text", "list", "map", "pointer", "in many places", "inside itself"],
+)
+def test_a_call_pays_for_what_is_in_its_arguments(value: Any) -> None:
+    assert spent(whatever(), value, steps=2_000) == "more than 2000 steps"
+    assert spent(whatever(), 1, steps=0) == ""
+
+
+def test_a_call_pays_for_the_memory_that_it_may_take() -> None:
+    assert spent(whatever(costs.WORDS), "aB" * 1_000, memory=90_000) == "functions made more than 90000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("result", "size"),
+    [
+        ("a" * 1_000, 1_064),
+        ("é" * 1_000, 4_064),
+        ([0] * 100, 6_400),
+        (Slice("string", ["abcd"] * 100), 13_200),
+        (dict.fromkeys(range(100)), 10_400),
+        (1, 0),
+        ("short", 0),
+    ],
+)
+def test_what_a_function_returns_takes_memory(result: Any, size: int) -> None:
+    make = Func("make", "func() interface {}", lambda: result)
+    assert spent(make, memory=size) == ""
+    if size:
+        assert spent(make, memory=size - 1) == f"functions made more than {size - 1} bytes"
+
+
+def test_a_dictionary_that_a_function_returns_as_it_came_has_one_entry_more() -> None:
+    entries = dict.fromkeys(range(10_000))
+    assert (
+        spent(Func("set", "func(interface {}) interface {}", lambda given: given, cost=costs.COPY), entries, memory=104)
+        == ""
+    )
+
+
+def test_what_a_function_finds_in_its_arguments_is_not_counted_again() -> None:
+    assert (
+        spent(
+            Func("index", "func(interface {}) interface {}", lambda given: given[0], cost=costs.PASS),
+            ["a" * 10**6],
+            memory=0,
+        )
+        == ""
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("v"), OverflowError("o"), AttributeError("a"), KeyError("k"), TypeError("t")]
+)
+def test_whatever_fails_in_a_function_is_an_error_of_that_function(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(FuncError, match=type(error).__name__):
+        metered(Func("fail", "func() string", fail)).call()
+
+
+def test_each_function_has_a_cost_of_its_own_or_pays_as_one_that_copies_all() -> None:
+    functions = {**BUILTINS, **go_functions(NEWEST, {})}
+    ordinary = {name for name, func in functions.items() if func.cost == costs.ANY}
+
+    assert ordinary == {
+        *("deepCopy", "mustDeepCopy", "deepEqual", "has", "mustHas", "uniq", "mustUniq", "without", "mustWithout"),
+        *("merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite", "omitNil"),
+    }
+
+
+def run(template: str, data: Any = None) -> str:
+    return compile_template("bomb", template, funcs=txt_func_map()).execute(data, budget=Budget(clock=lambda: 0.0))
+
+
+DOUBLED = '{{ $x := "aaaaaaaa" }}\n{{ range 40 }}\n{{ $x = %s }}{{ end }}'
+LISTED = "{{ $x := list }}\n{{ range 60 }}\n{{ $x = list $x $x }}{{ end }}\n%s"
+GROWN = '{{ $x := dict }}\n{{ range 1000000 }}{{ $_ := set $x (toString .) "a" }}{{ end }}'
+
+
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [
+        ("\n{{ range 1000000000 }}{{ end }}", 2),
+        ("\n{{ range 100000 }}{{ range 100000 }}{{ end }}{{ end }}", 2),
+        ("\n" + "{{ range 100000 }}x" * 9 + "{{ end }}" * 9, 2),
+        ('{{ define "x" }}\n{{ template "x" }}{{ end }}{{ template "x" }}', 2),
+        ("\n{{ repeat 1000000000 `a` }}", 2),
+        ("\n{{ indent 1000000000 `a` }}", 2),
+        ("\n{{ nindent 1000000000 `a` }}", 2),
+        ("\n{{ until 1000000000 }}", 2),
+        ("\n{{ untilStep 0 1000000000 1 }}", 2),
+        ("\n{{ seq 1000000000 }}", 2),
+        ("\n{{ randAlphaNum 1000000000 }}", 2),
+        ("\n{{ randBytes 1000000000 }}", 2),
+        ("\n{{ range 1000 }}{{ printf `%*d` 999999 1 }}{{ end }}", 2),
+        ("\n{{ range 20 }}{{ printf `%999999d` 1 }}{{ end }}", 2),
+        ("\n{{ $x := list }}{{ range 1000 }}{{ $x = append $x (printf `%.999999f` 1.0) }}{{ end }}", 2),
+        (DOUBLED % "print $x $x", 3),
+        (DOUBLED % "printf `%s%s` $x $x", 3),
+        (DOUBLED % "cat $x $x", 3),
+        (DOUBLED % "list $x $x | join $x", 3),
+        (DOUBLED % "nospace (print $x $x)", 3),
+        (DOUBLED % "replace `a` `aa` $x", 3),
+        (DOUBLED % "regexReplaceAll `a` $x `aa`", 3),
+        (DOUBLED % "mustRegexReplaceAll `.` $x `$0$0`", 3),
+        (DOUBLED % "toPrettyJson (list $x $x)", 3),
+        (DOUBLED % "quote $x $x", 3),
+        (DOUBLED % "b64enc (print $x $x)", 3),
+        (LISTED % "{{ $x }}", 4),
+        (LISTED % "{{ toJson $x }}", 4),
+        (LISTED % "{{ deepCopy $x }}", 4),
+        (LISTED % "{{ deepEqual $x $x }}", 4),
+        (LISTED % "{{ uniq (list $x $x) }}", 4),
+        (GROWN, 2),
+        ("\n{{ $x := dict }}{{ $_ := set $x `a` $x }}\n{{ toJson $x }}", 3),
+        ("\n{{ regexMatch `((a?){100}){9}b` (repeat 1000000 `a`) }}", 2),
+        ("\n{{ regexFindAll `a.*b|a` (repeat 1000000 `a`) -1 }}", 2),
+        ("\n{{ trimAll (repeat 500000 `ab`) (repeat 1000000 `ab`) | trimAll (until 300000 | join ``) }}", 2),
+        ("\n{{ semverCompare (repeat 500000 `1`) `1` }}", 2),
+        ("\n{{ expandenv (repeat 500000 `${`) }}", 2),
+        ("\n{{ genPrivateKey `rsa` }}", 2),
+        ("\n{{ genPrivateKey `dsa` }}", 2),
+        ("\n{{ derivePassword 1 `long` `p` `u` `s` }}", 2),
+        ("\n{{ range 100 }}{{ $x := htpasswd `u` `p` }}{{ end }}", 2),
+        ("\n{{ range 100 }}{{ $x := genCA `u` 1 }}{{ end }}", 2),
+    ],
+)
+def test_a_bomb_is_refused_where_it_stands(template: str, line: int) -> None:
+    with pytest.raises(
+        ExecError, match=r"the template's budget is spent|too large|longer than a rendering may"
+    ) as caught:
+        run(template)
+    assert (caught.value.template, caught.value.line) == ("bomb", line)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ until 1000000 }}" * 2_000,
+        "{{ derivePassword 1 `long` `p` `u` `s` }}" * 2_000,
+        "{{ repeat 4096 `x` | repeat 256 }}" * 2_000,
+    ],
+)
+def test_a_template_takes_no_longer_to_compile_than_it_is_long(template: str) -> None:
+    compiled = compile_template("bomb", template, funcs=txt_func_map())
+    with pytest.raises(BudgetError):
+        compiled.execute(None, budget=Budget(clock=lambda: 0.0))
+
+
+def test_no_function_takes_more_than_a_rendering_may_whatever_it_is_given() -> None:
+    command = [sys.executable, "-m", "tests.property.hostile", str(SIZE), str(EACH)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=MINUTES, check=False)
+    *lines, last = found.stdout.splitlines() or [""]
+
+    assert found.stderr == ""
+    assert int(last) > 800
+    # How long a call takes is for the benchmarks: a busy machine proves nothing.
+    escapes = [json.loads(line) for line in lines]
+    assert [each for each in escapes if each["mebibytes"] > 32 or each["answer"].startswith("escaped")] == []

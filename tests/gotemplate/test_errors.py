@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 from injector.errors import TemplateRenderError
-from injector.gotemplate.errors import BudgetError, ExecError, ParseError
+from injector.gotemplate.errors import (
+    BudgetError,
+    ExecError,
+    ParseError,
+)
 
 
 def test_errors_read_as_gos_and_are_the_applications() -> None:

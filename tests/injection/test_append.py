@@ -432,18 +432,18 @@ def test_every_list_is_read_typed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "containers:\nvolumes: null\n"])
-def test_a_text_that_says_nothing_appends_nothing(text: str) -> None:
+def test_an_empty_text_appends_nothing(text: str) -> None:
     assert read(text) == spec_of()
 
 
-def test_keys_count_in_any_case_as_gos_json_has_it() -> None:
+def test_keys_match_in_any_case_as_in_gos_json() -> None:
     found = read("CONTAINERS: [{name: a}]\nrewriteapphttpprobe: true\n")
 
     assert (found.containers, found.rewrite_probes) == ([{"name": "a"}], True)
 
 
 @pytest.mark.parametrize("text", ["[a]", "a", "containers: 1", "containers: [1]", "a: [", "volumes: {a: b}"])
-def test_what_is_no_lists_is_refused_in_istios_words(text: str) -> None:
+def test_invalid_lists_are_refused_in_istios_words(text: str) -> None:
     with pytest.raises(OverlayError) as caught:
         read(text)
 

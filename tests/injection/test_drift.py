@@ -180,7 +180,7 @@ def test_a_pod_stands_by_what_it_has_and_would_get(pod: dict[str, Any], answer: 
         ({"revision": 1}, {}, {}, ""),
     ],
 )
-def test_what_a_pod_has_stands_in_its_annotations(
+def test_the_revision_of_a_pod_is_read_from_its_annotations(
     status: Any, annotations: dict[str, str], labels: dict[str, str], has: str
 ) -> None:
     text = status if isinstance(status, str) else json.dumps(status)
@@ -189,7 +189,7 @@ def test_what_a_pod_has_stands_in_its_annotations(
     assert injected_revision(pod) == has
 
 
-def test_a_proxy_without_a_status_is_no_injections() -> None:
+def test_a_proxy_without_a_status_is_not_injected() -> None:
     waypoint = make_pod(containers=[make_container("istio-proxy")], labels={REV: "1-30"})
 
     assert injected_revision(waypoint) is None

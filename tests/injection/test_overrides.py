@@ -30,7 +30,7 @@ def proxy_of(pod: dict[str, Any], kind: str = "containers") -> dict[str, Any]:
     return dict(found)
 
 
-def test_the_users_settings_for_the_proxy_win_over_the_templates_and_are_noted() -> None:
+def test_the_users_settings_for_the_proxy_override_the_template_and_are_recorded() -> None:
     user = {"name": "istio-proxy", "image": "auto", "resources": {"limits": {"cpu": "3"}}}
 
     final = reapplied(merged(PROXY), merged(user), template(PROXY), NEWEST)
@@ -41,7 +41,7 @@ def test_the_users_settings_for_the_proxy_win_over_the_templates_and_are_noted()
     }
 
 
-def test_containers_that_no_template_has_are_not_noted() -> None:
+def test_containers_that_no_template_has_are_not_recorded() -> None:
     final = reapplied(merged(PROXY), merged(), template(PROXY), NEWEST)
 
     assert final == merged(PROXY)
@@ -57,7 +57,7 @@ def test_a_proxy_among_the_containers_is_the_users_for_a_native_sidecar_too() ->
     assert json.loads(final["metadata"]["annotations"][OVERRIDES]).keys() == {"initContainers"}
 
 
-def test_what_an_earlier_injection_added_is_not_the_users() -> None:
+def test_containers_of_an_earlier_injection_are_not_the_users() -> None:
     old = {**PROXY, "image": "old"}
     original = make_pod(containers=[APP, old], annotations={STATUS: INJECTED})
 
@@ -67,7 +67,7 @@ def test_what_an_earlier_injection_added_is_not_the_users() -> None:
     assert "annotations" not in final["metadata"]
 
 
-def test_up_to_1_16_it_was_taken_for_the_users() -> None:
+def test_up_to_1_16_they_count_as_the_users() -> None:
     old = {**PROXY, "image": "old"}
     original = make_pod(containers=[APP, old], annotations={STATUS: INJECTED})
 
@@ -76,7 +76,7 @@ def test_up_to_1_16_it_was_taken_for_the_users() -> None:
     assert proxy_of(final) == old
 
 
-def test_what_it_noted_as_the_users_is_applied_again() -> None:
+def test_recorded_settings_of_the_user_are_applied_again() -> None:
     noted = json.dumps({"containers": [{"name": "istio-proxy", "args": ["mine"], "resources": {}}]})
     original = make_pod(containers=[APP, PROXY], annotations={STATUS: INJECTED, OVERRIDES: noted})
 
@@ -86,7 +86,7 @@ def test_what_it_noted_as_the_users_is_applied_again() -> None:
 
 
 @pytest.mark.parametrize("minor", [12, 16, 17, 30])
-def test_a_container_that_another_webhook_added_meanwhile_is_noted_beside_those_before(minor: int) -> None:
+def test_a_container_that_another_webhook_added_is_recorded_as_well(minor: int) -> None:
     noted = json.dumps({"containers": [{"name": "app", "image": "mine", "resources": {}}]})
     status = json.dumps({"containers": ["app", "istio-proxy"], "initContainers": []})
     late = {"name": "vault-agent", "image": "vault"}
@@ -99,7 +99,7 @@ def test_a_container_that_another_webhook_added_meanwhile_is_noted_beside_those_
     assert again[1]["image"] == "mine"
 
 
-def test_a_proxy_that_was_no_native_sidecar_before_is_not_noted_as_added_meanwhile() -> None:
+def test_a_proxy_that_becomes_a_native_sidecar_is_not_recorded_as_added() -> None:
     original = make_pod(containers=[APP, PROXY], annotations={STATUS: INJECTED})
 
     final = reapplied(merged(initContainers=[PROXY]), original, template(init=(PROXY,)), NEWEST)
@@ -107,7 +107,7 @@ def test_a_proxy_that_was_no_native_sidecar_before_is_not_noted_as_added_meanwhi
     assert OVERRIDES not in final["metadata"].get("annotations", {})
 
 
-def test_noted_containers_are_put_back_for_the_templates_to_see_once() -> None:
+def test_recorded_containers_are_put_back_once() -> None:
     noted = json.dumps({"containers": [{"name": "istio-proxy"}, {"name": "app"}], "initContainers": [{"name": "x"}]})
     pod = make_pod(annotations={OVERRIDES: noted})
 
@@ -120,14 +120,14 @@ def test_noted_containers_are_put_back_for_the_templates_to_see_once() -> None:
 @pytest.mark.parametrize(
     "text", ["{", "5", "[]", '{"containers": 5}', '{"containers": [5]}', '{"containers": [{"name": 5}]}']
 )
-def test_a_note_that_is_none_is_refused_by_name(text: str) -> None:
+def test_an_invalid_record_is_refused_by_name(text: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         read_overrides(make_pod(annotations={OVERRIDES: text}))
 
     assert caught.value.where == f"metadata.annotations[{OVERRIDES}]"
 
 
-def test_without_a_note_there_are_none() -> None:
+def test_without_the_annotation_there_are_no_overrides() -> None:
     assert read_overrides(make_pod()) == {"containers": [], "initContainers": []}
 
 
@@ -148,7 +148,7 @@ def init_of(pod: dict[str, Any]) -> dict[str, Any]:
     return dict(init)
 
 
-def test_a_users_uid_of_the_proxy_is_let_pass_by_iptables() -> None:
+def test_iptables_lets_the_users_uid_of_the_proxy_pass() -> None:
     final = init_user_adjusted(initialised(), with_user(7), mesh_interception_mode="REDIRECT")
 
     assert init_of(final)["args"] == ["-u", "7", "-m", "REDIRECT"]
@@ -175,7 +175,7 @@ def test_no_uid_and_root_leave_iptables_alone(uid: int | None) -> None:
     assert init_of(final)["args"][1] == "1337"
 
 
-def test_on_a_second_injection_the_noted_uid_counts_and_not_what_tproxy_made_of_it() -> None:
+def test_on_a_second_injection_the_recorded_uid_counts() -> None:
     noted = json.dumps({"containers": [{"name": "istio-proxy", "securityContext": {"runAsUser": 7}}]})
     original = make_pod(
         containers=[APP, {"name": "istio-proxy", "securityContext": {"runAsUser": 0}}], annotations={OVERRIDES: noted}
@@ -184,7 +184,7 @@ def test_on_a_second_injection_the_noted_uid_counts_and_not_what_tproxy_made_of_
     assert init_of(init_user_adjusted(initialised(), original, mesh_interception_mode="TPROXY"))["args"][1] == "7"
 
 
-def test_as_many_containers_are_noted_as_templates_can_have_changed() -> None:
+def test_the_number_of_recorded_containers_is_limited() -> None:
     def noting(count: int) -> dict[str, Any]:
         return make_pod(annotations={OVERRIDES: json.dumps({"containers": [{"name": "a"}] * count})})
 
@@ -231,7 +231,7 @@ def test_a_status_names_what_an_earlier_injection_added(text: str, expected: Inj
     "text",
     ["", "injected", "[]", "1", '"istio-proxy"', '{"containers":"istio-proxy"}', '{"volumes":[1]}', '{"containers":['],
 )
-def test_what_is_no_such_json_is_ignored(text: str) -> None:
+def test_an_invalid_status_is_ignored(text: str) -> None:
     assert _read(text) is None
 
 
@@ -270,7 +270,7 @@ def test_a_status_that_was_written_reads_back() -> None:
     assert _read(status_text(OVERLAY, "canary")) == FULL
 
 
-def test_names_are_told_by_the_list_that_they_are_in() -> None:
+def test_names_are_returned_by_list() -> None:
     assert FULL.by_list() == {
         "initContainers": ("istio-init",),
         "containers": ("istio-proxy",),
@@ -307,7 +307,7 @@ def test_containers_and_the_annotation_go_while_volumes_and_secrets_stay() -> No
     )
 
 
-def test_a_name_counts_only_in_the_list_that_the_status_has_it_in() -> None:
+def test_a_name_counts_only_in_its_list() -> None:
     status = InjectionStatus(init_containers=("istio-proxy",), containers=("istio-init",))
     pod = stripped(_injected(), status)
     assert pod["spec"]["containers"] == _injected()["spec"]["containers"]
@@ -323,7 +323,7 @@ def test_lists_that_become_empty_are_left_out_as_go_leaves_them_out() -> None:
     assert stripped(pod, FULL) == make_pod(containers=[])
 
 
-def test_without_a_status_the_pod_is_as_it_is() -> None:
+def test_without_a_status_the_pod_stays_as_it_is() -> None:
     pod = _injected()
     assert stripped(pod, None) is pod
 

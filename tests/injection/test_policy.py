@@ -303,7 +303,7 @@ def test_the_first_verdict_with_a_decision_is_the_decision(
         ((1, 0), {}, "always_selector", "this Istio has no alwaysInjectSelector"),
     ],
 )
-def test_a_rule_without_an_opinion_says_why(minor: Minor, pod: dict[str, Any], step: str, says: str) -> None:
+def test_a_rule_that_does_not_apply_says_why(minor: Minor, pod: dict[str, Any], step: str, says: str) -> None:
     found = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.rule.step == step)
 
     assert found.decision is None

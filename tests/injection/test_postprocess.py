@@ -109,18 +109,18 @@ def _env(pod: dict[str, Any], kind: str = "containers") -> Any:
 def test_the_pairs_of_the_url_replace_the_proxys_variables_sorted_at_the_end(
     given: list[dict[str, str]] | None, envs: dict[str, str], expected: list[dict[str, str]]
 ) -> None:
-    assert _env(cluster_info(_pod(env=given), {}, _params(envs=envs))) == expected
+    assert _env(cluster_info(_pod(env=given), _params(envs=envs))) == expected
 
 
 def test_a_native_sidecar_gets_the_pairs_as_well() -> None:
-    pod = cluster_info(_pod(proxy="initContainers"), {}, _params(envs={CLUSTER: "c"}))
+    pod = cluster_info(_pod(proxy="initContainers"), _params(envs={CLUSTER: "c"}))
     assert _env(pod, "initContainers") == [{"name": CLUSTER, "value": "c"}]
 
 
 def test_without_pairs_or_without_a_proxy_no_variable_is_set() -> None:
     with_proxy, without = _pod(env=[{"name": CLUSTER, "value": "template"}]), make_pod()
-    assert cluster_info(with_proxy, {}, _params()) is with_proxy
-    assert cluster_info(without, {}, _params(envs={CLUSTER: "c"})) is without
+    assert cluster_info(with_proxy, _params()) is with_proxy
+    assert cluster_info(without, _params(envs={CLUSTER: "c"})) is without
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_metrics_are_merged_as_the_mesh_and_the_minor_have_it(
     mesh: str | None, version: str, expected: list[Any]
 ) -> None:
     pod = _pod(annotations={"prometheus.io.path": "/m"})
-    merged = prometheus_merge(pod, {}, _params(mesh=mesh, version=version))
+    merged = prometheus_merge(pod, _params(mesh=mesh, version=version))
     assert [
         merged["metadata"]["annotations"].get("prometheus.io/port"),
         any(item["name"] == ENV for item in _env(merged) or ()),
@@ -145,7 +145,7 @@ def test_metrics_are_merged_as_the_mesh_and_the_minor_have_it(
 
 def test_the_pods_own_proxy_config_moves_no_port_of_the_mesh() -> None:
     pod = _pod(annotations={"proxy.istio.io/config": "statusPort: 15099"})
-    merged = prometheus_merge(pod, {}, _params(pod))
+    merged = prometheus_merge(pod, _params(pod))
     assert merged["metadata"]["annotations"]["prometheus.io/port"] == "15020"
 
 
@@ -171,7 +171,7 @@ REWRITE = "sidecar.istio.io/rewriteAppHTTPProbers"
 def test_probes_go_to_the_agent_by_annotation_else_by_values(
     values: str, annotations: dict[str, str] | None, mesh: str | None, port: int
 ) -> None:
-    rewritten = rewrite_probes(_probed(annotations), {}, _params(values=values, mesh=mesh))
+    rewritten = rewrite_probes(_probed(annotations), _params(values=values, mesh=mesh))
     assert rewritten["spec"]["containers"][0]["readinessProbe"]["httpGet"]["port"] == port
     assert [item["name"] for item in _env(rewritten) or ()] == ([] if port == 8080 else [PROBERS])
 
@@ -246,7 +246,7 @@ def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
     given: tuple[str, ...], mesh: str | None, expected: tuple[str, ...]
 ) -> None:
     pod = make_pod(containers=_listed(*given))
-    assert reorder(pod, {}, _params(pod, mesh=mesh))["spec"]["containers"] == _listed(*expected)
+    assert reorder(pod, _params(pod, mesh=mesh))["spec"]["containers"] == _listed(*expected)
 
 
 @pytest.mark.parametrize("mesh", [None, HOLD])
@@ -270,7 +270,7 @@ def test_interception_starts_after_the_users_init_containers_unless_the_proxy_ru
     mesh: str | None, given: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     pod = make_pod(initContainers=_listed(*given))
-    assert reorder(pod, {}, _params(pod, mesh=mesh))["spec"]["initContainers"] == _listed(*expected)
+    assert reorder(pod, _params(pod, mesh=mesh))["spec"]["initContainers"] == _listed(*expected)
 
 
 A: dict[str, str] = {"name": "A", "value": "a"}
@@ -297,14 +297,14 @@ def test_a_second_injection_that_would_only_reorder_variables_leaves_them(
     expected: list[dict[str, str]] | None,
 ) -> None:
     params = _params(_pod(annotations=annotations, env=before))
-    assert _env(keep_env_order(_pod(annotations=annotations, env=after), {}, params)) == expected
+    assert _env(keep_env_order(_pod(annotations=annotations, env=after), params)) == expected
 
 
 def test_a_pod_without_a_proxy_has_no_order_to_keep() -> None:
     pod, with_proxy = make_pod(annotations=INJECTED), _pod(annotations=INJECTED, env=[A])
-    assert keep_env_order(with_proxy, {}, _params(pod)) is with_proxy
-    assert keep_env_order(pod, {}, _params(_pod(annotations=INJECTED))) is pod
-    assert keep_env_order(pod, {}, _params(pod)) is pod
+    assert keep_env_order(with_proxy, _params(pod)) is with_proxy
+    assert keep_env_order(pod, _params(_pod(annotations=INJECTED))) is pod
+    assert keep_env_order(pod, _params(pod)) is pod
 
 
 def test_all_of_it_together() -> None:

@@ -129,7 +129,7 @@ def test_a_prober_of_nothing_in_the_pod_is_left_out(probers: object) -> None:
 
 
 @pytest.mark.parametrize("variable", [PROBERS, SCRAPE])
-def test_a_variable_that_is_no_json_is_named(variable: str) -> None:
+def test_a_variable_that_is_not_json_is_named(variable: str) -> None:
     proxy = make_container("istio-proxy", env=[{"name": variable, "value": "{"}])
 
     with pytest.raises(
@@ -285,7 +285,7 @@ def test_the_items_of_a_list_are_restored_in_place() -> None:
         ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
     ],
 )
-def test_what_is_no_workload_is_refused_with_advice(obj: dict[str, Any], says: str) -> None:
+def test_an_invalid_workload_is_refused_with_advice(obj: dict[str, Any], says: str) -> None:
     with pytest.raises(ManifestError) as caught:
         uninject_object(obj)
 

@@ -85,7 +85,7 @@ def test_a_workloads_pod_template_is_found_by_its_kind(kind: Any, path: tuple[st
         (owned("Machine", "", "example.com/v1"), workload("pod-1", "Machine", "example.com/v1")),
     ],
 )
-def test_a_pod_belongs_to_what_made_its_owner(pod: dict[str, Any], expected: WorkloadMeta) -> None:
+def test_a_pod_belongs_to_the_creator_of_its_owner(pod: dict[str, Any], expected: WorkloadMeta) -> None:
     assert workload_of(pod) == expected
 
 
@@ -234,7 +234,7 @@ def test_a_list_gives_every_workload_in_it_and_other_kinds_give_nothing() -> Non
         ({"kind": "Pod", "spec": {"containers": "none"}}, "containers"),
     ],
 )
-def test_what_is_no_workload_is_refused(obj: dict[str, Any], says: str) -> None:
+def test_an_invalid_workload_is_refused(obj: dict[str, Any], says: str) -> None:
     with pytest.raises(ManifestError) as raised:
         created(obj)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.kube.schema import OPAQUE, kind_type, struct_type, underlying
+from injector.kube.schema import OPAQUE, is_struct, kind_type, struct_type, underlying
 
 
 def test_a_struct_has_its_fields_in_gos_order_and_spelling() -> None:
@@ -57,8 +57,8 @@ def test_defined_types_are_made_of_something() -> None:
 
 
 def test_only_structs_are_known() -> None:
-    assert struct_type.known("v1.Pod")
-    assert not struct_type.known("v1.DNSPolicy")
+    assert is_struct("v1.Pod")
+    assert not is_struct("v1.DNSPolicy")
     with pytest.raises(KeyError):
         struct_type("v1.Nope")
 

@@ -56,7 +56,7 @@ def test_manifests_and_times_that_go_refuses_are_refused() -> None:
     assert [case["name"] for case in refused if not written(case).startswith("error: ")] == []
 
 
-def test_fields_that_the_type_does_not_have_are_kept_unless_they_shall_not_be() -> None:
+def test_unknown_fields_are_kept_unless_the_caller_says_otherwise() -> None:
     pod = {"spec": {"new": {"a": None}, "containers": [{"name": "a", "x": []}]}}
 
     assert normalise(pod, "v1.Pod") is pod
@@ -69,13 +69,13 @@ def test_a_quantity_that_go_always_writes_is_added() -> None:
     assert normalise(env, "v1.EnvVar")["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
 
 
-def test_what_else_go_would_add_is_not_added() -> None:
+def test_other_additions_of_go_are_not_made() -> None:
     assert normalise({}, "v1.Deployment") == {}
     assert normalise(None, "v1.Pod") == {}
     assert normalise(None, "[]v1.Container") is None
 
 
-def test_what_does_not_change_is_the_same_object() -> None:
+def test_unchanged_parts_are_the_same_objects() -> None:
     containers = [{"name": "a", "resources": {"limits": {"cpu": "1"}}}, {"name": "b"}]
     pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers, "hostNetwork": False}}
 
@@ -266,11 +266,11 @@ RESTART = frozenset({("v1.Container", "restartPolicy")})
         ({"metadata": {"annotations": {"nope": "1"}}}, {"metadata": {"annotations": {"nope": "1"}}}),
     ],
 )
-def test_what_the_types_do_not_know_goes(value: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_fields_that_the_types_do_not_have_are_removed(value: dict[str, Any], expected: dict[str, Any]) -> None:
     assert pruned(value, "v1.Pod") == expected
 
 
-def test_a_field_that_is_newer_goes_where_it_is_missing_alone() -> None:
+def test_a_newer_field_is_removed_only_where_it_is_missing() -> None:
     container = {"name": "a", "restartPolicy": "Always"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
 
@@ -291,5 +291,5 @@ def test_directives_of_strategic_merge_stay() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "text", 5, [], {"spec": "text"}, {"spec": {"containers": {"a": 1}}}])
-def test_what_is_of_another_kind_is_left_for_the_decoder_to_refuse(value: Any) -> None:
+def test_a_value_of_another_kind_is_left_for_the_decoder_to_refuse(value: Any) -> None:
     assert pruned(value, "v1.Pod") is value

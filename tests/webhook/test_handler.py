@@ -453,7 +453,7 @@ async def test_a_body_that_has_no_room_is_told_to_come_back(
 
     assert (response.status, response.headers["Retry-After"]) == (429, "1")
     assert failures(collector, "overload") == 1
-    assert queue.hold(100)
+    assert queue.reserve(100)
 
 
 async def test_a_request_whose_deadline_passes_in_the_queue_is_not_injected(

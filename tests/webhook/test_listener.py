@@ -15,8 +15,8 @@ from injector.errors import InjectorError
 from injector.webhook import timeouts
 from injector.webhook.listener import (
     ACCEPTED_AT_ONCE,
+    DRAIN_INTERVAL,
     HTTP,
-    LOOK,
     PLAIN_BUFFER,
     TLS_BUFFER,
     Connection,
@@ -503,7 +503,7 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
     await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
     draining = asyncio.create_task(served.drain())
     await hurry.by(timeouts.QUIET + 0.1)
-    await asyncio.sleep(2 * LOOK)
+    await asyncio.sleep(2 * DRAIN_INTERVAL)
     assert not draining.done()
 
     assert await client.ask(BODY)
@@ -517,7 +517,7 @@ async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_lef
     client.writer.write(REQUEST)
     await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
     draining = asyncio.create_task(served.drain())
-    await asyncio.sleep(LOOK)
+    await asyncio.sleep(DRAIN_INTERVAL)
 
     await hurry.by(timeouts.DRAIN)
 

@@ -227,21 +227,21 @@ def test_the_default_of_the_setting_is_the_bound_of_the_queue() -> None:
 def test_bodies_share_the_memory_and_give_it_back() -> None:
     queue = AdmissionQueue(max_bytes=10)
 
-    assert [queue.hold(6), queue.hold(6)] == [True, False]
+    assert [queue.reserve(6), queue.reserve(6)] == [True, False]
     queue.release(6)
-    assert not queue.hold(6)
+    assert not queue.reserve(6)
     queue.release(6)
     queue.release(6)
-    assert queue.hold(10)
+    assert queue.reserve(10)
 
 
 def test_a_large_body_leaves_room_for_small_ones() -> None:
     queue = AdmissionQueue(max_bytes=100)
 
-    assert queue.hold(40)
-    assert not queue.hold(30, body=40)
+    assert queue.reserve(40)
+    assert not queue.reserve(30, body=40)
     queue.release(30)
-    assert queue.hold(20)
+    assert queue.reserve(20)
 
 
 async def test_a_request_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:

@@ -16,10 +16,10 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
-from injector.cli.server import JsonFormatter, TextFormatter
 from injector.errors import ReviewError
 from injector.webhook import reading
 from injector.webhook.lifecycle import Phase
+from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.path import parse_path
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
@@ -72,7 +72,7 @@ async def test_a_request_that_cannot_be_a_review_is_refused_before_its_body(
 
     refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), request)
 
-    assert (refusal.status, refusal.again) == (status, False)
+    assert (refusal.status, refusal.retry) == (status, False)
 
 
 async def test_a_request_at_the_very_end_is_told_to_try_again_elsewhere(lifecycle: Lifecycle) -> None:

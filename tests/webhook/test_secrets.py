@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from injector.cli.server import JsonFormatter, TextFormatter
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
+from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.server import Services
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.files import FileSource

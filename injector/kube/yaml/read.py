@@ -205,16 +205,7 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
     """
     if _tag_directives(text) > _MAX_TAG_DIRECTIVES:
         raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
-    try:
-        parser = CParser(text)
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise _syntax_error(error, where, line) from error
-    try:
-        return _Reader(parser.get_event, where, line, most).document()
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise _syntax_error(error, where, line) from error
-    finally:
-        parser.dispose()
+    return _read(text, lambda parser: _Reader(parser.get_event, where, line, most).document(), where, line)
 
 
 def read_part(text: str) -> tuple[Any, int]:
@@ -223,21 +214,28 @@ def read_part(text: str) -> tuple[Any, int]:
     Raises:
         ManifestError: the part alone is not YAML, or has anchors, which other parts may refer to.
     """
+    part: tuple[Any, int] = _read(text, _read_part)
+    return part
+
+
+def _read_part(parser: CParser) -> tuple[Any, int]:
+    reader = _Reader(parser.get_event, "", 1, sys.maxsize)
+    value = reader.document(_PART_DEPTH)
+    end = parser.get_event()
+    if reader.anchors or type(end) is not yaml.StreamEndEvent:
+        raise reader.error(end, "not a part of a document")
+    return value, reader.decoded - 1
+
+
+def _read(text: str | bytes, read: Callable[[CParser], Any], where: str = "", line: int = 1) -> Any:
     try:
         parser = CParser(text)
+        try:
+            return read(parser)
+        finally:
+            parser.dispose()
     except (yaml.YAMLError, UnicodeError) as error:
-        raise _syntax_error(error, "", 1) from error
-    try:
-        reader = _Reader(parser.get_event, "", 1, sys.maxsize)
-        value = reader.document(_PART_DEPTH)
-        end = parser.get_event()
-        if reader.anchors or type(end) is not yaml.StreamEndEvent:
-            raise reader.error(end, "no part of a document")
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise _syntax_error(error, "", 1) from error
-    finally:
-        parser.dispose()
-    return value, reader.decoded - 1
+        raise _syntax_error(error, where, line) from error
 
 
 def _tag_directives(text: str | bytes) -> int:

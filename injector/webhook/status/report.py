@@ -121,7 +121,7 @@ def quantile(bounds: Sequence[tuple[float, int]], share: float) -> float | None:
         share: the quantile, from 0 to 1.
 
     Returns:
-        The quantile, interpolated linearly within its bucket; the last finite bound if it is beyond that; None without requests.
+        The quantile, interpolated linearly within its bucket, at most the last finite bound; None without requests.
     """
     if not bounds or not bounds[-1][1]:
         return None

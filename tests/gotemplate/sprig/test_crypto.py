@@ -6,26 +6,6 @@ import bcrypt
 from cryptography import x509
 
 from injector.gotemplate.sprig import crypto
-from tests.gotemplate.recorded import differences, sprig_cases
-
-FUNCTIONS = (
-    "derivePassword",
-    "encryptAES",
-    "decryptAES",
-    "htpasswd",
-    "bcrypt",
-    "genPrivateKey",
-    "buildCustomCert",
-    "genCA",
-    "genCAWithKey",
-    "genSelfSignedCert",
-)
-
-
-def test_every_function_answers_as_gos_does() -> None:
-    cases = sprig_cases(FUNCTIONS)
-    assert cases
-    assert differences(cases, "sprig") == []
 
 
 def test_a_certificate_is_signed_by_its_authority() -> None:

@@ -6,35 +6,9 @@ import pytest
 
 from injector.gotemplate import TemplateError, compile_template
 from injector.gotemplate.sprig import dates, txt_func_map
-from tests.gotemplate.recorded import differences, sprig_cases
-
-FUNCTIONS = (
-    "date",
-    "dateInZone",
-    "date_in_zone",
-    "htmlDate",
-    "htmlDateInZone",
-    "toDate",
-    "mustToDate",
-    "dateModify",
-    "date_modify",
-    "mustDateModify",
-    "must_date_modify",
-    "unixEpoch",
-    "ago",
-    "now",
-    "duration",
-    "durationRound",
-)
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 STOPPED = dates.Dates(lambda: datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC))
-
-
-def test_every_function_gives_gos_result() -> None:
-    cases = sprig_cases(FUNCTIONS)
-    assert cases
-    assert differences(cases, "sprig") == []
 
 
 def test_now_and_ago_read_the_clock() -> None:
