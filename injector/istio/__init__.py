@@ -1,5 +1,5 @@
-"""Istio's vocabulary: what its ConfigMaps, annotations, mesh config and templates mean, minor by minor.
+"""Istio's vocabulary: its ConfigMaps, annotations, mesh config and templates, minor by minor.
 
-Pure: values in, values out. It knows Kubernetes objects and Go templates, and nothing of HTTP, files, clocks or the API server.
-Everything that differs between Istio's minors outside a template is a row of ``behaviours`` or of a table that says its minors.
+All functions are pure. The package uses Kubernetes objects and Go templates, but no HTTP, files or clocks, and not the API server.
+Every difference between Istio's minors outside the templates is a row of ``behaviours``, or of a table with minors.
 """

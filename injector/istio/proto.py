@@ -564,7 +564,7 @@ class Message(Struct):
         self.values = values
 
     def derived(self, compute: Callable[[Message], T]) -> T:
-        """Return what a pure function returns for the message; it is called once."""
+        """Return the result of a pure function of the message, which is called only once."""
         if compute not in self._derived:
             self._derived[compute] = compute(self)
         result: T = self._derived[compute]
