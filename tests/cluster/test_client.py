@@ -5,6 +5,7 @@ import json
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +14,21 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
-from injector.cluster.client import REASONS, ApiThrottle, KubeClient, Page
+from injector.cluster.client import (
+    GAP,
+    REASONS,
+    REFUSALS,
+    ApiThrottle,
+    KubeClient,
+    Page,
+    message_of,
+    refusal_of,
+    seconds_of,
+)
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.reader import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
+from tests.cluster.fakes import in_fake_time
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
@@ -534,3 +546,114 @@ async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
         await client.page(SCOPE)
 
     assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "down"),
+    [
+        (401, "unauthorized", True),
+        (403, "forbidden", False),
+        (404, "missing", False),
+        (409, "conflict", False),
+        (410, "gone", False),
+        (418, "refused", False),
+        (429, "throttled", True),
+        (500, "server", True),
+        (503, "server", True),
+        (600, "server", True),
+    ],
+)
+def test_a_status_says_what_is_wrong_and_whether_the_next_request_would_fare_better(
+    status: int, reason: str, down: bool
+) -> None:
+    found = refusal_of(status)
+
+    assert (found.reason, found.down) == (reason, down)
+    assert found in REFUSALS
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"message": "no\\n such"}', "no such"),
+        (b'{"message": 7}', ""),
+        (b"[]", ""),
+        (b"<html>", ""),
+        (b'{"message": "' + b"x" * 999 + b'"}', "x" * 300),
+    ],
+)
+def test_a_message_is_one_short_line(body: bytes, says: str) -> None:
+    assert message_of(body) == says
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("3", 3.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0), ("²", 0.0)]
+)
+def test_a_retry_after_is_read_where_it_has_seconds(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+WATCHES = 7
+DOWN = 60.0
+
+
+def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> list[float]:
+    """When so many watches ask, each again after so many seconds, by a clock that costs no time."""
+    times: list[float] = []
+
+    async def watch(pace: ApiThrottle) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await pace.turn()
+            times.append(loop.time())
+            if answers(loop.time()):
+                pace.answered()
+                await asyncio.sleep(seconds)
+            pace.failed()
+            await asyncio.sleep(every)
+
+    async def run() -> None:
+        pace = ApiThrottle()
+        tasks = [asyncio.create_task(watch(pace)) for _ in range(WATCHES)]
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    in_fake_time(run())
+    return times
+
+
+def test_while_nothing_is_answered_all_watches_together_ask_once_a_second() -> None:
+    times = asked(lambda _: False, seconds=DOWN, every=1.0)
+
+    # The first request has not failed yet.
+    assert len(times) > DOWN / 2
+    later = [each for each in times if each > 0]
+    assert all(after - before >= GAP for before, after in pairwise(later))
+
+
+def test_once_one_is_answered_all_others_go_at_once() -> None:
+    times = asked(lambda now: now >= DOWN, seconds=DOWN + 10.0, every=4.5)
+
+    back = sorted(each for each in times if each >= DOWN)
+    assert len(back) == WATCHES
+    assert back[-1] - DOWN < 5.0
+
+
+def test_requests_do_not_wait_while_the_api_server_answers() -> None:
+    assert asked(lambda _: True, seconds=1.0, every=1.0) == [0.0] * WATCHES
+
+
+def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
+    async def run() -> list[float]:
+        pace, loop = ApiThrottle(), asyncio.get_running_loop()
+        pace.failed()
+
+        async def one() -> float:
+            await pace.turn()
+            return loop.time()
+
+        return sorted(await asyncio.gather(one(), one(), one()))
+
+    assert in_fake_time(run()) == [1.0, 2.0, 3.0]

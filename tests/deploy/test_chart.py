@@ -331,8 +331,8 @@ def test_the_revisions_are_folders_also_where_their_config_map_is_gone() -> None
     assert all(each["optional"] for each in others)
     assert {each["name"]: [item["path"] for item in each["items"]] for each in others} == {
         "istio-sidecar-injector-1-24": ["1-24/config", "1-24/values", "1-24/revision.yaml"],
-        "istio-1-24": ["1-24/mesh", "1-24/meshNetworks"],
-        "all-in-one": ["1-30/config", "1-30/values", "1-30/mesh", "1-30/meshNetworks"],
+        "istio-1-24": ["1-24/mesh"],
+        "all-in-one": ["1-30/config", "1-30/values", "1-30/mesh"],
     }
     assert flags(objects)["--revisions-dir"] == "/etc/injector/revisions"
 

@@ -43,11 +43,11 @@ volumes:
         {{- /* All are optional: if the ConfigMap of one revision is missing, the injector must still start for the others. */}}
         {{- range $name, $revision := .Values.revisions }}
         {{- $keys := list "config" "values" }}
-        {{- if not $revision.meshConfigMap }}{{ $keys = concat $keys (list "mesh" "meshNetworks") }}{{ end }}
+        {{- if not $revision.meshConfigMap }}{{ $keys = append $keys "mesh" }}{{ end }}
         {{- if not $revision.settings }}{{ $keys = append $keys "revision.yaml" }}{{ end }}
         {{- include "injector.projected" (dict "configMap" $revision.configMap "revision" $name "keys" $keys) | nindent 8 }}
         {{- with $revision.meshConfigMap }}
-        {{- include "injector.projected" (dict "configMap" . "revision" $name "keys" (list "mesh" "meshNetworks")) | nindent 8 }}
+        {{- include "injector.projected" (dict "configMap" . "revision" $name "keys" (list "mesh")) | nindent 8 }}
         {{- end }}
         {{- end }}
   {{- end }}
