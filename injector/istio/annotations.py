@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import DataError
+from injector.golang.netip import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
 from injector.golang.strconv import parse_uint, quote
 from injector.gotemplate.sprig.strings import SPACE, trim
-from injector.istio.addresses import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
 from injector.istio.behaviours import NEWEST, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity

@@ -7,12 +7,13 @@ defaults, not of the mesh config's, and the error names every fault.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
-from injector.golang.strconv import quote
+from injector.golang.netip import is_address, split_host_port
+from injector.golang.strconv import atoi, quote
 from injector.golang.time import go_duration
-from injector.istio.addresses import port_fault, proxy_address_fault
 from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
 from injector.kube.yaml import load_yaml
 from injector.memo import Memo
@@ -26,6 +27,8 @@ _MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
 _TRACERS: Final = ("lightstep", "zipkin", "datadog")
+_DOMAIN_LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
+_MAX_DOMAIN: Final = 255
 _CONFIG_MAP: Final = "configmap://"
 _SIMPLE: Final = 1
 _MUTUAL: Final = 2
@@ -199,3 +202,37 @@ def _key_provider_faults(provider: Mapping[str, Any], word: str, minor: Minor) -
             return
     yield f"private key provider {word} is required"
     yield "unknown private key provider"
+
+
+def proxy_address_fault(text: str, *, zones: bool = True) -> str:
+    """Return why a text is not a valid ``host:port``, or an empty text if it is valid (ValidateProxyAddress).
+
+    ``zones`` says whether an IPv6 address may have a zone, as from Istio 1.16 on.
+    """
+    host, port, fault = split_host_port(text)
+    if fault:
+        shown = f"address {text}: {fault}" if text else fault
+        return f"unable to split {quote(text)}: {shown}"
+    number, fault = atoi(port)
+    if fault:
+        return f"port ({port}) is not a number: {fault}"
+    fault = port_fault(number)
+    if fault:
+        return fault
+    valid = _is_domain(host) or is_address(host, zones=zones)
+    return "" if valid else f"{quote(host)} is not a valid hostname or an IP address"
+
+
+def port_fault(port: int) -> str:
+    """Return why a number is not a valid port, or an empty text if it is valid (ValidatePort)."""
+    return "" if 1 <= port <= 65535 else f"port number {port} must be in the range 1..65535"  # noqa: PLR2004 - TCP's range
+
+
+def _is_domain(text: str) -> bool:
+    if not 0 < len(text) <= _MAX_DOMAIN:
+        return False
+    *parents, last = text.split(".")
+    if not atoi(last)[1]:
+        return False
+    named = parents if parents and not last else [*parents, last]
+    return all(_DOMAIN_LABEL.fullmatch(label) for label in named)

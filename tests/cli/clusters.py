@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     import pytest
+    from click.testing import Result
 
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
@@ -118,3 +119,11 @@ def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
         return asyncio.run(work(client))  # type: ignore[arg-type]  # a stand-in of what is used of it
 
     monkeypatch.setattr("injector.cli.cluster.run_in_cluster", run_in_cluster)
+
+
+def assert_fails(result: Result, code: int, text: str) -> None:
+    """Check that a command failed with an exit code and one line on stderr, and printed nothing."""
+    assert (result.exit_code, result.stdout) == (code, "")
+    (error,) = result.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert text in error

@@ -19,6 +19,7 @@ from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, failure_of
 from injector.cli.output import one_line
 from injector.cli.version import own_version
 from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
+from tests.cli.clusters import assert_fails
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
 
@@ -55,10 +56,7 @@ def test_the_help_has_the_table_of_exit_codes() -> None:
 def test_a_wrong_argument_is_one_line_and_64(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(main, arguments)
 
-    assert (result.exit_code, result.stdout) == (64, "")
-    assert result.stderr.startswith("error: ")
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert_fails(result, 64, says)
 
 
 @pytest.mark.parametrize("arguments", [[], ["revision"]])

@@ -12,7 +12,7 @@ from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
-from tests.cli.clusters import FakeKube, deployment, labelled, namespace, owned, reached, revision, tag
+from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -225,8 +225,7 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = diff(folder, *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 def test_the_guard_is_shown(folder: Path) -> None:
@@ -324,8 +323,7 @@ def test_without_a_workload_or_a_revision_there_is_nothing_to_compare(
 
     result = live(*arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 def changed(name: str, *changes: Change) -> Comparison:

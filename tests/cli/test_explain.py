@@ -18,7 +18,18 @@ from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
 from injector.revisions.build import build
-from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
+from tests.cli.clusters import (
+    HOME,
+    FakeKube,
+    assert_fails,
+    cluster,
+    deployment,
+    labelled,
+    owned,
+    reached,
+    revision,
+    tag,
+)
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
@@ -234,8 +245,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = explain(folder, *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 CLUSTER = (
@@ -308,8 +318,7 @@ def test_invalid_arguments_for_a_cluster_are_refused(
 
     result = of_cluster(*arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 PRIVATE = "hunter2-hunter2"

@@ -17,6 +17,7 @@ from injector.cli.options import find_revision
 from injector.errors import ConfigError, DataError, UsageError
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
+from tests.cli.clusters import assert_fails
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
@@ -217,10 +218,7 @@ def test_invalid_input_is_one_line_and_prints_nothing(
 
     result = kube_inject(Path(), *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +239,7 @@ def test_a_revision_that_cannot_be_used_is_named_by_its_file(
 
     result = kube_inject(Path(), "-f", "hello.yaml")
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert_fails(result, 65, says)
 
 
 def test_nothing_is_written_when_one_document_of_many_is_bad(files: Path) -> None:
@@ -518,10 +514,7 @@ def test_invalid_input_of_uninject_is_one_line_and_prints_nothing(
 
     result = uninject(*arguments, text="")
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 def test_uninject_reverts_kube_inject() -> None:

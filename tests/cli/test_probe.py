@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from injector.cli import main
 from injector.cli.probe import check_fresh
 from injector.errors import InjectorError
+from tests.cli.clusters import assert_fails
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,5 +73,4 @@ def test_a_file_that_is_old_or_missing_is_one_line_and_1(health: Path, name: str
 def test_a_wrong_flag_is_one_line_and_64(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(main, ["probe", *arguments])
 
-    assert (result.exit_code, result.stdout) == (64, "")
-    assert says in result.stderr
+    assert_fails(result, 64, says)

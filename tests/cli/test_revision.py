@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.cluster.reader import WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -106,8 +107,7 @@ def test_the_embedded_revisions_are_in_order() -> None:
 def test_a_missing_directory_is_invalid_input(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path / "nope")])
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert "nope: cannot be read as a directory of revisions" in result.stderr
+    assert_fails(result, 65, "nope: cannot be read as a directory of revisions")
 
 
 def remove(directory: Path, *arguments: str, answer: str = "") -> Result:

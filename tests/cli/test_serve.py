@@ -21,6 +21,7 @@ from injector.revisions.directory import DirectorySource, MergedSource, SingleSo
 from injector.revisions.registry import Registry
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.status.health import HealthFile
+from tests.cli.clusters import assert_fails
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 
@@ -251,10 +252,7 @@ def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says
 
     result = run(*arguments)
 
-    assert (result.exit_code, result.stdout) == (64, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, 64, says)
 
 
 @pytest.mark.parametrize(
@@ -279,10 +277,7 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
 
     result = run(*PLAIN, *arguments)
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert_fails(result, 65, says)
 
 
 @pytest.mark.parametrize(
@@ -304,8 +299,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
 
     result = run("--tlsCertFile", certificate, "--tlsKeyFile", key)
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert says in result.stderr
+    assert_fails(result, 65, says)
 
 
 @pytest.mark.parametrize(
@@ -324,8 +318,7 @@ def test_missing_cluster_credentials_are_one_line_and_65(
 
     result = run(*PLAIN, "--ops-port", "0", "--from-cluster", *arguments)
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert says in result.stderr
+    assert_fails(result, 65, says)
 
 
 def test_a_ca_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) -> None:
@@ -366,8 +359,7 @@ def test_unserved_names_are_watched_on_request() -> None:
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
     result = run(*PLAIN)
 
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert f"error: 127.0.0.1:{taken}: cannot listen: " in result.stderr
+    assert_fails(result, 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
 
 
 def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixture) -> None:

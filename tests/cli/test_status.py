@@ -17,7 +17,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
-from tests.cli.clusters import HOME, FakeKube, cluster, labelled, namespace, owned, reached, revision, tag
+from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ def test_wrong_flags_are_64_and_bad_input_is_65(
 ) -> None:
     result = status("-f", filed(tmp_path, *objects), *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
 
 
 INJECT = "sidecar.istio.io/inject"

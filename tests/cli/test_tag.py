@@ -23,6 +23,7 @@ from injector.errors import InjectorError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.tags import Shadow, Tag
 from injector.revisions.tagstore import DirectoryTags
+from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS
 from tests.revisions.fakes import CONFIG
@@ -144,8 +145,7 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
 def test_refused_changes_write_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     result = run(directory, *arguments)
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)
     assert tags_of(directory) == TAGS
 
 
@@ -427,8 +427,7 @@ def test_without_a_directory_and_credentials_it_fails(
 
     result = CliRunner().invoke(main, ["tag", *arguments])
 
-    assert (result.exit_code, result.stdout) == (65, "")
-    assert "kubeconfig: not given, and this process" in result.stderr
+    assert_fails(result, 65, "kubeconfig: not given, and this process")
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.cluster.reader import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
+from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG
 
@@ -288,5 +289,4 @@ def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str
 def test_wrong_arguments_print_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     result = generate(*(argument.replace("DIR", str(directory)) for argument in arguments))
 
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert says in result.stderr
+    assert_fails(result, code, says)

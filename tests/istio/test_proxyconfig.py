@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from injector.istio.proxyconfig import validate_proxy_config
+from injector.istio.proxyconfig import port_fault, proxy_address_fault, validate_proxy_config
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -289,3 +289,75 @@ def test_a_value_that_is_not_a_proxy_config_is_refused(text: str, why: str) -> N
 
 def test_invalid_yaml_is_refused() -> None:
     assert validate_proxy_config("{", NEWEST).startswith("failed to convert to apply proxy config: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "istiod.istio-system.svc:15012",
+        "istiod.istio-system.svc.:15012",
+        "zipkin:1",
+        "zipkin:65535",
+        "1.2.3.4:80",
+        "[::1]:80",
+        "[fe80::1%eth0]:80",
+        "zipkin:+80",
+        f"a.{'9' * 20}:80",
+        f"{'a' * 63}:80",
+        f"{'a.' * 127}a:80",
+    ],
+)
+def test_a_name_or_an_address_with_a_port_is_a_proxy_address(text: str) -> None:
+    assert proxy_address_fault(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("zipkin", 'unable to split "zipkin": address zipkin: missing port in address'),
+        ("", 'unable to split "": missing port in address'),
+        ("[::1]", 'unable to split "[::1]": address [::1]: missing port in address'),
+        ("[::1]a:80", 'unable to split "[::1]a:80": address [::1]a:80: missing port in address'),
+        ("[::1]:80:90", 'unable to split "[::1]:80:90": address [::1]:80:90: too many colons in address'),
+        ("[::1:80", "unable to split \"[::1:80\": address [::1:80: missing ']' in address"),
+        ("a[b:80", "unable to split \"a[b:80\": address a[b:80: unexpected '[' in address"),
+        ("[[a]:80", "unable to split \"[[a]:80\": address [[a]:80: unexpected '[' in address"),
+        ("a]b:80", "unable to split \"a]b:80\": address a]b:80: unexpected ']' in address"),
+        ('a"b', 'unable to split "a\\"b": address a"b: missing port in address'),
+        ("a:-1", "port number -1 must be in the range 1..65535"),
+        (f"a:{'9' * 20}", f'port ({"9" * 20}) is not a number: strconv.Atoi: parsing "{"9" * 20}": value out of range'),
+        ("a.5:80", '"a.5" is not a valid hostname or an IP address'),
+        ("[fe80::1%]:80", '"fe80::1%" is not a valid hostname or an IP address'),
+        ("::1:80", 'unable to split "::1:80": address ::1:80: too many colons in address'),
+        ("a:b:80", 'unable to split "a:b:80": address a:b:80: too many colons in address'),
+        ("zipkin:", 'port () is not a number: strconv.Atoi: parsing "": invalid syntax'),
+        ("zipkin:http", 'port (http) is not a number: strconv.Atoi: parsing "http": invalid syntax'),
+        ("zipkin:0", "port number 0 must be in the range 1..65535"),
+        ("zipkin:65536", "port number 65536 must be in the range 1..65535"),
+        (":80", '"" is not a valid hostname or an IP address'),
+        ("foo_bar:80", '"foo_bar" is not a valid hostname or an IP address'),
+        ("foo..bar:80", '"foo..bar" is not a valid hostname or an IP address'),
+        ("-foo:80", '"-foo" is not a valid hostname or an IP address'),
+        ("*.foo:80", '"*.foo" is not a valid hostname or an IP address'),
+        (f"{'a' * 64}:80", f'"{"a" * 64}" is not a valid hostname or an IP address'),
+        (f"{'a.' * 127}aa:80", f'"{"a." * 127}aa" is not a valid hostname or an IP address'),
+    ],
+)
+def test_an_invalid_proxy_address_has_istios_error(text: str, why: str) -> None:
+    assert proxy_address_fault(text) == why
+
+
+@pytest.mark.parametrize("port", [1, 15020, 65535])
+def test_a_port_is_between_1_and_65535(port: int) -> None:
+    assert port_fault(port) == ""
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_other_numbers_are_not_ports(port: int) -> None:
+    assert port_fault(port) == f"port number {port} must be in the range 1..65535"
+
+
+def test_an_address_with_a_zone_is_refused_if_zones_are_not_allowed() -> None:
+    why = '"fe80::1%eth0" is not a valid hostname or an IP address'
+    assert proxy_address_fault("[fe80::1%eth0]:80", zones=False) == why
+    assert proxy_address_fault("[fe80::1]:80", zones=False) == ""

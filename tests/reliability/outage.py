@@ -12,8 +12,8 @@ from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
 from tests.e2e.manifests import config_map
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.long.rows import Row
-from tests.reliability.paired import LOOK, Served, loaded
-from tests.reliability.replicas import LIMIT, resident
+from tests.reliability.paired import Served, loaded
+from tests.reliability.replicas import resident, until
 from tests.reliability.storm import failed, istio_texts
 from tests.reliability.versions import SMALL, one_file_of
 
@@ -65,14 +65,17 @@ async def suffered(api: KubeApi, served: Served, fault: Fault, seconds: float, n
     await asyncio.sleep(seconds / 2)
     api.put(CONFIG_MAPS, *config_maps(*new))
     await asyncio.sleep(seconds / 2)
-    async with asyncio.timeout(LIMIT):
-        while not fault.reasons <= (faults := await counted(served) - before).keys():  # noqa: ASYNC110 -- it is another process
-            await asyncio.sleep(LOOK)
+
+    async def all_counted() -> bool:
+        return fault.reasons <= (await counted(served) - before).keys()
+
+    await until(all_counted)
+    faults = await counted(served) - before
     ended = await api.end() if fault.lasts else begun
     # Where nobody can connect, only the injector knows how often it tried. That open watches were cut is no request.
     asked = max(len(api.since(begun)) - len(api.since(ended)), faults.total() - faults["cut"])
     live = await served.serves(new[0])
-    await served.until(lambda: api.watched() == resources)
+    await until(lambda: api.watched() == resources)
     again = [each for each in api.since(ended, answered=True) if each.resource in resources]
     # A watch that lived through it asks for nothing.
     first = [min((each.at for each in again if each.resource == name), default=ended) for name in resources]
@@ -162,10 +165,9 @@ async def _taken(stage: Stage, name: str, more: Sequence[str], there: dict[str, 
         api.put(PODS, *(_pod(number, labels) for number in range(there.get(PODS.plural, 0))))
         replica = await stage.replica(*flags(api), *more)
         async with loaded(replica, [REVISION], rate=100.0) as loads:
-            served = Served(replica, REVISION, loads.each[REVISION])
-            await served.until(lambda: len(loads.each[REVISION].seen) > INJECTED)
+            await until(lambda: len(loads.each[REVISION].seen) > INJECTED)
             if more:
-                await served.until(lambda: {PODS.plural, NAMESPACES.plural} <= api.watched())
+                await until(lambda: {PODS.plural, NAMESPACES.plural} <= api.watched())
             await asyncio.sleep(2.0)
         assert loads.failures == []
         found = resident(replica.pid)

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load, Reply
-from tests.reliability.replicas import LIMIT
+from tests.reliability.replicas import until
 from tests.reliability.versions import SAID
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from tests.reliability.replicas import Replica
     from tests.reliability.versions import Fault, InPlace, Mount, Texts
 
-LOOK: Final = 0.02
 AFTER: Final = 5
 """Answers that are looked at once a fault is told."""
 
@@ -64,22 +63,14 @@ class Served:
     name: str
     load: Paired
 
-    async def until(self, seen: Callable[[], bool]) -> float:
-        """Wait until it is seen; return the seconds that it took."""
-        begun = time.monotonic()
-        async with asyncio.timeout(LIMIT):
-            while not seen():  # noqa: ASYNC110 -- what is waited for has no event
-                await asyncio.sleep(LOOK)
-        return time.monotonic() - begun
-
     async def until_valid(self, *, valid: bool) -> float:
-        """Wait until the gauge says so; return the seconds that it took."""
-        begun = time.monotonic()
+        """Wait until the gauge has this value; return the seconds that it took."""
         wanted = f'injector_revision_config_valid{{revision="{self.name}"}} {float(valid)}'.encode()
-        async with asyncio.timeout(LIMIT):
-            while wanted not in await self.replica.told("/metrics"):  # noqa: ASYNC110 -- it is another process
-                await asyncio.sleep(LOOK)
-        return time.monotonic() - begun
+
+        async def seen() -> bool:
+            return wanted in await self.replica.told("/metrics")
+
+        return await until(seen)
 
     async def reason(self) -> str:
         """Why what its folder holds is not served; empty where the status page does not say it."""
@@ -91,7 +82,7 @@ class Served:
 
     async def serves(self, version: int) -> float:
         """Wait until answers are of a version; return the seconds that it took."""
-        return await self.until(lambda: bool(self.load.seen) and self.load.seen[-1][1] == version)
+        return await until(lambda: bool(self.load.seen) and self.load.seen[-1][1] == version)
 
 
 @dataclass(frozen=True)
@@ -111,7 +102,7 @@ async def broken(served: Served, folder: Mount | InPlace, fault: Fault, old: Tex
     told = await served.until_valid(valid=False)
     reason = await served.reason()
     answered = len(served.load.seen)
-    await served.until(lambda: len(served.load.seen) >= answered + AFTER)
+    await until(lambda: len(served.load.seen) >= answered + AFTER)
     meanwhile = frozenset(served.load.since(begun))
     folder.write(new)
     return Broken(told, reason, meanwhile, await served.serves(version) + await served.until_valid(valid=True))
@@ -149,8 +140,8 @@ async def loaded(
         for number in range(callers)
     ]
     try:
-        for name, load in loads.each.items():
-            await Served(replica, name, load).until(lambda load=load: bool(load.seen or load.failures))  # type: ignore[misc]
+        for load in loads.each.values():
+            await until(lambda load=load: bool(load.seen or load.failures))  # type: ignore[misc]
         yield loads
     finally:
         for load in loads.each.values():

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from tests.architecture.serving import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 60.0
-LOOK: Final = 0.05
+LOOK: Final = 0.02
 
 
 @dataclass
@@ -127,16 +127,29 @@ class Service:
         return self.known
 
 
+async def until(seen: Callable[[], bool | Awaitable[bool]], limit: float = LIMIT) -> float:
+    """Wait until a condition is true; return the seconds that it took.
+
+    Raises:
+        TimeoutError: the condition was not true in time.
+    """
+    begun = time.monotonic()
+    async with asyncio.timeout(limit):
+        while True:
+            found = seen()
+            if found if isinstance(found, bool) else await found:
+                return time.monotonic() - begun
+            await asyncio.sleep(LOOK)
+
+
 async def restarted(replica: Replica, service: Service) -> None:
     """Roll one replica: ended by SIGTERM, started anew, ready.
 
     The shutdown delay ends, by a second signal, once the Service has learned of it: so no time has to be guessed.
     """
     replica.signal(signal.SIGTERM)
-    async with asyncio.timeout(LIMIT):
-        while replica.port in service.known:  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(LOOK)
-    # Whoever chose it before that has connected by now.
+    await until(lambda: replica.port not in service.known)
+    # A client that chose the replica before that has connected by now.
     await asyncio.sleep(LOOK)
     replica.signal(signal.SIGTERM)
     assert await replica.ended() == 0, replica.log.read_text()

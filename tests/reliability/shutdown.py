@@ -14,7 +14,7 @@ from tests.factories import UID, make_review
 from tests.reliability.apiserver import HEAD_END, ApiServer, Load, request_of
 from tests.reliability.long.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import LIMIT
+from tests.reliability.replicas import LIMIT, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,8 +128,7 @@ async def rolling_restart(stage: Stage) -> Sequence[Row]:
         replica.start()
         await replica.until_ready()
         # The next one goes once the Service sends to this one, as a Deployment does it.
-        while replica.port not in calling.service.known:  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.05)
+        await until(lambda port=replica.port: port in calling.service.known)  # type: ignore[misc]
         await asyncio.sleep(0.3)
     found = await calling.end()
     figure = (

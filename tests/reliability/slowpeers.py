@@ -51,7 +51,7 @@ class Peer(asyncio.Protocol):
     deaf: bool = False
     tls: ssl.SSLContext | None = None
     seconds: float = -1.0
-    _begun: float = 0.0
+    begun: float = 0.0
     _sent: int = 0
     _transport: asyncio.Transport | None = None
     _heard: ssl.MemoryBIO = field(default_factory=ssl.MemoryBIO)
@@ -63,7 +63,7 @@ class Peer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         assert isinstance(transport, asyncio.Transport)
-        self._transport, self._begun = transport, time.monotonic()
+        self._transport, self.begun = transport, time.monotonic()
         if self.tls is None:
             self._begin()
         else:
@@ -79,7 +79,7 @@ class Peer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Note when that was."""
         del exc
-        self.seconds = time.monotonic() - self._begun
+        self.seconds = time.monotonic() - self.begun
         self.ready.set()
         self.gone.set()
 
@@ -176,7 +176,7 @@ class Held:
 
     def longest(self, now: float) -> float:
         """How long the one that lasted longest was held; those that still are count until now."""
-        return max((each.seconds if each.seconds >= 0 else now - each._begun for each in self.peers), default=0.0)
+        return max((each.seconds if each.seconds >= 0 else now - each.begun for each in self.peers), default=0.0)
 
     @property
     def open(self) -> int:

@@ -18,7 +18,7 @@ from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, memory, trusting
+from tests.reliability.replicas import ROOT, memory, trusting, until
 from tests.revisions.fakes import VALUES
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ async def soaked(
     before = left_in(replica)
     await asyncio.gather(*(_ask(client, replica, asked, soak) for _ in range(CALLERS)))
     await client.close()
-    async with asyncio.timeout(60):
-        while (after := left_in(replica))[0] > before[0]:  # noqa: ASYNC110 -- connections that end have no event here
-            await asyncio.sleep(0.1)
+    await until(lambda: left_in(replica)[0] <= before[0])
+    after = left_in(replica)
     # The first ones left a connection open.
     soak.files, soak.threads = max(0, after[0] - before[0]), after[1] - before[1]
     lines = replica.log.read_text(errors="replace").splitlines()

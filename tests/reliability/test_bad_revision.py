@@ -10,6 +10,7 @@ import pytest
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, quick_questions, write_bad
 from tests.reliability.profile import Profile, questions, written
+from tests.reliability.replicas import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,9 +89,7 @@ async def test_a_revision_that_becomes_invalid_goes_on_as_it_was(
     await callers.ask(1)
 
     write_bad(folder, config)
-    async with asyncio.timeout(60.0):
-        while "not served" not in replica.log.read_text():  # noqa: ASYNC110 -- a log has no event
-            await asyncio.sleep(0.05)
+    await until(lambda: "not served" in replica.log.read_text())
     for number in range(20):
         await callers.ask(number)
     await callers.client.close()

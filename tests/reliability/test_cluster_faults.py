@@ -6,7 +6,6 @@ The long run is ``scripts/reliability chaos --only watch``; what waits for minut
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from injector.cluster.reader import CONFIG_MAPS, PODS
@@ -14,7 +13,7 @@ from tests.cluster.fakes import item
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered
 from tests.reliability.paired import Served, loaded
-from tests.reliability.replicas import LIMIT, resident
+from tests.reliability.replicas import resident, until
 from tests.reliability.versions import SMALL
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ async def test_no_fault_of_the_api_server_fails_an_admission_and_each_is_counted
         await replica.until_ready()
         async with loaded(replica, [REVISION], rate=30.0) as loads:
             served = Served(replica, REVISION, loads.each[REVISION])
-            await served.until(lambda: "configmaps" in api.watched())
+            await until(lambda: "configmaps" in api.watched())
             for version, fault in enumerate(SUFFERED, 1):
                 came = await suffered(api, served, fault, 1.0, (version, SMALL))
                 assert came.reasons >= fault.reasons, fault.name
@@ -55,17 +54,18 @@ async def test_a_crowd_of_pods_is_counted_and_takes_no_memory_to_speak_of(
         replica = start_replica("--insecure-http", *flags(api), "--watch-unserved")
         await replica.until_ready()
         async with loaded(replica, [REVISION], rate=30.0) as loads:
-            served = Served(replica, REVISION, loads.each[REVISION])
-            await served.until(lambda: PODS.plural in api.watched())
+            await until(lambda: PODS.plural in api.watched())
             before = resident(replica.pid)
             for number in range(CROWD):
                 pod = item(f"pod-{number}", number, "plain")
                 pod["metadata"] |= labels
                 api.put(PODS, pod)
             counted = f'injector_unserved_names{{kind="pod"}} {float(CROWD)}'.encode()
-            async with asyncio.timeout(LIMIT):
-                while counted not in await replica.told("/metrics"):  # noqa: ASYNC110 -- it is another process
-                    await asyncio.sleep(0.1)
+
+            async def all_counted() -> bool:
+                return counted in await replica.told("/metrics")
+
+            await until(all_counted)
             more = resident(replica.pid) - before
 
     assert loads.failures == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.factories import make_review
 from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.replicas import Service, restarted, trusting
+from tests.reliability.replicas import Service, restarted, trusting, until
 from tests.webhook.certificates import write_certificate
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ async def test_three_restarts_of_two_replicas_fail_no_admission(start_replica: R
     service = Service(replicas)
     following = asyncio.create_task(service.follow())
     load = Load(ApiServer(service.ready, trusting(certificate)), review_of)
-    while len(service.known) < len(replicas):  # noqa: ASYNC110 -- what is waited for has no event
-        await asyncio.sleep(0.01)
+    await until(lambda: len(service.known) == len(replicas))
 
     calling = [asyncio.create_task(load.call(f"c{number}", 0.25)) for number in range(CALLERS)]
     before = []

@@ -277,7 +277,7 @@ async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
         await server.end()
         writer.close()
 
-    assert "drain timed out with 1 connections" in caplog.text
+    assert "drain timed out with 1 open connections" in caplog.text
 
 
 async def test_a_port_that_is_taken_is_named(services: Services) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.replicas import Service, trusting
+from tests.reliability.replicas import Service, trusting, until
 
 if TYPE_CHECKING:
     from tests.reliability.replicas import Replica, Stage
@@ -94,8 +94,7 @@ class Calling:
 
     async def begin(self) -> None:
         """Begin to call."""
-        while len(self.service.known) < len(self.replicas):  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.05)
+        await until(lambda: len(self.service.known) == len(self.replicas))
         binary = go_client(self.stage.folder)
         if binary is not None:
             flags = ("-rate", str(RATE), "-callers", str(CALLERS))

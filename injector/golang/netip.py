@@ -1,4 +1,4 @@
-"""Addresses as Go parses them (packages net and net/netip of Go 1.26): CIDR ranges, host and port."""
+"""Packages net and net/netip (Go 1.26): IP addresses, CIDR ranges, host and port."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Final
 
 from injector.golang.strconv import atoi, quote
 
-_LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
 _HEX = re.compile(r"[0-9a-fA-F]*", re.ASCII)
-_MAX_NAME: Final = 255
 _IPV4_FIELDS: Final = 4
 _IPV4_BITS: Final = 32
 _IPV6_BITS: Final = 128
@@ -176,26 +174,7 @@ def _check_length(text: str, rest: str, count: int, *, elided: bool) -> None:
         raise _AddressError(text, "the :: must expand to at least one field of zeros")
 
 
-def proxy_address_fault(text: str, *, zones: bool = True) -> str:
-    """Return why a text is not a valid ``host:port``, or an empty text if it is valid (ValidateProxyAddress).
-
-    ``zones`` says whether an IPv6 address may have a zone, as from Istio 1.16 on.
-    """
-    host, port, fault = _split_host_port(text)
-    if fault:
-        shown = f"address {text}: {fault}" if text else fault
-        return f"unable to split {quote(text)}: {shown}"
-    number, fault = atoi(port)
-    if fault:
-        return f"port ({port}) is not a number: {fault}"
-    fault = port_fault(number)
-    if fault:
-        return fault
-    valid = _is_domain(host) or _is_address(host, zones=zones)
-    return "" if valid else f"{quote(host)} is not a valid hostname or an IP address"
-
-
-def _split_host_port(text: str) -> tuple[str, str, str]:
+def split_host_port(text: str) -> tuple[str, str, str]:
     """Return host, port and the error of net.SplitHostPort, or an empty text."""
     host, colon, port = text.rpartition(":")
     if not colon:
@@ -215,23 +194,9 @@ def _split_host_port(text: str) -> tuple[str, str, str]:
     return host, port, "unexpected ']' in address" if "]" in closed else ""
 
 
-def port_fault(port: int) -> str:
-    """Return why a number is not a valid port, or an empty text if it is valid (ValidatePort)."""
-    return "" if 1 <= port <= 65535 else f"port number {port} must be in the range 1..65535"  # noqa: PLR2004 - TCP's range
-
-
-def _is_address(text: str, *, zones: bool) -> bool:
+def is_address(text: str, *, zones: bool) -> bool:
+    """Return whether netip.ParseAddr accepts an address; ``zones`` allows an IPv6 zone."""
     try:
         return not _parse_address(text)[1] or zones
     except _AddressError:
         return False
-
-
-def _is_domain(text: str) -> bool:
-    if not 0 < len(text) <= _MAX_NAME:
-        return False
-    *parents, last = text.split(".")
-    if not atoi(last)[1]:
-        return False
-    named = parents if parents and not last else [*parents, last]
-    return all(_LABEL.fullmatch(label) for label in named)

@@ -1,0 +1,217 @@
+"""Go templates of any text: lexing, parsing, budgets, and fields that are read once."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from injector.gotemplate import Budget, BudgetError, ExecError, Func, ParseError, compile_template
+from injector.gotemplate.builtins import BUILTINS
+from injector.gotemplate.lexer import Kind, Token, tokens
+from injector.gotemplate.parser import parse
+from injector.gotemplate.sprig import txt_func_map
+from tests.property.templates import TEMPLATES
+
+TIMELESS = settings(deadline=None)  # a slow machine proves nothing
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 300), st.floats(), st.text(max_size=4)),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("abl"), inner, max_size=3)),
+    max_leaves=10,
+)
+PIECES = ["{{", "}}", "{{- ", " -}}", "/*", "*/", *"()|.$\"`'\\1é☃ \n", ":=", ".x", "0x"]
+TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+DELIMITERS = st.sampled_from([("{{", "}}"), ("[[", "]]"), ("<", ">"), ("-", "-"), ("é", "☃"), (" ", "\n")])
+
+
+def lexed(text: str, delimiters: tuple[str, str]) -> list[Token]:
+    return list(tokens(text, *delimiters))
+
+
+@TIMELESS
+@given(TEXTS, DELIMITERS)
+def test_every_text_ends_in_its_end_or_in_a_fault(text: str, delimiters: tuple[str, str]) -> None:
+    found = lexed(text, delimiters)
+    assert found[-1].kind in (Kind.EOF, Kind.ERROR)
+    assert all(token.kind not in (Kind.EOF, Kind.ERROR) for token in found[:-1])
+
+
+@TIMELESS
+@given(TEXTS, DELIMITERS)
+def test_tokens_are_parts_of_the_text_in_its_order(text: str, delimiters: tuple[str, str]) -> None:
+    raw = text.encode("utf-8", "surrogatepass")
+    end = 0
+    for token in lexed(text, delimiters)[:-1]:
+        part = token.text.encode("utf-8", "surrogatepass")
+        assert token.pos >= end
+        assert raw[token.pos : token.pos + len(part)] == part
+        assert token.line == 1 + raw[: token.pos].count(b"\n")
+        end = token.pos + len(part)
+
+
+@TIMELESS
+@given(TEXTS, DELIMITERS)
+def test_between_tokens_there_is_nothing_but_space_trim_markers_and_comments(
+    text: str, delimiters: tuple[str, str]
+) -> None:
+    found = lexed(text, delimiters)
+    raw = text.encode("utf-8", "surrogatepass")
+    if found[-1].kind is Kind.ERROR or "/*" in text:
+        return
+    end = 0
+    for token in found:
+        assert raw[end : token.pos].strip(b" \t\r\n") in (b"", b"-")
+        end = token.pos + len(token.text.encode("utf-8", "surrogatepass"))
+    assert end == len(raw)
+
+
+@TIMELESS
+@given(st.text(max_size=60).filter(lambda text: "{{" not in text))
+def test_text_without_delimiters_is_itself(text: str) -> None:
+    assert "".join(token.text for token in tokens(text)) == text
+
+
+def sources(text: str) -> dict[str, str]:
+    """Each template of a text, as its tree prints it."""
+    return {name: str(tree.root) for name, tree in parse("t", text, functions=BUILTINS).items()}
+
+
+@TIMELESS
+@given(TEMPLATES)
+def test_parsing_what_a_tree_prints_gives_the_tree_again(text: str) -> None:
+    found = sources(text)
+    again = sources(f'{found["t"]}{{{{define "d"}}}}{found["d"]}{{{{end}}}}') if "d" in found else sources(found["t"])
+    assert again == found
+
+
+@TIMELESS
+@given(TEMPLATES, st.integers(0, 300), st.integers(0, 300), st.text(alphabet="{}()|.$\"'`:=- ax1\n", max_size=3))
+def test_a_spoilt_template_parses_or_is_refused_with_its_line(text: str, begin: int, end: int, put: str) -> None:
+    spoilt = text[:begin] + put + text[end:]
+
+    assert 1 <= refused_at(spoilt) <= spoilt.count("\n") + 1
+
+
+@TIMELESS
+@given(st.text(max_size=80))
+def test_any_text_inside_an_action_parses_or_is_refused(text: str) -> None:
+    assert 1 <= refused_at(f"{{{{{text}}}}}") <= text.count("\n") + 1
+
+
+def refused_at(text: str) -> int:
+    """The line that the parser refuses a text at; the first where it takes it. Any other error is a fault."""
+    try:
+        parse("t", text, functions=BUILTINS)
+    except ParseError as error:
+        return error.line
+    return 1
+
+
+@dataclass
+class Clock:
+    """A clock that stands still, and counts how often it was looked at."""
+
+    looks: int = field(default=0)
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return 0.0
+
+
+@TIMELESS
+@given(TEMPLATES, VALUES)
+def test_a_template_renders_or_fails_as_templates_fail(text: str, data: Any) -> None:
+    with contextlib.suppress(ExecError, ParseError):
+        rendered = compile_template("t", text, funcs={}).execute(data, budget=Budget(clock=Clock()))
+        assert len(rendered.encode("utf-8", "surrogateescape")) <= Budget().output
+
+
+@TIMELESS
+@given(TEMPLATES, VALUES, st.integers(0, 60))
+def test_output_never_exceeds_its_budget(text: str, data: Any, size: int) -> None:
+    with contextlib.suppress(ExecError, ParseError):
+        rendered = compile_template("t", text, funcs={}).execute(data, budget=Budget(output=size, clock=Clock()))
+        assert len(rendered.encode("utf-8", "surrogateescape")) <= size
+
+
+@TIMELESS
+@given(st.integers(1, 6), st.integers(0, 400))
+def test_loops_inside_each_other_stop_when_the_steps_are_spent(depth: int, steps: int) -> None:
+    text = "{{range 100000}}" * depth + "x" + "{{end}}" * depth
+    template = compile_template("t", text, funcs={})
+    with pytest.raises(BudgetError) as caught:
+        template.execute(None, budget=Budget(steps=steps, clock=Clock()))
+    assert caught.value.reason == f"the template's budget is spent: more than {steps} steps"
+
+
+@settings(TIMELESS, max_examples=20)
+@given(st.integers(1, 100), st.integers(1, 3))
+def test_templates_that_call_each_other_stop(depth: int, calls: int) -> None:
+    text = '{{define "x"}}' + '{{template "x"}}' * calls + '{{end}}{{template "x"}}'
+    with pytest.raises(BudgetError) as caught:
+        compile_template("t", text, funcs={}).execute(None, budget=Budget(depth=depth, clock=Clock()))
+    assert caught.value.reason == f"the template's budget is spent: templates nested deeper than {depth}"
+
+
+TOUCH = Func("touch", "func() string", str, mutates=True)
+SPRIG = txt_func_map()
+
+
+def outcome(text: str, data: Any) -> str:
+    """What a template renders, or why it does not, but for the place of an action that only the other text has."""
+    try:
+        return compile_template("t", text, funcs={"touch": TOUCH}).execute(data)
+    except ParseError as error:
+        return f"does not parse: {error}"
+    except ExecError as error:
+        return f"fails: {error}"
+
+
+@TIMELESS
+@given(TEMPLATES, VALUES)
+def test_reading_once_gives_what_reading_each_time_gives(text: str, data: Any) -> None:
+    assert outcome(text, data) == outcome(text + "{{if false}}{{touch}}{{end}}", data)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{{ .d.a }}{{ $_ := set .d "a" "2" }}{{ .d.a }}', "12"),
+        ('{{ .d.a }}{{ template "t2" . }}{{ .d.a }}{{ define "t2" }}{{ $_ := set .d "a" "2" }}{{ end }}', "12"),
+        ('{{ .d.a }}{{ $_ := unset .d "a" }}{{ .d.a }}', "1<no value>"),
+        ("{{ $x := .d }}{{ $x.a }}{{ $x = .e }}{{ $x.a }}", "13"),
+        ("{{ $x := .d }}{{ range .l }}{{ $x.a }}{{ $x = . }}{{ end }}{{ $x.a }}", "145"),
+        ("{{ range .l }}{{ .a }}{{ .a }}{{ end }}", "4455"),
+        (
+            "{{ range $i, $e := .l }}{{ $e.a }}{{ else }}{{ $e.a }}{{ end }}{{ range $e := .l }}{{ $e.a }}{{ end }}",
+            "4545",
+        ),
+        ("{{ with .d }}{{ .a }}{{ end }}{{ with .e }}{{ .a }}{{ end }}{{ .d.a }}", "131"),
+        ("{{ if .no }}{{ .d.a }}{{ else }}{{ .e.a }}{{ end }}{{ .d.a }}{{ .e.a }}", "313"),
+        ("{{ if and .no .d.a }}{{ end }}{{ .d.a }}{{ or .d.a .e.a }}", "11"),
+        ('{{ define "x" }}{{ .a }}{{ .a }}{{ end }}{{ template "x" .d }}{{ template "x" .e }}', "1133"),
+    ],
+)
+def test_what_changed_is_read_again(text: str, expected: str) -> None:
+    data = {"d": {"a": "1"}, "e": {"a": "3"}, "l": [{"a": "4"}, {"a": "5"}]}
+
+    assert compile_template("t", text, funcs=SPRIG).execute(data) == expected
+
+
+def test_a_field_that_is_read_twice_is_looked_up_once() -> None:
+    class Counting(dict[str, Any]):
+        """A map that is none of the plain ones, and notes each look."""
+
+        looks = 0
+
+        def __contains__(self, key: object) -> bool:
+            Counting.looks += 1
+            return super().__contains__(key)
+
+    text = "{{ .d.a }}{{ if .d.a }}{{ .d.a }}{{ end }}"
+    assert compile_template("t", text, funcs={}).execute({"d": Counting(a="x")}) == "xx"
+    assert Counting.looks == 1
