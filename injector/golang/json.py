@@ -43,7 +43,7 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) ->
 
 
 def go_string(text: str) -> str:
-    """Return a JSON string, HTML escaped; what is no Unicode becomes U+FFFD, as in Go."""
+    """Return a JSON string, HTML escaped; bytes that are not Unicode become U+FFFD, as in Go."""
     return _escaped(encode_basestring(text), _HTML)
 
 

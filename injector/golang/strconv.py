@@ -123,7 +123,7 @@ def _with_all_digits(text: str, verb: str, precision: int | None) -> str:
     cut = next((index for index, char in enumerate(text) if char in marks), len(text))
     head, tail = text[:cut], text[cut:]
     digits = (6 if precision is None else precision) if verb in "vgGx" else 0
-    # Go counts every character from the first that is no zero, a hexadecimal prefix's x included.
+    # Go counts every character from the first that is not zero, a hexadecimal prefix's x included.
     digits -= len(head.lstrip("-").replace(".", "").lstrip("0"))
     if "." not in head:
         digits -= head.lstrip("-") == "0"

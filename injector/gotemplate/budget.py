@@ -1,4 +1,4 @@
-"""What one rendering may cost: steps, output, nesting, time.
+"""Limits of a rendering: steps, output, memory, nesting and time.
 
 A template and its data may be hostile. Every limit is checked before the cost arises: output is counted before it is joined,
 functions that grow their arguments call ``check_size`` before they build their result, and each function declares what a call takes

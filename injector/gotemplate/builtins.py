@@ -277,7 +277,7 @@ def call(shown: str, func: Any, *args: Any) -> Any:
     """Call a function value; ``shown`` is how errors name it.
 
     Raises:
-        FuncError: it is none, or the arguments do not fit it, or it fails.
+        FuncError: the value is not a function, the arguments do not fit it, or it fails.
     """
     if func is None or func is NO_VALUE:
         raise FuncError("call of nil")

@@ -52,7 +52,7 @@ time."""
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a value is an element, key or field of: a local variable, and the name of the field in case it is a struct.
+    """The container of a value: a local variable, and the name of the field if the container is a struct.
 
     Without a container it is the result of a function that returns an interface.
     """
@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a line of Python stands for.
+    """The template node behind a line of Python.
 
     ``place`` is the node visited last, ``call`` the node that an error of a function names, ``name`` that function's name, ``origin``
     that of the receiver of a field.
@@ -248,7 +248,7 @@ def _shown(node: Node) -> str:
     return f"{text[:_LONGEST_LIST]}..." if isinstance(node, ListNode) and len(text) > _LONGEST_LIST else text
 
 
-# Longer texts are made anew for each rendering, so that the compiled template stays small, and so is what takes long.
+# Longer texts are computed in each rendering, so that the compiled template stays small; so are calls that take long.
 _LONGEST_FOLD: Final = 4096
 _FOLDING: Final = Budget(steps=20_000, memory=1 << 20)
 
@@ -290,7 +290,7 @@ def container_of(value: Operand) -> str:
 
 
 def folded(func: Func, given: Sequence[Operand]) -> Any:
-    """Return what a function makes of constants, if that is one itself; None where the call has to wait for its rendering."""
+    """Return the result of a function for constants, if it is a constant too; None if the call has to wait for the rendering."""
     values = [operand.value for operand in given]
     if not (func.hermetic and values and all(operand.is_constant for operand in given)) or NO_VALUE in values:
         return None
@@ -441,7 +441,7 @@ class Pipelines:
         return self.lone(command.args, final) or self.word(first)
 
     def lone(self, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
-        """Write the failure of an operand that is given arguments and is no function (notAFunction)."""
+        """Write the failure of an operand that has arguments but is not a function (notAFunction)."""
         if len(args) > 1 or final is not None:
             return self.fail(f"can't give argument to non-function {args[0]}")
         return None
@@ -637,7 +637,7 @@ class Pipelines:
             return self.fail(failure.reason)
 
     def argument_value(self, node: n.Node) -> Operand | None:
-        """Write an argument that is no constant; None for one that is."""
+        """Write an argument, or return None if it is a constant."""
         self.place = node
         if isinstance(node, n.DotNode):
             return self.dot

@@ -49,8 +49,8 @@ class Template:
 
         Args:
             data: the value of dot, in the model of ``gotemplate.values``.
-            budget: limits; by default a megabyte, a hundred thousand steps and half a second. What runs inside another rendering
-                spends that one's budget too.
+            budget: limits; by default a megabyte, a hundred thousand steps and half a second. A rendering inside another one
+                spends the budget of the outer one too.
 
         Raises:
             ExecError: a step failed; with Go's text.
@@ -85,7 +85,7 @@ def compile_template(
         missing_key: ``default``, ``invalid``, ``zero`` or ``error``, as Go's option of that name.
 
     Raises:
-        ParseError: it is no template; with Go's text.
+        ParseError: the text is not a template; with Go's text.
     """
     try:
         return _compiled(name, source, {**BUILTINS, **funcs}, (left, right), missing_key)
@@ -175,4 +175,4 @@ _NAMES: Final[dict[str, Any]] = {
     "UNDEFINED": _undefined,
     "UNSET": object(),
 }
-"""What generated code calls, beside functions and constants of the template itself."""
+"""The names that generated code uses, beside the functions and constants of the template."""

@@ -1,4 +1,4 @@
-"""What a call of a function takes: steps and memory, by how much there is in its arguments.
+"""Costs of function calls: steps and memory, by the size of the arguments.
 
 A function in C, or one that walks its arguments, never looks at the budget. So each call pays beforehand for the longest that it can
 take: a step is half a microsecond of a slow machine. A function declares one of these costs, or its own; without one it pays as a
@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a call takes beside the few steps of any action.
+    """The cost of a call, beside the few steps of any action.
 
     Attributes:
         once: steps of any call.
@@ -55,7 +55,7 @@ NUMBERS: Final = Cost(characters=16, item=0, text_bytes=4)
 DURATIONS: Final = replace(NUMBERS, characters=1)
 DATES: Final = Cost(once=40, characters=1, item=0, text_bytes=24)
 PRINTED: Final = Cost(characters=32, item=0, text_bytes=4)
-"""Prints; ``fmt`` counts the values that it comes to."""
+"""Prints; ``fmt`` counts the values inside the arguments."""
 LISTED: Final = Cost(characters=32, item=12, deep=False, text_bytes=4, item_bytes=64)
 QUOTED: Final = Cost(characters=1, item=0, text_bytes=12)
 JSON: Final = Cost(characters=64, item=16, text_bytes=6, item_bytes=80)

@@ -1,9 +1,9 @@
-"""Errors of templates, worded as Go words them, and what a running template raises before its node is known.
+"""Errors of templates, with Go's texts, and the exceptions of a running template before its node is known.
 
 ::
 
     TemplateError          str() is Go's text to the letter
-    ├── ParseError         the text is no template: template, line, reason
+    ├── ParseError         the text is not a template: template, line, reason
     └── ExecError          a step failed: template, line, column, node, reason
         └── BudgetError    a step, output, depth or time budget is spent
     FuncError              what a function returns or panics with; the engine wraps it into an ExecError
@@ -22,7 +22,7 @@ class TemplateError(TemplateRenderError):
 
 
 class ParseError(TemplateError):
-    """A text that is no template (Go's parse.Tree.errorf)."""
+    """A text that is not a template (Go's parse.Tree.errorf)."""
 
     def __init__(self, template: str, line: int, reason: str) -> None:
         super().__init__(f"template: {template}:{line}: {reason}")

@@ -190,7 +190,7 @@ def print_operand(value: Any, verb: str, spec: Spec) -> str:
 
 
 class _Values:
-    """Prints one operand and what is inside it."""
+    """Prints one operand and the values inside it."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -214,7 +214,7 @@ class _Values:
         return self.bad_verb(value, verb) if text is None else text
 
     def by_method(self, value: Any, verb: str) -> str | None:
-        """Return what a value's own method makes of it, None for a value without one (handleMethods)."""
+        """Return the text of a value's own method, or None if it has none (handleMethods)."""
         if verb == "w":
             return self.bad_verb(value, verb)
         if verb not in _METHOD_VERBS or self.spec.sharp_v:
@@ -359,7 +359,7 @@ _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "spa
 
 
 def sprint(*args: Any) -> str:
-    """Return fmt.Sprint: operands in default format, a space between two that are no strings."""
+    """Return fmt.Sprint: operands in default format, a space between two that are not strings."""
     if len(args) == 1:
         kind = type(args[0])
         if kind is str and len(args[0]) <= MAX_SIZE:
@@ -389,7 +389,7 @@ _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     int: int.__str__,
     float: lambda value: _float(value, math.copysign(1, value)),
 }
-"""What the values print as that need no look for methods."""
+"""The printers of the types that have no methods."""
 
 
 def sprintln(*args: Any) -> str:
@@ -543,7 +543,7 @@ class _Printer:
         return number
 
     def integer_arg(self) -> int | None:
-        """Take an argument for a width or precision; None for one that is none."""
+        """Take an argument for a width or precision; return None if it is not an integer in range."""
         if self.arg >= len(self.args):
             return None
         value = self.args[self.arg]

@@ -58,13 +58,13 @@ _AT_ONCE: Final = 500
 _ENTRY: Final = 104
 """Bytes of an entry of a map."""
 _FAILURES: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What Python raises where Go's function panics: text/template makes an error of either (safeCall)."""
+"""Python's exceptions for the panics of Go's functions, which text/template reports as errors (safeCall)."""
 
 
 def metered(func: Func) -> Func:
-    """Return a function that counts what it takes before it runs, and what it returns.
+    """Return a function that counts its cost before it runs, and its result afterwards.
 
-    It raises ``FuncError`` for whatever else fails in it, and ``failures.Spent`` where the rendering has not enough left.
+    It raises ``FuncError`` for whatever else fails in it, and ``errors.Spent`` if the budget of the rendering is spent.
     """
     function, cost = func.call, func.cost
     if cost is NOTHING:
@@ -146,7 +146,7 @@ def _look_at(value: Any) -> Callable[[Any], Sequence[Any]]:
 
 
 def _size_of(value: Any, cost: Cost) -> int:
-    """Return the bytes of a result, which what it holds of the arguments is no part of."""
+    """Return the bytes of a result, without those of the arguments in it."""
     if isinstance(value, str):
         return _TEXT + (len(value) if value.isascii() else 4 * len(value))
     if isinstance(value, list | dict):

@@ -112,7 +112,7 @@ def tokens(text: str, left: str = "{{", right: str = "}}", *, words: Container[s
         text: the source.
         left: the opening delimiter.
         right: the closing delimiter.
-        words: names of functions: ``break`` and ``continue`` among them are no keywords.
+        words: names of functions: ``break`` and ``continue`` among them are not keywords.
     """
     lexer = _Lexer(text, left, right, words)
     state: Callable[[], object] | None = lexer.text

@@ -176,7 +176,7 @@ class ActionNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class BranchNode(Node):
-    """What if, range and with have in common."""
+    """The common part of if, range and with."""
 
     keyword = ""
     pipe: PipeNode
@@ -197,7 +197,7 @@ class BranchNode(Node):
         return "".join(parts) + ends
 
     def head(self) -> str:
-        """Return the condition and what it guards, as source."""
+        """Return the condition and its body, as source."""
         return f"{{{{{self.keyword} {self.pipe}}}}}{self.body}"
 
 

@@ -79,14 +79,14 @@ class TokenStream:
         return self.token[0]
 
     def next_non_space(self) -> Token:
-        """Take the next token that is no space."""
+        """Take the next token that is not a space."""
         token = self.next()
         while token.kind is Kind.SPACE:
             token = self.next()
         return token
 
     def peek_non_space(self) -> Token:
-        """Return the next token that is no space; spaces before it are gone."""
+        """Skip spaces and return the next token without taking it."""
         token = self.next_non_space()
         self.backup()
         return token
@@ -96,7 +96,7 @@ class TokenStream:
         raise ParseError(self.name, self.token[0].line, reason)
 
     def unexpected(self, token: Token, context: str) -> NoReturn:
-        """Raise the error of a token that does not belong here, or of a text that is no token."""
+        """Raise the error of a token that does not belong here, or of a text that is not a token."""
         if token.kind is Kind.ERROR:
             extra = ""
             if self.action_line not in (0, token.line):
@@ -107,7 +107,7 @@ class TokenStream:
         self.fail(f"unexpected {token} in {context}")
 
     def expect(self, kind: Kind, context: str) -> Token:
-        """Take the next token that is no space; it has to be of a kind."""
+        """Take the next token that is not a space; it must be of a kind."""
         token = self.next_non_space()
         if token.kind is not kind:
             self.unexpected(token, context)
@@ -291,7 +291,7 @@ class Expressions(TokenStream):
         return n.StringNode(token.pos, token.line, token.text, self.unquoted(token))
 
     def unquoted(self, token: Token) -> str:
-        """Return what a string token stands for."""
+        """Return the value of a string token."""
         try:
             return unquote(token.text)
         except ValueError as error:
@@ -447,7 +447,7 @@ class _Parser(Expressions):
         return self.loop_control(token, "continue", n.ContinueNode)
 
     def loop_control(self, token: Token, name: str, make: type[n.BreakNode | n.ContinueNode]) -> n.Node:
-        """Return what leaves a round of a loop, which has to be around it."""
+        """Return the node of ``break`` or ``continue``, which must be inside a loop."""
         following = self.next_non_space()
         if following.kind is not Kind.RIGHT_DELIM:
             self.unexpected(following, f"{{{{{name}}}}}")

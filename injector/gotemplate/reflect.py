@@ -1,4 +1,4 @@
-"""What Go's reflect package would say of a value: its type, its kind, whether it is true, what is behind a pointer."""
+"""Go's view of values (package reflect): type, kind, truth, the target of a pointer."""
 
 from __future__ import annotations
 

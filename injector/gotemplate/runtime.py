@@ -1,4 +1,4 @@
-"""What a running template does: function signatures and arguments, fields and methods, and what ``range`` ranges over.
+"""The runtime of templates: function signatures and arguments, fields and methods, and the elements of ``range``.
 
 Follows ``evalArg``, ``validateType`` and what they call in text/template/exec.go (Go 1.26).
 """
@@ -37,7 +37,7 @@ _CLOSING = ")]}"
 class Signature:
     """The types of a function's parameters and of its first result.
 
-    ``variadic`` is the type of each further argument, empty where there are none.
+    ``variadic`` is the type of each further argument, empty if the function is not variadic.
     """
 
     params: tuple[str, ...]
@@ -49,7 +49,7 @@ class Signature:
         return self.params[index] if index < len(self.params) else self.variadic
 
     def miscount(self, args: int, *, final: bool) -> str:
-        """Return what is wrong with the number of arguments, in the words of exec.go's evalCall, or nothing.
+        """Return the error of a wrong number of arguments, in the words of exec.go's evalCall, or an empty text.
 
         ``final`` says whether the pipeline's stage before adds an argument to the ``args`` of the command.
         """
@@ -286,7 +286,7 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
 
 
 def pointed(value: Any) -> Any:
-    """Return what a pointer points at, or the pointer if that is nil."""
+    """Return the target of a pointer, or the pointer if it is nil."""
     while isinstance(value, Pointer) and value.target is not None:
         value = value.target
     return value
@@ -384,7 +384,7 @@ _INTEGERS: Final = ("int", "uint")
 
 
 def elements(value: Any) -> Iterable[Any]:
-    """Return what a range with one variable, or none, gives: elements, map entries, integers below one, what an iterator yields."""
+    """Return the values of a range with one variable or none: elements, map entries, integers, the values of an iterator."""
     value = indirect(value)[0]
     if isinstance(value, list):
         return value
@@ -403,7 +403,7 @@ def elements(value: Any) -> Iterable[Any]:
 
 
 def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return what a range with two variables gives: index and element, key and entry."""
+    """Return the pairs of a range with two variables: index and element, key and entry."""
     value = indirect(value)[0]
     if isinstance(value, list):
         return enumerate(value)
@@ -429,7 +429,7 @@ def _below(value: Any) -> Iterable[Any]:
 
 
 def _pushed(value: Any) -> tuple[int, list[tuple[Any, ...]]] | None:
-    """Return what a function iterator yields at a time, one value or two, and all that it yields; None for what is no iterator."""
+    """Return how many values a function iterator yields at a time and all of its values, or None if it is not an iterator."""
     arity = _ARITIES.get(_yielded(value)) if isinstance(value, Func) else None
     if arity is None:
         return None
@@ -439,7 +439,7 @@ def _pushed(value: Any) -> tuple[int, list[tuple[Any, ...]]] | None:
 
 
 def _yielded(func: Func) -> int:
-    """Return how many values a function's parameter ``yield`` takes, -1 for a function that is no iterator."""
+    """Return how many values a function's parameter ``yield`` takes, -1 if the function is not an iterator."""
     params = parse_signature(func.signature).params
     if len(params) != 1 or not params[0].startswith("func(") or not params[0].endswith(") bool"):
         return -1

@@ -167,7 +167,7 @@ class Map(dict[Any, Any]):
         return f"map[{self.key}]{self.elem}"
 
     def zero(self) -> Any:
-        """Return the zero value of an element that is a struct; None where elements are none, whose zero values are known."""
+        """Return the zero value of an element that is a struct; None for other elements."""
         return None
 
 
@@ -212,14 +212,14 @@ class Struct(ABC):
 
     @abstractmethod
     def field(self, name: str) -> Any:
-        """Return the exported field ``name`` (Go spelling, zero value if unset); raise KeyError if there is none."""
+        """Return the exported field ``name`` (Go spelling, zero value if unset); raise KeyError if there is no such field."""
 
     @abstractmethod
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield every field in declaration order, as ``%v`` and ``%+v`` print them."""
 
     def parts(self) -> Any:
-        """Return the data that it is made of, for who measures it."""
+        """Return the data that it consists of, for size accounting."""
         return [value for _, value in self.fields()]
 
     def method(self, name: str) -> Func | None:

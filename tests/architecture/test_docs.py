@@ -241,6 +241,13 @@ def test_the_changelog_has_the_version() -> None:
     assert f"## {version} " in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_every_line_of_the_changelog_is_below_a_heading_of_its_version() -> None:
+    versions = re.split(r"^## .*$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+
+    assert versions
+    assert [text for text in versions if not text.strip().startswith("### ")] == []
+
+
 def routes() -> list[AbstractRoute]:
     """Return the routes of both ports."""
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()

@@ -259,7 +259,7 @@ def make_dict(*pairs: Any) -> Dict:
 
 @FUNCTIONS.define("func(map[string]interface {}, string) interface {}", "get", cost=costs.NOTHING)
 def get(entries: Dict, key: str) -> Any:
-    """Return the value of a key, the empty string where there is none."""
+    """Return the value of a key, the empty string if the key is missing."""
     return entries.get(key, "")
 
 
@@ -267,7 +267,7 @@ def get(entries: Dict, key: str) -> Any:
     "func(map[string]interface {}, string, interface {}) map[string]interface {}", "set", cost=costs.COPY, mutates=True
 )
 def set_(entries: Dict, key: str, value: Any) -> Dict:
-    """Put a value into a dictionary and return it; sprig changes the one given, and so does this."""
+    """Put a value into the given dictionary, as sprig does, and return it."""
     if getattr(entries, "nil", False):
         raise FuncError("assignment to entry in nil map")
     entries[key] = value
@@ -356,7 +356,7 @@ def _merge(target: Dict, source: Dict, *, overwrite: bool) -> None:
 
 @FUNCTIONS.define("func(...interface {}) (interface {}, error)", "dig", cost=costs.PASS)
 def dig(*path: Any) -> Any:
-    """Return what a path of keys leads to in the dictionary given last, or the default given before it."""
+    """Return the value at a path of keys in the last argument, a dictionary, or the default, the argument before it."""
     if len(path) < 3:  # noqa: PLR2004 - a key, a default and a dictionary
         raise FuncError("dig needs at least three arguments")
     *names, default, entries = path

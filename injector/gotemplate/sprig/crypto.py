@@ -146,7 +146,7 @@ class Encrypter:
 
 @FUNCTIONS.define("func(string, string) (string, error)", "decryptAES", cost=costs.COPY)
 def decrypt_aes(password: str, text: str) -> str:
-    """Return what ``encryptAES`` encrypted."""
+    """Return the text that ``encryptAES`` encrypted."""
     if not text:
         return ""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

@@ -216,7 +216,7 @@ def ternary(yes: Any, no: Any, condition: bool) -> Any:  # noqa: FBT001 - sprig'
 
 @FUNCTIONS.define("func(string) interface {}", "fromJson", cost=costs.READ_JSON)
 def from_json(text: str) -> Any:
-    """Return decoded JSON, nil where it is none."""
+    """Return decoded JSON, nil if the text is not JSON."""
     try:
         return must_from_json(text)
     except FuncError:

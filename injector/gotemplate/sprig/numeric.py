@@ -37,7 +37,7 @@ def _wrapped(number: int) -> Int64:
 
 @FUNCTIONS.define("func(interface {}) int64", "int64", cost=costs.NUMBERS)
 def to_int64(value: Any) -> Int64:
-    """Return a value as int64; what is no number is 0."""
+    """Return a value as int64, 0 if it is not a number."""
     if isinstance(value, bool):
         return Int64(value)
     if isinstance(value, float):
@@ -71,7 +71,7 @@ def to_int(value: Any) -> int:
 
 @FUNCTIONS.define("func(interface {}) float64", "float64", cost=costs.NUMBERS)
 def to_float64(value: Any) -> float:
-    """Return a value as float64; what is no number is 0."""
+    """Return a value as float64, 0 if it is not a number."""
     if isinstance(value, str):
         return _NAMED_FLOATS.get(value.lower()) or parse_float(value) or 0.0
     return float(value) if isinstance(value, int | float) else 0.0
@@ -85,7 +85,7 @@ def atoi(text: str) -> int:
 
 @FUNCTIONS.define("func(interface {}) int64", "toDecimal", cost=costs.NUMBERS)
 def to_decimal(value: Any) -> Int64:
-    """Return an octal number's value, 0 where the text is none."""
+    """Return an octal number's value, 0 if the text is not one."""
     text = sprint(value)
     number = int(text, 8) if _OCTAL.fullmatch(text) else 0
     return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
@@ -206,13 +206,13 @@ def smallest(first: Any, *others: Any) -> Int64:
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) float64", "maxf", cost=costs.NUMBERS)
 def maxf(first: Any, *others: Any) -> float:
-    """Return the largest number; one that is none counts for more than any but infinity."""
+    """Return the largest number; NaN counts as larger than any number but infinity."""
     return _extreme(max, math.inf, first, others)
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) float64", "minf", cost=costs.NUMBERS)
 def minf(first: Any, *others: Any) -> float:
-    """Return the smallest number; one that is none counts for less than any but infinity."""
+    """Return the smallest number; NaN counts as smaller than any number but infinity."""
     return _extreme(min, -math.inf, first, others)
 
 

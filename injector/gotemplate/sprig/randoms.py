@@ -44,7 +44,7 @@ _ASCII: Final = "".join(chr(code) for code in range(32, 127))
 
 
 class Source(Protocol):
-    """What the functions need of randomness; random.SystemRandom has it."""
+    """A source of randomness, such as random.SystemRandom."""
 
     def randrange(self, start: int, stop: int, /) -> int:
         """Return an integer of a range."""

@@ -25,9 +25,9 @@ _MEMORY: Final = 1 << 20
 """Bytes that an expression may take, and its automata; what needs more is refused, as Go refuses what is too large."""
 _COMPILED_STEPS: Final = 2
 _COMPILED_BYTES: Final = 400
-"""What compiling takes for a character."""
+"""Steps and bytes to compile a character of an expression."""
 _EXPRESSIONS: Final = 16
-"""That are kept: the templates of Istio have two."""
+"""Number of compiled expressions to cache; Istio's templates use two."""
 _MATCH: Final = 100
 """Bytes of a match beside its text."""
 _REFERENCE: Final = 4
@@ -35,7 +35,7 @@ _REFERENCE: Final = 4
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
 _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
 _GROUP_NUMBER = _re.compile(r"0|[1-9][0-9]{0,7}", _re.ASCII)
-# Bytes that are no UTF-8 (``gotemplate.text``): Go matches each as U+FFFD.
+# Bytes that are not UTF-8 (see ``golang.strconv``): Go matches each as U+FFFD.
 _SURROGATE = _re.compile("[\ud800-\udfff]")
 # What re2 calls a fault, and what Go's regexp/syntax calls it.
 _FAULTS: Final = {

@@ -279,7 +279,7 @@ def trunc(count: int, text: str) -> str:
 
 @FUNCTIONS.define("func(int, int, string) string", "substr", cost=costs.SCAN)
 def substr(start: int, end: int, text: str) -> str:
-    """Return a part of a text, in bytes; a negative bound is no bound."""
+    """Return a part of a text, in bytes; a negative bound does not limit it."""
     size = byte_length(text)
     if start < 0:
         _check_bounds(0, end, size)
@@ -376,7 +376,7 @@ def _title(char: str) -> str:
 
 
 def _valid(char: str) -> str:
-    """Return a character, and the replacement character for a byte that is no UTF-8, as Go's loops over characters do."""
+    """Return a character, and the replacement character for a byte that is not UTF-8, as Go's loops over characters do."""
     return "\ufffd" if "\udc80" <= char <= "\udcff" else char
 
 
@@ -586,7 +586,7 @@ def b64enc(text: str) -> str:
 
 @FUNCTIONS.define("func(string) string", "b64dec", cost=costs.COPY)
 def b64dec(text: str) -> str:
-    """Return what base 64 holds; what is none gives Go's error as text."""
+    """Return decoded base 64, or Go's error as a text."""
     try:
         clean = text.replace("\n", "").replace("\r", "")
         return base64.b64decode(clean, validate=True).decode("utf-8", "surrogateescape")
@@ -612,7 +612,7 @@ def b32enc(text: str) -> str:
 
 @FUNCTIONS.define("func(string) string", "b32dec", cost=costs.BY_CHARACTER)
 def b32dec(text: str) -> str:
-    """Return what base 32 holds; what is none gives Go's error as text."""
+    """Return decoded base 32, or Go's error as a text."""
     try:
         return base64.b32decode(text.replace("\n", "").replace("\r", "")).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):
