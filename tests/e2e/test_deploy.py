@@ -270,16 +270,16 @@ def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patch
 
 
 NOTES: list[tuple[tuple[str, ...], str]] = [
-    ((), "serves the two revisions of its image, stable and canary"),
+    ((), "serves the two revisions in its image, stable and canary"),
     ((), "kubectl label namespace NAMESPACE istio.io/rev=canary"),
     (
         ("fromCluster.enabled=true",),
-        "No webhook sends pods to it yet: give `webhooks`, or use `injector webhook generate",
+        "No webhook sends pods to the injector yet. Set `webhooks`, or run `injector webhook generate",
     ),
-    (("fromCluster.enabled=true",), "It may patch no caBundle: name the webhooks"),
+    (("fromCluster.enabled=true",), "The injector has no permission to patch a caBundle. Add the names of webhooks"),
     (("webhooks[0].tag=default", "webhooks[0].revision=stable"), "NAMESPACE istio-injection=enabled"),
-    (("tls.mode=files",), "The API server is not told which certificate to trust: give `tls.caBundle`"),
-    (("tls.mode=files",), "once Secret injector-tls holds tls.crt and tls.key for injector.noted.svc"),
+    (("tls.mode=files",), "The API server does not know which CA to trust. Set `tls.caBundle`"),
+    (("tls.mode=files",), "when the Secret injector-tls contains tls.crt and tls.key for injector.noted.svc"),
     (("revisions.one.configMap=a", "revisions.two.configMap=b"), "The injector serves one, two."),
 ]
 
