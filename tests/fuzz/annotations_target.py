@@ -256,8 +256,10 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=(
-        *(f"istio/{name}.py" for name in ("annotations", "addresses", "proxyconfig", "mesh")),
-        *(f"injection/{name}.py" for name in ("policy", "status")),
+        *(f"istio/{name}.py" for name in ("annotations", "proxyconfig", "mesh")),
+        "golang/netip.py",
+        "injection/policy.py",
+        "injection/steps/status.py",
         "kube/quantity.py",
         "kube/selectors.py",
     ),

@@ -195,14 +195,14 @@ TARGET = Target(
         f"gotemplate/{name}.py"
         for name in (
             *(
-                "rendering",
+                "budget",
                 "runtime",
                 "builtins",
                 "fmt",
                 "values",
                 "reflect",
             ),
-            *("numbers", "errors", "codegen"),
+            *("errors", "codegen"),
         )
     ),
     seeds=seeds,

@@ -293,7 +293,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=(
-        *(f"webhook/{name}.py" for name in ("inject", "reading", "path", "cache")),
+        *(f"webhook/{name}.py" for name in ("handler", "reading", "path", "cache")),
         *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
         "injection/pipeline.py",
     ),

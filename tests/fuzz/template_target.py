@@ -102,7 +102,6 @@ TARGET = Target(
             "lexer",
             "parser",
             "nodes",
-            "text",
             "compiler",
             "codegen",
         )
