@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -65,7 +66,8 @@ def run(*arguments: str) -> Result:
 
 def parsed(*arguments: str) -> dict[str, Any]:
     """Return the parsed options without running the command."""
-    return serve.make_context("serve", list(arguments)).params
+    # The command keeps the help option of its first context, so that must have the settings of the group.
+    return serve.make_context("serve", list(arguments), parent=click.Context(main, **main.context_settings)).params
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
