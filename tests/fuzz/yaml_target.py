@@ -65,9 +65,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=tuple(
-        f"{name}.py" for name in ("kube/yaml/read", "kube/yaml/write", "kube/serial", "golang/strconv", "golang/time")
-    ),
+    modules=("kube/yaml/read.py", "kube/yaml/write.py", "kube/serial.py"),
     seeds=seeds,
     words=(
         *(
