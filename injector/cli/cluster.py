@@ -70,7 +70,7 @@ _HINTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterSession:
     """A client of the API server, and the event loop that it belongs to."""
 
     runner: asyncio.Runner
@@ -92,7 +92,7 @@ class Connection:
 
 
 @contextmanager
-def open_cluster(kubeconfig: Kubeconfig) -> Iterator[Connection]:
+def open_cluster(kubeconfig: Kubeconfig) -> Iterator[ClusterSession]:
     """Connect to the API server. A command can do other things between requests.
 
     Raises:
@@ -105,7 +105,7 @@ def open_cluster(kubeconfig: Kubeconfig) -> Iterator[Connection]:
     with asyncio.Runner() as runner:
         try:
             runner.run(client.open())
-            yield Connection(runner, client)
+            yield ClusterSession(runner, client)
         finally:
             runner.run(client.close())
 

@@ -48,8 +48,8 @@ class Budget:
     clock: Callable[[], float] = time.thread_time
 
 
-class Stopwatch:
-    """Measures how long a rendering has worked since now, by ``clock``."""
+class TimeLimit:
+    """The time that a rendering may work from now on, by ``clock``."""
 
     __slots__ = ("_clock", "_last", "_left")
 
@@ -136,7 +136,7 @@ class Rendering:
         "room",
         "steps",
         "steps_until_clock",
-        "stopwatch",
+        "time_limit",
     )
 
     def __init__(self, budget: Budget, outer: Meter | None = None) -> None:
@@ -148,7 +148,7 @@ class Rendering:
         self.steps = self.reported_steps = budget.steps
         self.memory = budget.memory
         self.depth = 0
-        self.stopwatch = Stopwatch(budget.clock, budget.seconds)
+        self.time_limit = TimeLimit(budget.clock, budget.seconds)
         self.steps_until_clock = 0
 
     def tick(self, steps: int) -> None:
@@ -169,7 +169,7 @@ class Rendering:
         self.steps_until_clock -= steps
         if self.steps_until_clock < 0:
             self.steps_until_clock = CLOCK_EVERY
-            if self.stopwatch.expired():
+            if self.time_limit.expired():
                 raise Spent(f"more than {self.budget.seconds:g} s")
             self.report_to_outer()
 

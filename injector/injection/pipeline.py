@@ -19,7 +19,7 @@ from injector.injection.guard import Guard
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
 from injector.injection.render import OverlayTemplates, Rendered, select_templates
-from injector.injection.result import Injected, Outcome, RequestFacts, Skipped
+from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
 from injector.injection.steps import openshift, prometheus
 from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.steps.status import read_status, stripped
@@ -204,7 +204,7 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
 
 
-def inject(params: Parameters, *, webhook: bool) -> Outcome:
+def inject(params: Parameters, *, webhook: bool) -> InjectedPod:
     """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
 
     Raises:
@@ -216,12 +216,12 @@ def inject(params: Parameters, *, webhook: bool) -> Outcome:
         if revision.config.appends:
             seen = seen_by_template(params, webhook=webhook)
             spec, findings = render_guarded(params, seen, ListTemplate(revision))
-            return Outcome(appended(params, seen, spec, webhook=webhook), (SIDECAR_TEMPLATE_NAME,), findings)
+            return InjectedPod(appended(params, seen, spec, webhook=webhook), (SIDECAR_TEMPLATE_NAME,), findings)
         names = select_templates(revision, pod, params.default_templates)
         seen = reinserted(_without_earlier_injection(params))
         templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
         rendered, findings = render_guarded(params, seen, templates)
-    return Outcome(finished(params, rendered), names, findings)
+    return InjectedPod(finished(params, rendered), names, findings)
 
 
 def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:

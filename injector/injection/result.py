@@ -87,7 +87,7 @@ class Injected:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class InjectedPod:
     """The pod after templates and post-processing, the names of the templates, and the findings of a guard that only warns."""
 
     pod: dict[str, Any]

@@ -28,7 +28,7 @@ _MAX_NAMES_IN_MESSAGE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ResolvedName:
     """The revision that a name leads to, and the tag in between, if there is one."""
 
     revision: str
@@ -42,7 +42,7 @@ def resolve_name(
     *,
     default: str | None,
     workload: Callable[[], Sequence[str]] | None = None,
-) -> Target:
+) -> ResolvedName:
     """Return the revision that ``name`` leads to.
 
     Args:
@@ -64,7 +64,7 @@ def resolve_name(
     revision = wanted if tag is None else tag.revision_for(workload)
     if revision not in revisions:
         raise UnknownRevisionError(f"there is no revision or tag {revision!r}", hint=_known(revisions, tags))
-    return Target(revision, tag)
+    return ResolvedName(revision, tag)
 
 
 def default_name(revisions: Collection[str], tags: Collection[str], *, stated: str | None = None) -> str | None:

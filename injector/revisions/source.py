@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from injector.errors import DataError
-    from injector.revisions.names import Target
+    from injector.revisions.names import ResolvedName
     from injector.revisions.tags import Tag
 
 SETTINGS_KEY: Final = "revision.yaml"
@@ -103,7 +103,7 @@ class SourceState:
         """The name that requests without one get; None if there is no default."""
         return default_name(self.names, self.tags, stated=self.default)
 
-    def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> Target:
+    def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> ResolvedName:
         """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``.
 
         Raises:

@@ -18,7 +18,7 @@ from injector.gotemplate.budget import (
     METER,
     Budget,
     Rendering,
-    Stopwatch,
+    TimeLimit,
     check_size,
     reserve,
     spend,
@@ -44,16 +44,16 @@ def test_a_size_beyond_it_is_refused_by_name() -> None:
 
 def test_the_time_is_over_when_there_was_more_work_than_allowed() -> None:
     times = itertools.count(10.0, MAX_CLOCK_DELTA)
-    watch = Stopwatch(lambda: next(times), 3 * MAX_CLOCK_DELTA + 0.001)
+    limit = TimeLimit(lambda: next(times), 3 * MAX_CLOCK_DELTA + 0.001)
 
-    assert [watch.expired() for _ in range(5)] == [False, False, False, True, True]
+    assert [limit.expired() for _ in range(5)] == [False, False, False, True, True]
 
 
 def test_a_machine_that_stood_still_spends_no_templates_time() -> None:
     times = iter([0.0, 0.01, 60.0, 60.01])
-    watch = Stopwatch(lambda: next(times), 0.5)
+    limit = TimeLimit(lambda: next(times), 0.5)
 
-    assert [watch.expired() for _ in range(3)] == [False, False, False]
+    assert [limit.expired() for _ in range(3)] == [False, False, False]
 
 
 def test_what_works_for_a_rendering_spends_its_budget() -> None:

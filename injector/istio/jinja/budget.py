@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import jinja2
 from jinja2.runtime import Undefined
 
-from injector.gotemplate.budget import Stopwatch, spend
+from injector.gotemplate.budget import TimeLimit, spend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,10 +44,10 @@ class BudgetSpentError(Exception):
 class JinjaBudget:
     """Counts the steps and the memory of one rendering, and charges the steps to the budget of the injection as well."""
 
-    __slots__ = ("_left", "_memory", "_steps", "_stopwatch", "_stretch")
+    __slots__ = ("_left", "_memory", "_steps", "_stretch", "_time_limit")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._stopwatch = Stopwatch(clock, MAX_SECONDS)
+        self._time_limit = TimeLimit(clock, MAX_SECONDS)
         self._memory = 0
         self._steps = 0
         # The steps left until the next check, and their number after the last one.
@@ -65,7 +65,7 @@ class JinjaBudget:
         if self._steps > MAX_STEPS:
             raise BudgetSpentError(f"more than {MAX_STEPS} steps")
         self._left = self._stretch = min(STEPS_UNTIL_CLOCK_CHECK, MAX_STEPS - self._steps)
-        if self._stopwatch.expired():
+        if self._time_limit.expired():
             raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
         spend(steps)
 
