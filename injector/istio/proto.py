@@ -16,7 +16,7 @@ import math
 import re
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -252,7 +252,7 @@ class _WrapperCodec(_MessageCodec):
         return WrapperValue(self.go_type, self._scalar.go(value))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """A field: its names in JSON, in protobuf and in Go, its kind, and the name of the message or enum that it holds."""
 
@@ -265,7 +265,7 @@ class Field:
     map_key: str = ""
     oneof: str = ""
 
-    @cached_property
+    @property
     def codec(self) -> _Codec:
         """The type of the value, or of each element of a list or map."""
         if self.kind == "enum":
