@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from injector.injection.pipeline import inject_pod, try_inject_pod
+from injector.injection.pipeline import inject_pod, try_inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
@@ -111,10 +111,7 @@ def inject(
     result = inject_pod(revision, pod, _facts(revision, pod, namespace, guard, proxy_env))
     if isinstance(result, Skipped):
         return Injection(copy.deepcopy(pod), [], (), result.warnings, result.reason, result.detail)
-    injected = result.pod
-    if "namespace" not in (pod.get("metadata") or {}):
-        del injected["metadata"]["namespace"]  # filled in for the templates, and not in the patch either
-    return Injection(injected, result.patch, result.templates, result.warnings)
+    return Injection(without_namespace(result.pod, pod), result.patch, result.templates, result.warnings)
 
 
 def diff(

@@ -68,6 +68,13 @@ def test_the_patch_leads_from_the_given_pod_to_the_result(stable: injector.Revis
     assert jsonpatch.apply_patch(pod, injection.patch) == injection.pod
 
 
+def test_a_pod_without_any_namespace_is_injected(stable: injector.Revision) -> None:
+    injection = injector.inject(stable, {"spec": make_pod()["spec"]}, namespace="")
+
+    assert injection.injected
+    assert "namespace" not in injection.pod["metadata"]
+
+
 def test_the_namespace_of_the_pod_takes_precedence_over_the_argument(stable: injector.Revision) -> None:
     pod = make_pod()
     pod["metadata"]["namespace"] = "kube-system"
