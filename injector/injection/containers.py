@@ -89,9 +89,9 @@ def annotations_of(pod: Mapping[str, Any]) -> dict[str, str]:
     return (pod.get("metadata") or {}).get("annotations") or {}
 
 
-def labels_of(pod: Mapping[str, Any]) -> dict[str, str]:
-    """Return the pod's labels, empty if it has none."""
-    return (pod.get("metadata") or {}).get("labels") or {}
+def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels of a pod or of any other object, empty if it has none."""
+    return (obj.get("metadata") or {}).get("labels") or {}
 
 
 def env_appended(container: Container, name: str, value: str) -> Container:

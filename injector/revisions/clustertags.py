@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope, every
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
 from injector.errors import ClusterError, ConfigError, TagError
+from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECTION_LABEL,
@@ -115,15 +116,15 @@ class Configurations:
 
     def of_tag(self, name: str) -> list[dict[str, Any]]:
         """Return the configurations of a tag."""
-        return [each for each in self.items if _labels(each).get(TAG_LABEL) == name]
+        return [each for each in self.items if labels_of(each).get(TAG_LABEL) == name]
 
     def of_revision(self, name: str) -> list[dict[str, Any]]:
         """Return the configurations of a revision, without those of tags."""
-        return [each for each in self._of_revisions() if _labels(each)[REVISION_LABEL] == name]
+        return [each for each in self._of_revisions() if labels_of(each)[REVISION_LABEL] == name]
 
     def revisions(self) -> tuple[set[str], dict[str, DataError]]:
         """Return the revisions that have one configuration, and the errors of those that have several."""
-        counted = Counter(name for each in self._of_revisions() if (name := _labels(each)[REVISION_LABEL]))
+        counted = Counter(name for each in self._of_revisions() if (name := labels_of(each)[REVISION_LABEL]))
         several: dict[str, DataError] = {name: self.several(name) for name, count in counted.items() if count > 1}
         return counted.keys() - several.keys(), several
 
@@ -134,7 +135,7 @@ class Configurations:
         return ConfigError(what, hint="delete all but one")
 
     def _of_revisions(self) -> list[dict[str, Any]]:
-        return [each for each in self.items if REVISION_LABEL in _labels(each) and TAG_LABEL not in _labels(each)]
+        return [each for each in self.items if REVISION_LABEL in labels_of(each) and TAG_LABEL not in labels_of(each)]
 
 
 def plan_tag(tag: Tag, seen: Configurations, placement: Placement) -> Plan:
@@ -182,7 +183,7 @@ def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, A
         TagError: an object with its name belongs to something else.
     """
     current = seen.named(_name(manifest))
-    if current is not None and current not in seen.of_revision(_labels(manifest)[REVISION_LABEL]):
+    if current is not None and current not in seen.of_revision(labels_of(manifest)[REVISION_LABEL]):
         what = f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this revision"
         raise TagError(what, hint="rename or delete it")
     return merge_for_apply(manifest, current, manager=REVISION_MANAGER)
@@ -214,10 +215,6 @@ def _deactivation(configuration: Mapping[str, Any]) -> dict[str, Any]:
     webhooks = [{"name": webhook["name"]} for webhook in configuration["webhooks"]]
     version = configuration["metadata"]["resourceVersion"]
     return deactivated({"metadata": {"name": _name(configuration), "resourceVersion": version}, "webhooks": webhooks})
-
-
-def _labels(configuration: Mapping[str, Any]) -> Mapping[str, str]:
-    return configuration["metadata"].get("labels") or {}
 
 
 def _name(configuration: Mapping[str, Any]) -> str:

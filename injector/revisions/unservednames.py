@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.reader import NAMESPACES, PODS, Scope
+from injector.injection.containers import labels_of
 from injector.injection.steps.status import STATUS
 from injector.istio.servednames import MAX_LABEL_VALUE
 from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
@@ -42,24 +43,20 @@ _MAX_SELECTOR_NAMES: Final = 200
 
 def named_revision(item: Mapping[str, Any]) -> str | None:
     """Return the revision or tag that a namespace names; None if ``istio-injection`` takes precedence."""
-    labels = _labels(item)
+    labels = labels_of(item)
     return None if INJECTION_LABEL in labels else labels.get(REVISION_LABEL)
 
 
 def has_injection_label(item: Mapping[str, Any]) -> bool | None:
     """Return True if a namespace has the label ``istio-injection``, which takes precedence over a pod's ``istio.io/rev``, else None."""
-    return True if INJECTION_LABEL in _labels(item) else None
+    return True if INJECTION_LABEL in labels_of(item) else None
 
 
 def unserved_name(item: Mapping[str, Any], served: Collection[str]) -> str | None:
     """Return the name in a pod's label; None if it is served or the pod has a sidecar."""
-    name = _labels(item).get(REVISION_LABEL)
+    name = labels_of(item).get(REVISION_LABEL)
     has_sidecar = STATUS in (item["metadata"].get("annotations") or {})
     return None if name in served or has_sidecar else name
-
-
-def _labels(item: Mapping[str, Any]) -> Mapping[str, str]:
-    return item["metadata"].get("labels") or {}
 
 
 @dataclass(frozen=True, slots=True)
