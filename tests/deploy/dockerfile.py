@@ -6,13 +6,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import pairwise
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 _LINE_END = re.compile(r"\\\n\s*")
 _ASSIGNMENT = re.compile(r"(\w+)=(\S+)")
@@ -75,6 +73,8 @@ class Built:
         self.root = root
         self.folder = root
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        # The base image has a command `python`, which Debian has not: the one that runs the tests stands for it.
+        self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{self.env['PATH']}"
 
     def run(self, stage: Stage) -> None:
         """Carry out every step.
