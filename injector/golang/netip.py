@@ -42,7 +42,7 @@ def _prefix_pattern(zeros: str) -> re.Pattern[str]:
     """Return the pattern of the valid ranges at the start of a list, each with its comma; ``zeros`` may start a length."""
     ipv4, ipv6 = _address_patterns()
     short, long = "(?:3[0-2]|[12][0-9]|[0-9])", "(?:12[0-8]|1[01][0-9]|[1-9][0-9]|[0-9])"
-    return re.compile(f"(?:(?:{ipv4}/{zeros}{short}|{ipv6}/{zeros}{long}),)*+")
+    return re.compile(f"(?:(?:{ipv4}/{zeros}{short}|{ipv6}/{zeros}{long}),)*")
 
 
 def parse_prefix(text: str, *, netip: bool) -> str:

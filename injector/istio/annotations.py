@@ -28,11 +28,11 @@ _INTERFACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.\-]*", re.ASCII)
 # Linux's IFNAMSIZ, less the final zero.
 _INTERFACE_LENGTH: Final = 15
 # Match the valid items at the start of a list, each with its comma. Lists can be long, and Python code for each item takes five to
-# twenty times as long.
+# twenty times as long. The group is not possessive: some releases of Python 3.11 (Debian's 3.11.2) match possessive groups wrongly.
 _PORTS = re.compile(
-    rf"(?:[{SPACE}]*+0*+(?:(?<=0)|6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{{2}}|6[0-4][0-9]{{3}}|[1-5][0-9]{{4}}|[0-9]{{1,4}})[{SPACE}]*+,)*+"
+    rf"(?:[{SPACE}]*+0*+(?:(?<=0)|6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{{2}}|6[0-4][0-9]{{3}}|[1-5][0-9]{{4}}|[0-9]{{1,4}})[{SPACE}]*+,)*"
 )
-_INTERFACES = re.compile(rf"(?:[{SPACE}]*+[a-zA-Z][a-zA-Z0-9_.\-]{{0,{_INTERFACE_LENGTH - 1}}}[{SPACE}]*+,)*+")
+_INTERFACES = re.compile(rf"(?:[{SPACE}]*+[a-zA-Z][a-zA-Z0-9_.\-]{{0,{_INTERFACE_LENGTH - 1}}}[{SPACE}]*+,)*")
 LONGEST_LIST: Final = 128 * 1024 - 1
 """Bytes of a list of ranges, ports or interfaces.
 

@@ -17,7 +17,7 @@ from injector.errors import DataError
 Form = Literal["decimal", "binary", "exponent"]
 
 _QUANTITY = re.compile(
-    r"(?P<sign>[+-]?+)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P<suffix>[eEinumkKMGTP]*+[+-]?+[0-9]*+)",
+    r"(?P<sign>[+-]?+)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?P<suffix>[eEinumkKMGTP]*+[+-]?+[0-9]*+)",
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE](?P<power>[+-]?[0-9]+)", re.ASCII)
