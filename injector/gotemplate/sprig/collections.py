@@ -6,6 +6,7 @@ import copy
 import math
 from typing import Any, Final
 
+from injector.golang.strconv import to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.builtins import slice_
@@ -97,7 +98,7 @@ def initial(items: Any) -> Any:
 def sort_alpha(value: Any) -> Slice:
     """Return the values of a list as text, sorted by bytes."""
     texts = strslice(value) if isinstance(value, list) else [strval(value)]
-    return Slice("string", sorted(texts, key=lambda text: text.encode("utf-8", "surrogateescape")))
+    return Slice("string", sorted(texts, key=to_bytes))
 
 
 @FUNCTIONS.define("func(interface {}) []interface {}", "reverse", cost=costs.COPY, must=True)

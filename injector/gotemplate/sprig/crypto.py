@@ -7,7 +7,6 @@ The package is imported on first use: it takes longer to load than a whole injec
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
@@ -15,11 +14,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang.strconv import from_bytes, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
+from injector.gotemplate.sprig.strings import decode_base64
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def bcrypt(text: str) -> str:
     """Return a bcrypt hash."""
     import bcrypt as library
 
-    raw = text.encode("utf-8", "surrogateescape")
+    raw = to_bytes(text)
     if len(raw) > 72:  # noqa: PLR2004 - bcrypt's own limit
         return "failed to encrypt string with bcrypt: bcrypt: password length exceeds 72 bytes"
     return library.hashpw(raw, library.gensalt(_BCRYPT_COST, prefix=b"2a")).decode()
@@ -128,7 +129,7 @@ def htpasswd(user: str, password: str) -> str:
 def _aes(password: str, vector: bytes) -> Any:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    key = password.encode("utf-8", "surrogateescape")[:_AES_KEY].ljust(_AES_KEY, b"\0")
+    key = to_bytes(password)[:_AES_KEY].ljust(_AES_KEY, b"\0")
     return Cipher(algorithms.AES(key), modes.CBC(vector))
 
 
@@ -137,7 +138,7 @@ def encrypt_aes(source: RandomSource, password: str, text: str) -> str:
     """Return a text encrypted by AES-CBC, in base 64 and after its initialisation vector."""
     if not text:
         return ""
-    raw = text.encode("utf-8", "surrogateescape")
+    raw = to_bytes(text)
     padding = _AES_BLOCK - len(raw) % _AES_BLOCK
     vector = source.randbytes(_AES_BLOCK)
     encryptor = _aes(password, vector).encryptor()
@@ -150,13 +151,7 @@ def decrypt_aes(password: str, text: str) -> str:
     """Return the text that ``encryptAES`` encrypted."""
     if not text:
         return ""
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        bad = next(
-            (i for i, char in enumerate(text) if not (char.isalnum() or char in "+/=")), len(text) - len(text) % 4
-        )
-        raise FuncError(f"illegal base64 data at input byte {bad}") from None
+    raw = decode_base64(text)
     vector, encrypted = raw[:_AES_BLOCK], raw[_AES_BLOCK:]
     if len(vector) < _AES_BLOCK:
         raise FuncError(f"runtime error: slice bounds out of range [:{_AES_BLOCK}] with capacity {len(raw)}")
@@ -168,7 +163,7 @@ def decrypt_aes(password: str, text: str) -> str:
     plain: bytes = decryptor.update(encrypted) + decryptor.finalize()
     if plain[-1] > len(plain):
         raise FuncError(f"runtime error: slice bounds out of range [:{len(plain) - plain[-1]}]")
-    return plain[: len(plain) - plain[-1]].decode("utf-8", "surrogateescape")
+    return from_bytes(plain[: len(plain) - plain[-1]])
 
 
 @FUNCTIONS.define("func(string) string", "genPrivateKey", cost=costs.NEW_KEY, hermetic=False)
@@ -220,8 +215,8 @@ def build_custom_cert(cert: str, key: str) -> Certificate:
     parts = []
     for text, name in ((cert, "certificate"), (key, "private key")):
         try:
-            parts.append(base64.b64decode(text, validate=True).decode("utf-8", "surrogateescape"))
-        except (binascii.Error, ValueError):
+            parts.append(from_bytes(decode_base64(text)))
+        except FuncError:
             raise FuncError(f"unable to decode base64 {name}") from None
     _load_cert(parts[0])
     try:
