@@ -13,6 +13,7 @@ from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
 from injector.kube.admission import MAX_WARNING, Broken, Request, Response
 from injector.kube.selectors import Selector
+from injector.kube.serial import dump_json
 from injector.metrics import Outcome
 from injector.revisions.registry import Resolved
 from injector.settings import SETTINGS
@@ -49,7 +50,7 @@ OWNED["metadata"] |= {
 def asked_about(pod: dict[str, Any], *, uid: str = UID, namespace: str = "shop") -> Request:
     """A review of a pod."""
     return Request(
-        uid, "admission.k8s.io/v1", "Pod", namespace, "", "CREATE", dry_run=False, object=pod, object_json=b""
+        uid, "admission.k8s.io/v1", "Pod", namespace, "", "CREATE", dry_run=False, object_json=dump_json(pod)
     )
 
 
