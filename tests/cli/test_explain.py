@@ -40,21 +40,8 @@ if TYPE_CHECKING:
 
 
 STEPS = [
-    "webhook",
-    "tag",
-    "revision",
-    "host_network",
-    "ignored_namespace",
-    "illegal_policy",
-    "label",
-    "annotation",
-    "never_selector",
-    "always_selector",
-    "policy",
-    "validation",
-    "templates",
-    "guard",
-    "result",
+    *("webhook", "tag", "revision", "host_network", "ignored_namespace", "illegal_policy", "label", "annotation"),
+    *("never_selector", "always_selector", "policy", "validation", "templates", "guard", "result"),
 ]
 
 

@@ -41,19 +41,8 @@ NAMES = (
 )
 PORTS = ("80", "80,443", " 80 , x", "*", "65536", "-1", "", ",", "1,", "99999999999999999999999")
 RANGES = (
-    *(f"10.0.0.0/{DIGITS}", f"{DIGITS}::/1", f"1.2.3.{DIGITS}/8"),
-    *(
-        "10.0.0.0/8",
-        "*",
-        "::1/128",
-        "1.2.3.4",
-        "1.2.3/8",
-        "fe80::1%eth0/64",
-        "::ffff:1.2.3.4/96",
-        "1.2.3.4/33",
-        "01.2.3.4/8",
-        "1::2::3/64",
-    ),
+    *(f"10.0.0.0/{DIGITS}", f"{DIGITS}::/1", f"1.2.3.{DIGITS}/8", "10.0.0.0/8", "*", "::1/128", "1.2.3.4", "1.2.3/8"),
+    *("fe80::1%eth0/64", "::ffff:1.2.3.4/96", "1.2.3.4/33", "01.2.3.4/8", "1::2::3/64"),
 )
 FRAGMENTS = (
     *(
@@ -70,12 +59,8 @@ FRAGMENTS = (
         "discoveryAddress: ''\n",
     ),
     *(
-        "concurrency: 2\n",
-        "concurrency: x\n",
-        "statusPort: 0\n",
-        "statusPort: 15020\n",
-        "proxyAdminPort: 99999\n",
-        "configPath: ''\n",
+        *("concurrency: 2\n", "concurrency: x\n", "statusPort: 0\n", "statusPort: 15020\n"),
+        *("proxyAdminPort: 99999\n", "configPath: ''\n"),
     ),
     *(
         "binaryPath: ''\n",
@@ -120,40 +105,9 @@ TEXTS = (
     *(DIGITS, f"{DIGITS}m", f"1e{DIGITS}", f"1.{DIGITS}Ki", f"1,{DIGITS}"),
     *PORTS,
     *RANGES,
-    *(
-        "true",
-        "false",
-        "1",
-        "T",
-        "yes",
-        "y",
-        "on",
-        "",
-        "REDIRECT",
-        "TPROXY",
-        "NONE",
-        "eth0,eth1",
-        "a" * 16,
-        "eth0,",
-        "1eth",
-        "100m",
-        "1Gi",
-        "1.5e3",
-    ),
-    *(
-        "-1",
-        "1e400",
-        "0x1",
-        "4294967296",
-        "\x00",
-        "é",
-        "\uff11",
-        '{"containers":["a"],"revision":"x"}',
-        '{"initContainers":[null]}',
-        "null",
-        "[]",
-        "{",
-    ),
+    *("true", "false", "1", "T", "yes", "y", "on", "", "REDIRECT", "TPROXY", "NONE", "eth0,eth1", "a" * 16, "eth0,"),
+    *("1eth", "100m", "1Gi", "1.5e3", "-1", "1e400", "0x1", "4294967296", "\x00", "é", "\uff11"),
+    *('{"containers":["a"],"revision":"x"}', '{"initContainers":[null]}', "null", "[]", "{"),
 )
 SELECTORS = (
     Selector.compile({"matchLabels": {"app": "web"}}),

@@ -18,18 +18,7 @@ if TYPE_CHECKING:
     from tests.fuzz.draws import Draws
 
 HOSTILE = (
-    "x\n      c: d",
-    "{a: b}",
-    "[a",
-    "*a",
-    "x: y",
-    "1",
-    "null",
-    "a # b",
-    '"',
-    "'x'",
-    "debug",
-    "!!int x",
+    *("x\n      c: d", "{a: b}", "[a", "*a", "x: y", "1", "null", "a # b", '"', "'x'", "debug", "!!int x"),
     "x\n    spec: {hostPID: true}",
 )
 SAID = (
@@ -64,15 +53,7 @@ VARIABLES = (
 )
 """What an injection tells the proxy, as it may be told by anybody."""
 FIELDS = (
-    "image",
-    "env",
-    "resources",
-    "securityContext",
-    "ports",
-    "lifecycle",
-    "readinessProbe",
-    "name",
-    "volumeMounts",
+    *("image", "env", "resources", "securityContext", "ports", "lifecycle", "readinessProbe", "name", "volumeMounts"),
     "x",
 )
 LISTS = ("containers", "initContainers")
