@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from click.testing import Result
 
 from injector.cli.cluster import FileReader
-from injector.cluster.client import Page
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.reader import Resource, Scope
 from injector.errors import ClusterError, ManifestError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakes import failure
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    import pytest
-    from click.testing import Result
-
-    from injector.cluster.client import KubeClient
-    from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Resource, Scope
 
 HOME = "istio-system"
 REV = "istio.io/rev"

@@ -3,17 +3,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-
-from injector.cli.cluster import run_in_cluster
-from injector.errors import ClusterError, ConfigError
-
-if TYPE_CHECKING:
-    from injector.cluster.client import KubeClient
-from typing import TYPE_CHECKING
 
 from injector.cli.cluster import (
     NAME_LABEL,
@@ -28,7 +21,9 @@ from injector.cli.cluster import (
     read_target,
     read_targets,
     read_view,
+    run_in_cluster,
 )
+from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.reader import (
     CONFIG_MAPS,
@@ -38,18 +33,15 @@ from injector.cluster.reader import (
     PODS,
     STATEFUL_SETS,
     ClusterReader,
+    Reader,
     Resource,
     Scope,
 )
-from injector.errors import DataError, ManifestError, UsageError
+from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
+from injector.kube.pods import Created
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from injector.cluster.reader import Reader
-    from injector.kube.pods import Created
-
 
 PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]
 SHOP = labelled("shop", "prod")

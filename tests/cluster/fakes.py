@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import selectors
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from injector.cluster.client import Page
+from injector.cluster.reader import Scope
 from injector.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
-
-    from injector.cluster.reader import Scope
 
 T = TypeVar("T")
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from injector.cluster.client import Page
+from injector.cluster.reader import Client, Resource, Scope
 from injector.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from injector.cluster.reader import Client, Resource, Scope
 
 T = TypeVar("T")
 PAGE = 2

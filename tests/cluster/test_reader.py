@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from injector.cluster.client import Page
 from injector.cluster.reader import (
     CONFIG_MAPS,
     NODES,
@@ -22,9 +23,6 @@ from injector.cluster.reader import (
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
 from tests.cluster.objects import Objects
-
-if TYPE_CHECKING:
-    from injector.cluster.client import Page
 
 SCOPE = Scope(PODS, "shop")
 

@@ -6,8 +6,9 @@ by one do not come to, and a status that does not read back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.errors import DataError
 from injector.injection.policy import DISABLED, ENABLED, INJECT, injection_required, verdicts
@@ -16,16 +17,12 @@ from injector.istio.annotations import ANNOTATIONS, checked_annotations, known_a
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
 from injector.istio.mesh import apply_proxy_config, parse_mesh_config, proto_to_json
+from injector.istio.proto import Message
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 from injector.kube.selectors import Selector
 from tests.fuzz.draws import DIGITS, Draws
 from tests.fuzz.target import Target, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from injector.istio.proto import Message
 
 NAMES = (
     *(row.name for row in ANNOTATIONS),

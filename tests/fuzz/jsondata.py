@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from random import Random
+from random import Random
+from typing import Any
 
 WORDS = (
     *("", "a", "name", "yes", "y", "null", "~", "true", "1", "1e3", "0x1f", "017", "1_000", ".inf", "-", "- a"),

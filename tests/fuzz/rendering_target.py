@@ -6,17 +6,15 @@ exception, more output than the budget has, and a run that does not end: the clo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.target import Target, recorded
 from tests.fuzz.wording import Wording
 from tests.gotemplate import world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OUTPUT = 20_000
 BUDGET = Budget(steps=3_000, output=OUTPUT, depth=20, memory=1 << 20, clock=lambda: 0.0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import jsonpatch
 import orjson
@@ -13,10 +15,6 @@ import orjson
 from tests.factories import make_container, make_pod, make_review
 from tests.fuzz.jsondata import json_data
 from tests.property.mutations import mutated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "1", "controller": True}
 VOLUME = "kube-api-access-bcdfg"

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from injector.gotemplate import Budget, ExecError, ParseError, compile_template
+from injector.gotemplate import Budget, ExecError, Func, ParseError, compile_template
 from injector.gotemplate.runtime import Signature, parse_signature
 from injector.gotemplate.sprig import txt_func_map
 from tests.differential.comparisons import COMPARISONS
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.target import Target, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from injector.gotemplate import Func
 
 BUDGET = Budget(steps=3_000, output=200_000, depth=20, memory=4 << 20, clock=lambda: 0.0)
 SLOW = re.compile(r"\b(gen\w+|bcrypt|htpasswd|derivePassword)\b")

@@ -6,7 +6,8 @@ and a text that the fast writer writes otherwise than libyaml's emitter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from injector.errors import ManifestError
 from injector.kube.yaml import dump_yaml, load_yaml, split_documents
@@ -14,9 +15,6 @@ from injector.kube.yaml.write import emitted
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.jsondata import close, json_data
 from tests.fuzz.target import Target, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NO_FOLD = 2**31 - 1
 

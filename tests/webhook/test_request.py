@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import random
 import string
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
+from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from injector.errors import ReviewError
 from injector.webhook import reading
-from injector.webhook.lifecycle import Phase
+from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.path import parse_path
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
 from tests.factories import UID, make_pod, make_review
-
-if TYPE_CHECKING:
-    import logging
-    from collections.abc import Iterator
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.webhook.lifecycle import Lifecycle
-    from tests.webhook.conftest import Client
-
+from tests.webhook.conftest import Client
 
 JSON = {"Content-Type": "application/json"}
 LIMIT = 1024**2
