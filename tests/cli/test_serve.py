@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 PLAIN = ("--insecure-http", "--port", "0")
-LOGGER = "injector.cli.server"
+LOGGERS = ("injector.cli.server", "injector.revisions.following")
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     """Return the messages of the command at a level."""
-    return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (LOGGER, level)]
+    return [each.getMessage() for each in caplog.records if each.name in LOGGERS and each.levelno == level]
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,14 @@ import selectors
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from injector.cluster.client import Page
+from injector.cluster.client import KubeClient, Page
 from injector.errors import ClusterError
+from injector.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
-    from injector.cluster.reader import Scope
+    from injector.cluster.resources import Scope
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ Told: TypeAlias = "bytes | Exception | float"
 
 
 @dataclass
-class FakeClient:
+class FakeClient(KubeClient):
     """Answers lists and watches in the order of its scripts; the last of each is repeated."""
 
     pages: list[Answer]
@@ -93,7 +94,8 @@ class FakeClient:
     async def close(self) -> None:
         self.closed += 1
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         self._note(f"list {scope.resource.plural}" + (f" {token}" if token else ""))
         answer = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
         if isinstance(answer, Exception):
@@ -116,7 +118,7 @@ class FakeClient:
 
 
 @dataclass
-class Observed:
+class Observed(Metrics):
     """Records the reports of a watch."""
 
     faults: list[tuple[str, str]] = field(default_factory=list)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from injector.cluster.reader import Resource
+    from injector.cluster.resources import Resource
 
 GONE: Final = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
 GARBAGE: Final = b"}{ this is no JSON\n"

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.e2e.manifests import config_map
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.long.rows import Row

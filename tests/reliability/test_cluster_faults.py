@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from injector.cluster.reader import CONFIG_MAPS, PODS
+from injector.cluster.resources import CONFIG_MAPS, PODS
 from tests.cluster.fakes import item
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered

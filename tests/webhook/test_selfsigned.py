@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from injector.cluster.reader import SECRETS
+from injector.cluster.resources import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
 from injector.webhook.tls.ca import CaRotation, Lifetimes, advance, data_of, new_ca
@@ -405,7 +405,7 @@ def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served()
         await replica.secret.reconcile()
         replica.certificates.renew_if_due()
         (former,) = read_certificates(bundle_of(api))
-        api.delete(SECRETS, "injector-ca", "mesh")
+        api.drop(SECRETS, "injector-ca", "mesh")
 
         await replica.secret.reconcile()
 
@@ -425,7 +425,7 @@ def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may
             await replica.secret.reconcile()
             replica.certificates.renew_if_due()
             former.append(replica.certificates.issuers[0])
-            api.delete(SECRETS, "injector-ca", "mesh")
+            api.drop(SECRETS, "injector-ca", "mesh")
 
         await replica.secret.reconcile()
 
