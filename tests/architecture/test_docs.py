@@ -6,10 +6,13 @@ import json
 import re
 import shutil
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from aiohttp.web import AbstractRoute
 from click import Context
 from prometheus_client import CollectorRegistry
 
@@ -31,12 +34,6 @@ from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks,
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
 from tests.deploy import rendering
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from aiohttp.web import AbstractRoute
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
+from click.testing import Result
 
 from injector.cli.cluster import FileReader
 from injector.cluster.client import KubeClient, Page
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ManifestError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakes import failure
 from tests.cluster.objects import Direct
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
-    from click.testing import Result
-
-    from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import Resource, Scope
 
 HOME = "istio-system"
 REV = "istio.io/rev"

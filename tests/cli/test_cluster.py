@@ -3,17 +3,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-
-from injector.cluster.session import open_session
-from injector.errors import ClusterError, ConfigError
-
-if TYPE_CHECKING:
-    from injector.cluster.client import KubeClient
-from typing import TYPE_CHECKING
 
 from injector.cli.cluster import (
     NAME_LABEL,
@@ -29,6 +22,7 @@ from injector.cli.cluster import (
     read_targets,
     read_view,
 )
+from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import (
     CONFIG_MAPS,
@@ -37,18 +31,16 @@ from injector.cluster.resources import (
     NAMESPACES,
     PODS,
     STATEFUL_SETS,
+    ObjectReader,
     Resource,
     Scope,
 )
-from injector.errors import DataError, ManifestError, UsageError
+from injector.cluster.session import open_session
+from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
+from injector.kube.pods import Created
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from injector.cluster.resources import ObjectReader
-    from injector.kube.pods import Created
-
 
 PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]
 SHOP = labelled("shop", "prod")

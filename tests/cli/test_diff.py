@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text, groups, tally
@@ -15,12 +16,6 @@ from injector.kube.pods import Created
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
 
 PRIVATE = "hunter2-hunter2"
 NATIVE = """\

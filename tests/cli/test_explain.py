@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.cluster import Sources, WorkloadName, read_target, read_view
@@ -33,28 +34,9 @@ from tests.cli.clusters import (
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-
 STEPS = [
-    "webhook",
-    "tag",
-    "revision",
-    "host_network",
-    "ignored_namespace",
-    "illegal_policy",
-    "label",
-    "annotation",
-    "never_selector",
-    "always_selector",
-    "policy",
-    "validation",
-    "templates",
-    "guard",
-    "result",
+    *("webhook", "tag", "revision", "host_network", "ignored_namespace", "illegal_policy", "label", "annotation"),
+    *("never_selector", "always_selector", "policy", "validation", "templates", "guard", "result"),
 ]
 
 

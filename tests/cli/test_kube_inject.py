@@ -5,27 +5,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions
 from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
+from injector.istio.revision import Revision
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
 from tests.cli.clusters import assert_fails
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from click.testing import Result
-
-    from injector.istio.revision import Revision
-
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"

@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from injector.cli.manifests import (
     write_manifests,
 )
 from injector.errors import AnnotationError, InjectorError, ManifestError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def names(manifests: list[Manifest], root: Path) -> list[str]:

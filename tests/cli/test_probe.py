@@ -2,20 +2,15 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.probe import check_fresh
 from injector.errors import InjectorError
 from tests.cli.clusters import assert_fails
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
 
 WRITTEN = 1_000_000.0
 

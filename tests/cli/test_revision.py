@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,9 +13,6 @@ from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhoo
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

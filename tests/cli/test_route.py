@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from injector.cli.cluster import Sources, read_view
+from injector.cli.cluster import ClusterView, Sources, read_view
 from injector.cli.route import (
     PodLabels,
     RequestedName,
@@ -25,12 +26,6 @@ from injector.revisions.source import SourceState
 from injector.revisions.tags import choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
 from tests.revisions.fakes import CONFIG, make_raw
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from injector.cli.cluster import ClusterView
-
 
 STATE = SourceState(
     (make_raw("1-24"), make_raw("1-30")),

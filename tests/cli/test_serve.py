@@ -6,12 +6,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.serve import option_of, serve
@@ -20,19 +21,12 @@ from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.registry import Registry
+from injector.revisions.source import RevisionSource
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.status.health import HealthFile
 from tests.cli.clusters import assert_fails
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.testing import Result
-
-    from injector.revisions.source import RevisionSource
-
 
 PLAIN = ("--insecure-http", "--port", "0")
 LOGGERS = ("injector.cli.server", "injector.revisions.following")

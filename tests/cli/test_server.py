@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.server import own_namespace, tls_of
+from injector.cli.server import Tls, own_namespace, tls_of
 from injector.cluster.client import KubeClient
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ConfigError, UsageError
@@ -17,10 +17,6 @@ from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
 from tests.webhook.certificates import authority, issue
-
-if TYPE_CHECKING:
-    from injector.cli.server import Tls
-
 
 SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}
 

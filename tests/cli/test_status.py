@@ -3,14 +3,15 @@ from __future__ import annotations
 import asyncio
 import json
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import RUNNING, Sources, read_view
+from injector.cli.cluster import RUNNING, ClusterView, Sources, read_view
 from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
@@ -19,14 +20,6 @@ from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLA
 from injector.revisions.build import build
 from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-    from injector.cli.cluster import ClusterView
-
 
 REVISIONS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-30"))
 

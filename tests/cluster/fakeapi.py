@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 
 from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from injector.cluster.resources import Resource, Scope
 
 
 def refusal(reason: str, status: int = 0) -> ClusterError:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import selectors
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Scope
 from injector.errors import ClusterError
 from injector.metrics import Metrics
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
-
-    from injector.cluster.resources import Scope
 
 T = TypeVar("T")
 

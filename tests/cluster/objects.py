@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Resource, Scope
 from injector.cluster.session import ClusterSession
 from injector.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from injector.cluster.resources import Resource, Scope
 
 T = TypeVar("T")
 PAGE = 2

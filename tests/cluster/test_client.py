@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -29,10 +31,6 @@ from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOO
 from injector.errors import ClusterError, ConfigError
 from tests.cluster.fakes import in_fake_time
 from tests.webhook.certificates import write_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
 
 CANARY = "canary-of-a-token"
 SCOPE = Scope(CONFIG_MAPS, "istio-system", "istio.io/rev")

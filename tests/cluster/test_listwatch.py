@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from injector.errors import ConfigError
 from tests.cluster.fakes import (
     FakeClient,
     Observed,
+    Told,
     bookmark,
     failure,
     in_fake_time,
@@ -22,11 +24,6 @@ from tests.cluster.fakes import (
     page,
     status,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.cluster.fakes import Told
 
 SCOPE = Scope(CONFIG_MAPS, "istio-system")
 SILENT: list[Told] = [3600.0]

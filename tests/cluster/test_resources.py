@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from injector.cluster.client import LIST_ATTEMPTS, PAGE_SIZE, KubeClient
+from injector.cluster.client import LIST_ATTEMPTS, PAGE_SIZE, KubeClient, Page
 from injector.cluster.resources import (
     CONFIG_MAPS,
     NODES,
@@ -19,9 +19,6 @@ from injector.cluster.resources import (
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
 from tests.cluster.objects import Objects
-
-if TYPE_CHECKING:
-    from injector.cluster.client import Page
 
 SCOPE = Scope(PODS, "shop")
 

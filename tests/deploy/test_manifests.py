@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click import Context
+from click.core import Command
 
 from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS
@@ -29,11 +30,6 @@ from tests.deploy.rendering import (
     one,
     pod_spec,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.core import Command
 
 REVISIONS = ROOT / "revisions"
 NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())

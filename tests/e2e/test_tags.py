@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import WEBHOOKS
 from injector.cluster.session import open_session
@@ -18,12 +21,6 @@ from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, namespace_of
 from tests.e2e.served import injector, of_cluster
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from injector.cluster.client import KubeClient
 
 KIND = "mutatingwebhookconfiguration"
 PREFIX = f"{KIND}.admissionregistration.k8s.io"

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.fuzz import __main__ as fuzz
 from tests.fuzz.target import TARGETS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.long.rows import Row
+from tests.reliability.long.rows import Row
 
 
 class Kept:

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from injector.cluster.client import Page
+from injector.cluster.resources import Scope
 from injector.errors import ClusterError, ConfigError, DataError
+from injector.istio.revision import Revision
 from injector.revisions.build import Overrides
 from injector.revisions.clustersource import (
     ClusterSource,
@@ -26,13 +30,6 @@ from tests.cli.clusters import FakeKube, Refusing, revision, tag
 from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from injector.cluster.client import Page
-    from injector.cluster.resources import Scope
-    from injector.istio.revision import Revision
 
 HOME = "istio-system"
 

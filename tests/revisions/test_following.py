@@ -5,9 +5,11 @@ import json
 import logging
 import shutil
 import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -19,16 +21,11 @@ from injector.revisions.directory import DirectorySource, SingleSource
 from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Timing, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.source import RevisionSource, SourceState
 from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock, until
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-    from pathlib import Path
-
-    from injector.revisions.source import RevisionSource, SourceState
 
 LIMIT = 20.0
 INTERVAL = 30.0

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError, InternalError
+from injector.istio.revision import Revision
 from injector.revisions import reload
 from injector.revisions.build import build
 from injector.revisions.registry import Registry
@@ -15,11 +17,6 @@ from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import parse_tags
 from tests.held import DAY, failures_held
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw, recent_pods
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from injector.istio.revision import Revision
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")

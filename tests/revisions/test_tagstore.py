@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,6 @@ from injector.revisions.tagstore import (
     shown_target,
 )
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 PROD = Tag("prod", (("1-24", 1),))
 CANARY = Tag("canary", (("1-24", 90), ("1-30", 10)))

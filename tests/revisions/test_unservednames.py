@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from injector.cluster.client import Page
+from injector.cluster.resources import Scope
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
@@ -23,12 +26,6 @@ from injector.revisions.unservednames import (
 from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
 from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
-
-    from injector.cluster.client import Page
-    from injector.cluster.resources import Scope
 
 REV, AUTO, INJECT, STATUS = (
     "istio.io/rev",

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError, DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.verify import (
     BUILT_IN_PODS,
@@ -19,9 +20,6 @@ from injector.revisions.verify import (
     verify_recent,
 )
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 
 def test_a_revision_that_renders_every_built_in_pod_is_good() -> None:

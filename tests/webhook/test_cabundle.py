@@ -4,8 +4,9 @@ import asyncio
 import base64
 import itertools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from injector.webhook.tls.cabundle import PATCH_INTERVAL, RETRIES, CaBundles
 from injector.webhook.tls.selfsigned import BundleRollout
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import Observed, in_fake_time, no_chance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass

@@ -8,11 +8,13 @@ import itertools
 import json
 import logging
 import math
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from aiohttp import ClientError, web
+from prometheus_client import CollectorRegistry
 
 from injector.errors import (
     AnnotationError,
@@ -41,15 +43,6 @@ from injector.webhook.shadow import Admission, Shadows
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.webhook.lifecycle import Lifecycle
-    from tests.webhook.conftest import ClientFactory, Core
-
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"

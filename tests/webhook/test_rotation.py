@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -35,11 +36,13 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.verify import RecentPods
 from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_app
 from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import read_certificates
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from injector.webhook.tls.source import CertificateSource
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
@@ -47,14 +50,7 @@ from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import BAD_PAIRS, MountedSecret, Order, ec_key, rsa_key
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from injector.webhook.lifecycle import Lifecycle
-    from injector.webhook.tls.source import CertificateSource
-    from tests.webhook.conftest import Client, ClientFactory
-
+from tests.webhook.conftest import Client, ClientFactory
 
 START = 1.8e9
 NAME = "injector.injector-system.svc"

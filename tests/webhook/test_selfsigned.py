@@ -4,15 +4,18 @@ import asyncio
 import base64
 import itertools
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.cluster.resources import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
+from injector.metrics import Metrics
 from injector.webhook.tls.ca import CaRotation, Lifetimes, advance, data_of, new_ca
 from injector.webhook.tls.certificate import read_certificates
 from injector.webhook.tls.selfsigned import (
@@ -30,14 +33,6 @@ from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, no_chance
 from tests.held import DAY, failures_held
 from tests.revisions.clock import steps_between
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-
 
 START = 1e9
 TIMES = Lifetimes()

@@ -4,11 +4,12 @@ import asyncio
 import gc
 import math
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from injector.errors import PausedError, TemplateRenderError
+from injector.istio.revision import Revision
 from injector.webhook.queue import DEADLINE, OVERLOAD, Rejected
 from injector.webhook.slow import (
     FAILURES_TO_PAUSE,
@@ -24,11 +25,6 @@ from injector.webhook.slow import (
     SlowPool,
 )
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from injector.istio.revision import Revision
 
 REVISION = fake_revision("1-24")
 OTHER = fake_revision("1-30")

@@ -4,14 +4,14 @@ import json
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
-from injector.metrics import Outcome, RevisionRow
+from injector.metrics import Metrics, Outcome, RevisionRow
 from injector.revisions.following import revision_rows
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
@@ -21,10 +21,6 @@ from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
 from injector.webhook.status.report import quantile, request_rows, status
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from injector.metrics import Metrics
-
 
 GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
 KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)

@@ -4,16 +4,19 @@ import asyncio
 import functools
 import logging
 import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
+from injector.metrics import Metrics
 from injector.webhook.tls import files
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
 from injector.webhook.tls.files import FileSource
@@ -32,14 +35,6 @@ from tests.webhook.certificates import (
     rsa_key,
     write_certificate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-
 
 ROTATIONS = 20
 HOUR = 3600.0
