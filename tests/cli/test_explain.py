@@ -10,10 +10,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import Sources, Target, read_target, read_view
+from injector.cli.cluster import Sources, WorkloadName, read_target, read_view
 from injector.cli.explain import Explanation, explain_live, explain_workload, labels_of
 from injector.cli.route import Route
-from injector.cluster.reader import DEPLOYMENTS, PODS
+from injector.cluster.resources import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
@@ -348,12 +348,12 @@ OBJECTS = (
 SOURCES = Sources(None, HOME)
 
 
-def explanation(wanted: Target | str, *more: dict[str, Any]) -> tuple[list[Explanation], tuple[str, ...]]:
+def explanation(wanted: WorkloadName | str, *more: dict[str, Any]) -> tuple[list[Explanation], tuple[str, ...]]:
     return asyncio.run(explain_live(cluster(*OBJECTS, *more), SOURCES, wanted))
 
 
 def test_the_delivery_steps_follow_the_webhook() -> None:
-    (found,) = explanation(Target(PODS, "web-abc-1", "shop"))[0]
+    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "shop"))[0]
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
     assert [step.step for step in found.trace.steps][:6] == [
@@ -368,19 +368,19 @@ def test_the_delivery_steps_follow_the_webhook() -> None:
 
 
 def test_a_deployment_is_explained_by_its_template() -> None:
-    (found,) = explanation(Target(DEPLOYMENTS, "web", "shop"))[0]
+    (found,) = explanation(WorkloadName(DEPLOYMENTS, "web", "shop"))[0]
 
     assert (str(found.workload), found.revision) == ("Deployment shop/web", "1-24")
 
 
 def test_the_guard_comes_from_the_option() -> None:
-    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, Target(PODS, "web-abc-1", "shop"), "warn"))[0]
+    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, WorkloadName(PODS, "web-abc-1", "shop"), "warn"))[0]
 
     assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
 
 
 def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
-    (found,) = explanation(Target(PODS, "web-abc-1", "lost"))[0]
+    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "lost"))[0]
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
     assert "names `gone`, which is not served" in found.trace.steps[0].detail
@@ -395,13 +395,15 @@ def test_a_namespace_stands_for_its_workloads_and_an_empty_one_is_noted() -> Non
 
 def test_explaining_a_broken_revision_fails() -> None:
     with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
-        explanation(Target(PODS, "web-abc-1", "bad"))
+        explanation(WorkloadName(PODS, "web-abc-1", "bad"))
 
 
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
     reader = cluster(*OBJECTS)
     around = asyncio.run(read_view(reader, SOURCES, None))
-    found = labels_of(asyncio.run(read_target(reader, Target(PODS, "web-abc-1", "shop"))), around.namespaces["shop"])
+    found = labels_of(
+        asyncio.run(read_target(reader, WorkloadName(PODS, "web-abc-1", "shop"))), around.namespaces["shop"]
+    )
 
     assert found.namespace["istio.io/rev"] == "prod"
     assert found.pod["app"] == "web"

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions
-from injector.cli.options import find_revision
+from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
 from injector.istio.revision import Revision
 from injector.revisions.source import SourceState
@@ -289,30 +289,30 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "a"), ("prod", "b")])
 def test_a_revision_is_found_by_its_name_or_a_tag(name: str, expected: str) -> None:
-    assert find_revision(STATE, name, where="x").name == expected
+    assert RevisionList(STATE, "x", "y").find(name).name == expected
 
 
 @pytest.mark.parametrize("name", ["broken", "bad"])
 def test_a_revision_that_cannot_be_read_says_why(name: str) -> None:
     with pytest.raises(ConfigError, match="it has no `config`"):
-        find_revision(STATE, name, where="x")
+        RevisionList(STATE, "x", "y").find(name)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):
-        find_revision(STATE, "nope", where="x")
+        RevisionList(STATE, "x", "y").find("nope")
 
 
 def test_without_a_name_and_a_default_it_fails() -> None:
     with pytest.raises(UsageError, match=r"^x: no default revision; .*create the tag `default`; known are a, b"):
-        find_revision(STATE, "", where="x")
+        RevisionList(STATE, "x", "y").find("")
 
 
 def test_an_unknown_name_with_broken_tags_reports_the_tags() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("tags.yaml is broken"))
 
     with pytest.raises(ConfigError, match=r"tags\.yaml is broken"):
-        find_revision(state, "prod", where="x")
+        RevisionList(state, "x", "y").find("prod")
 
 
 @pytest.mark.parametrize(("name", "expected"), [(None, "a"), ("b", "b"), ("prod", "b")])

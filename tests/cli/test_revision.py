@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cluster.reader import WEBHOOKS
+from injector.cluster.resources import WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import assert_fails

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.cli.cluster import ClusterView, RevisionList, Sources, read_view
+from injector.cli.cluster import ClusterView, Sources, read_view
 from injector.cli.route import (
     PodLabels,
     RequestedName,
@@ -18,7 +18,7 @@ from injector.cli.route import (
     route,
     served_names,
 )
-from injector.cluster.reader import ClusterReader
+from injector.cli.sources import RevisionList
 from injector.errors import ClusterError, ConfigError, UsageError
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
@@ -383,7 +383,7 @@ def test_a_url_is_not_tried() -> None:
 
 
 def test_without_permission_the_endpoints_are_unknown() -> None:
-    reader = ClusterReader(FakeKube(forbidden=("endpointslices",)))
+    reader = FakeKube(forbidden=("endpointslices",))
 
     last = asyncio.run(delivery_steps(reader, webhook()))[-1]
 

@@ -30,7 +30,7 @@ from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 
 PLAIN = ("--insecure-http", "--port", "0")
-LOGGER = "injector.cli.server"
+LOGGERS = ("injector.cli.server", "injector.revisions.following")
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     """Return the messages of the command at a level."""
-    return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (LOGGER, level)]
+    return [each.getMessage() for each in caplog.records if each.name in LOGGERS and each.levelno == level]
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

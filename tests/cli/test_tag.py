@@ -17,8 +17,9 @@ from injector.cli.tag import (
     tag_change_options,
     write_options,
 )
+from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import InjectorError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.tags import Shadow, Tag
@@ -384,8 +385,10 @@ def place(*arguments: str, of_objects: bool | None = None) -> TagLocation:
     made: list[TagLocation] = []
 
     @click.command()
-    @(location_options if of_objects is None else write_options(uses_webhook=of_objects))
+    @(location_options if of_objects is None else write_options)
     def command(location: TagLocation) -> None:
+        if of_objects is False:
+            location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
         made.append(location)
 
     CliRunner().invoke(command, arguments, catch_exceptions=False)
@@ -431,8 +434,8 @@ def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monk
     assert place("--revisions-dir", "x").directory == Path("x")
 
 
-@pytest.mark.parametrize("name", [None, "my-hook", "a.b-c.d", "a" * 253])
-def test_valid_webhook_names_are_accepted(name: str | None) -> None:
+@pytest.mark.parametrize("name", ["my-hook", "a.b-c.d", "a" * 253])
+def test_valid_webhook_names_are_accepted(name: str) -> None:
     assert _checked_webhook_name(name) == name
 
 

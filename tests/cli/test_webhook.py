@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cluster.reader import CONFIG_MAPS, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import assert_fails

@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from injector.cluster.client import Page
-from injector.cluster.reader import Scope
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Scope
 from injector.errors import ClusterError
+from injector.metrics import Metrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,7 +83,7 @@ Told: TypeAlias = "bytes | Exception | float"
 
 
 @dataclass
-class FakeClient:
+class FakeClient(KubeClient):
     """Answers lists and watches in the order of its scripts; the last of each is repeated."""
 
     pages: list[Answer]
@@ -97,7 +98,8 @@ class FakeClient:
     async def close(self) -> None:
         self.closed += 1
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         self._note(f"list {scope.resource.plural}" + (f" {token}" if token else ""))
         answer = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
         if isinstance(answer, Exception):
@@ -120,7 +122,7 @@ class FakeClient:
 
 
 @dataclass
-class Observed:
+class Observed(Metrics):
     """Records the reports of a watch."""
 
     faults: list[tuple[str, str]] = field(default_factory=list)

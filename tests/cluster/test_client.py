@@ -17,18 +17,17 @@ from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
 from injector.cluster.client import (
-    GAP,
     REASONS,
-    REFUSALS,
+    RETRY_INTERVAL,
     ApiThrottle,
     KubeClient,
     Page,
+    meaning_of,
     message_of,
-    refusal_of,
     seconds_of,
 )
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.cases import cases
 from tests.cluster.fakes import in_fake_time
@@ -538,10 +537,10 @@ async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
 def test_a_status_says_what_is_wrong_and_whether_the_next_request_would_fare_better(
     status: int, reason: str, down: bool
 ) -> None:
-    found = refusal_of(status)
+    found = meaning_of(status)
 
     assert (found.reason, found.down) == (reason, down)
-    assert found in REFUSALS
+    assert found.reason in REASONS
 
 
 @pytest.mark.parametrize(
@@ -602,7 +601,7 @@ def test_while_nothing_is_answered_all_watches_together_ask_once_a_second() -> N
     # The first request has not failed yet.
     assert len(times) > DOWN / 2
     later = [each for each in times if each > 0]
-    assert all(after - before >= GAP for before, after in pairwise(later))
+    assert all(after - before >= RETRY_INTERVAL for before, after in pairwise(later))
 
 
 def test_once_one_is_answered_all_others_go_at_once() -> None:

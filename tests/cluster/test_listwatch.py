@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from injector.cluster.listwatch import DEBOUNCE, ListWatch
-from injector.cluster.reader import CONFIG_MAPS, Scope
+from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.errors import ConfigError
 from tests.cluster.fakes import (
     FakeClient,
@@ -62,7 +62,7 @@ def ran(client: FakeClient, seconds: float) -> Ran:
             SCOPE,
             keep=lambda each: each.get("x"),
             changed=lambda objects: found.told.append((now(), objects)),
-            observer=found.observed,
+            metrics=found.observed,
             chance=no_chance(),
         )
         async with running(watch.run()):
@@ -112,7 +112,7 @@ def test_the_scope_says_how_much_is_remembered() -> None:
     client = FakeClient([page(A, B)])
     scope = Scope(CONFIG_MAPS, room=1)
 
-    watch = ListWatch(client, scope, keep=lambda each: each, changed=lambda _: None, observer=Observed())
+    watch = ListWatch(client, scope, keep=lambda each: each, changed=lambda _: None, metrics=Observed())
     watch.state.page(page(A, B))
 
     assert (list(watch.state.objects), watch.state.full) == (["a"], True)
@@ -187,7 +187,7 @@ def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
             SCOPE,
             keep=lambda each: each.get("x"),
             changed=lambda objects: found.told.append((loop.time(), objects)),
-            observer=found.observed,
+            metrics=found.observed,
             chance=lambda: 1.0,
         )
         async with running(watch.run()):
@@ -237,7 +237,7 @@ def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
             SCOPE,
             keep=lambda each: each,
             changed=lambda _: None,
-            observer=Observed(),
+            metrics=Observed(),
             chance=no_chance(),
         )
         async with running(watch.run()):

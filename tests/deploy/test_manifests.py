@@ -13,7 +13,7 @@ from click import Context
 from click.core import Command
 
 from injector.cli import main
-from injector.cluster.reader import CONFIG_MAPS, NODES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS
 from injector.webhook.path import parse_path
 from tests.deploy.rendering import (
     BASES,

@@ -12,10 +12,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import run_in_cluster
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import WEBHOOKS
+from injector.cluster.resources import WEBHOOKS
+from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, namespace_of
@@ -84,7 +84,8 @@ def trusted(lab: Lab, name: str) -> None:
     async def work(client: KubeClient) -> None:
         await client.apply(WEBHOOKS, {"metadata": {"name": name}, "webhooks": bundles}, manager="rotator")
 
-    run_in_cluster(Kubeconfig((lab.kubeconfig,)), work)
+    with open_session(Kubeconfig((lab.kubeconfig,))) as session:
+        session.run(work)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from injector.cluster.reader import Resource
+from injector.cluster.resources import Resource
 
 GONE: Final = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
 GARBAGE: Final = b"}{ this is no JSON\n"

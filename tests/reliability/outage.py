@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.e2e.manifests import config_map
 from tests.reliability.kubeapi import FAULTS, STALL, Fault, KubeApi, kube_api
 from tests.reliability.long.rows import Row

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from injector.cluster.reader import CONFIG_MAPS, PODS
+from injector.cluster.resources import CONFIG_MAPS, PODS
 from tests.cluster.fakes import item
 from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api

@@ -9,21 +9,19 @@ from typing import Any
 import pytest
 
 from injector.cluster.client import Page
-from injector.cluster.reader import ClusterReader, Scope
+from injector.cluster.resources import Scope
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.istio.revision import Revision
 from injector.revisions.build import Overrides
 from injector.revisions.clustersource import (
     ClusterSource,
-    IstioConfigMap,
     build_all,
     cluster_state,
-    istio_config_map,
     kubelet_version,
     listed_state,
     openshift_annotations,
-    raw_revisions,
 )
+from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_revisions
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
@@ -267,7 +265,8 @@ class Cluster(FakeClient):
         super().__init__([])
         self.objects, self.refused = objects, refused
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         self._note(f"list {scope.resource.plural}{token}")
         if scope.resource.plural in self.refused:
             raise failure("forbidden")
@@ -452,6 +451,6 @@ async def test_facts_of_the_source_are_those_of_now() -> None:
 async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() -> None:
     client = FakeKube(*revision("1-24", "1.24.6"))
 
-    await listed_state(ClusterReader(client), HOME)
+    await listed_state(client, HOME)
 
     assert client.asked == ["list configmaps in istio-system", "list mutatingwebhookconfigurations"]

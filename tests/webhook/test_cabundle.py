@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.reader import WEBHOOKS
-from injector.cluster.webhooks import Target
+from injector.cluster.resources import WEBHOOKS
+from injector.cluster.webhooks import WebhookSelector
 from injector.webhook.tls.cabundle import PATCH_INTERVAL, RETRIES, CaBundles
 from injector.webhook.tls.selfsigned import BundleRollout
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
@@ -24,7 +24,7 @@ class Loop(Observed):
     """The loop of one injector against an API server of this process; its clock is the event loop's."""
 
     api: FakeApi = field(default_factory=FakeApi)
-    target: Target = field(default_factory=lambda: Target("injector", "injector-system"))
+    target: WebhookSelector = field(default_factory=lambda: WebhookSelector("injector", "injector-system"))
     bundle: bytes | None = b"new"
     attempts: list[bool] = field(default_factory=list)
     outdated: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Loop(Observed):
             self.target,
             lambda: self.bundle,
             rollout=self.spread,
-            observer=self,
+            metrics=self,
             clock=clock,
             chance=no_chance(),
         )
@@ -142,7 +142,7 @@ async def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(
         await asyncio.sleep(0.5)
         assert [call for _, call in loop.api.calls] == ["list", "watch", "patch"]
 
-        loop.api.delete(WEBHOOKS, "second")
+        loop.api.drop(WEBHOOKS, "second")
         await asyncio.sleep(20.0)
 
         assert (loop.bundles_of("first"), set(loop.attempts), loop.outdated[-1]) == ([b"new"], {True}, 0)
@@ -208,7 +208,7 @@ async def test_webhooks_that_are_deleted_are_forgotten() -> None:
     async with running(loop.run(20.0)):
         await asyncio.sleep(5.0)
 
-        loop.api.delete(WEBHOOKS, "injector")
+        loop.api.drop(WEBHOOKS, "injector")
         await asyncio.sleep(5.0)
 
         assert (loop.attempts, loop.outdated[-1]) == ([True], 0)

@@ -25,9 +25,9 @@ from cryptography.x509 import DNSName
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.reader import SECRETS, WEBHOOKS
+from injector.cluster.resources import SECRETS, WEBHOOKS
 from injector.cluster.secrets import SecretStore
-from injector.cluster.webhooks import Target
+from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ClusterError
 from injector.metrics import Metrics
 from injector.revisions.directory import DirectorySource
@@ -80,10 +80,10 @@ class Replica:
         self.secret = CaSecret(store, self.certificates, rollout, self.times, clock=self.now, chance=chance)
         self.bundles = CaBundles(
             self.api,
-            Target("injector", "injector-system"),
+            WebhookSelector("injector", "injector-system"),
             lambda: self.certificates.bundle,
             rollout=rollout,
-            observer=self.metrics,
+            metrics=self.metrics,
             clock=clock,
             chance=chance,
         )
@@ -215,7 +215,7 @@ TICK = 1.0
 @in_fake_time
 async def test_through_two_generations_no_api_server_meets_what_it_does_not_trust(events: dict[int, str]) -> None:
     actions: dict[str, Callable[[FakeApi], object]] = {
-        "delete": lambda api: api.delete(SECRETS, "injector-ca", "injector-system"),
+        "delete": lambda api: api.drop(SECRETS, "injector-ca", "injector-system"),
         "empty": lambda api: api.objects["secrets", "injector-system", "injector-ca"]["data"].update({"tls.key": ""}),
     }
     api = FakeApi()
@@ -508,7 +508,11 @@ class Served:
 
 @pytest.fixture
 async def served(
-    aiohttp_client: ClientFactory, tmp_path: Path, lifecycle: Lifecycle, metrics: Metrics
+    aiohttp_client: ClientFactory,
+    tmp_path: Path,
+    lifecycle: Lifecycle,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Served]:
     """Revision `a`, mounted, followed and served."""
     mounted(tmp_path / "a", 0)
@@ -523,7 +527,8 @@ async def served(
             yield
 
     timing = Timing(30.0, sleep=FakeClock({SETTLE}).sleep)
-    follower = Follower(loader, watch, timing, recent=recent, metrics=metrics, report=shown.put_nowait)
+    monkeypatch.setattr(metrics, "loaded", lambda *_, **__: shown.put_nowait(loader.report))
+    follower = Follower(loader, watch, timing, recent=recent, metrics=metrics)
     client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, recent=recent)))
     async with running(follower.run()):
         yield Served(tmp_path / "a", client, told, shown)

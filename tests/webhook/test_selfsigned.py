@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.reader import SECRETS
+from injector.cluster.resources import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
 from injector.metrics import Metrics
@@ -391,7 +391,7 @@ async def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_se
     await replica.secret.reconcile()
     replica.certificates.renew_if_due()
     (former,) = read_certificates(bundle_of(api))
-    api.delete(SECRETS, "injector-ca", "mesh")
+    api.drop(SECRETS, "injector-ca", "mesh")
 
     await replica.secret.reconcile()
 
@@ -409,7 +409,7 @@ async def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_repli
         await replica.secret.reconcile()
         replica.certificates.renew_if_due()
         former.append(replica.certificates.issuers[0])
-        api.delete(SECRETS, "injector-ca", "mesh")
+        api.drop(SECRETS, "injector-ca", "mesh")
 
     await replica.secret.reconcile()
 

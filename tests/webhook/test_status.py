@@ -12,13 +12,14 @@ from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
 from injector.metrics import Metrics, Outcome, RevisionRow
+from injector.revisions.following import revision_rows
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
-from injector.webhook.status.report import quantile, request_rows, revision_rows, status
+from injector.webhook.status.report import quantile, request_rows, status
 from tests.cases import cases
 from tests.revisions.fakes import fake_revision
 
