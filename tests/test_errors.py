@@ -19,6 +19,7 @@ from injector.errors import (
     UsageError,
     whereabouts,
 )
+from tests.cases import cases
 
 BAD_INPUT = (
     ManifestError,
@@ -31,15 +32,7 @@ BAD_INPUT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("where", "hint", "expected"),
-    [
-        ("", "", "is empty"),
-        ("a/config:3", "", "a/config:3: is empty"),
-        ("", "fill it", "is empty; fill it"),
-        ("a/config:3", "fill it", "a/config:3: is empty; fill it"),
-    ],
-)
+@cases("where", "hint", "expected")
 def test_the_text_says_where_what_and_what_to_do(where: str, hint: str, expected: str) -> None:
     assert str(InjectorError("is empty", where=where, hint=hint)) == expected
 

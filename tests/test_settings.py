@@ -7,6 +7,7 @@ import pytest
 
 from injector.errors import UsageError
 from injector.settings import SETTINGS, Settings
+from tests.cases import cases
 
 PLAIN: dict[str, Any] = {"insecure_http": True}
 CERTIFICATE: dict[str, Any] = {"tls_cert_file": Path("c"), "tls_key_file": Path("k")}
@@ -18,27 +19,7 @@ def test_no_two_settings_share_a_flag_or_a_variable() -> None:
     assert len(spelled) == len(set(spelled))
 
 
-@pytest.mark.parametrize(
-    "flag",
-    [
-        "--caCertFile",
-        "--tlsCertFile",
-        "--tlsKeyFile",
-        "--injectConfig",
-        "--meshConfig",
-        "--port",
-        "--healthCheckInterval",
-        "--healthCheckFile",
-        "--kubeconfig",
-        "--webhookConfigName",
-        "--webhookName",
-        "--valuesConfig",
-        "--valuesFile",
-        "--injectValues",
-        "--monitoringPort",
-        "--reconcileWebhookConfig",
-    ],
-)
+@cases("flag")
 def test_flags_of_sidecar_injector_keep_their_spelling(flag: str) -> None:
     assert any(flag in each.flags for each in SETTINGS)
 

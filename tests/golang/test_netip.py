@@ -8,6 +8,7 @@ import pytest
 
 from injector.golang.netip import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
 from injector.golang.strconv import atoi, parse_uint
+from tests.cases import cases
 
 if TYPE_CHECKING:
     import re
@@ -62,21 +63,7 @@ NETIP_WORDS = [
 
 
 @pytest.mark.parametrize("netip", [True, False])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1:2:3:4:5:6:7:8/64",
-        "1::8/64",
-        "1:2:3:4:5:6:1.2.3.4/64",
-        "10.0.0.0/8",
-        "10.1.2.3/8",
-        "0.0.0.0/0",
-        "1.2.3.4/32",
-        "::/0",
-        "2001:db8::/128",
-        "::ffff:1.2.3.4/96",
-    ],
-)
+@cases("text")
 def test_a_range_is_an_address_and_a_length(text: str, netip: bool) -> None:
     assert parse_prefix(text, netip=netip) == ""
 
@@ -115,22 +102,7 @@ def test_an_invalid_range_has_the_error_of_netip(text: str, why: str) -> None:
     assert parse_prefix(text, netip=True) == f'netip.ParsePrefix("{text}"): {why}'
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "10.0.0.0",
-        "",
-        "abc/8",
-        "/8",
-        "10.0.0/8",
-        "10.0.0.256/8",
-        "10.0.0.0/",
-        "10.0.0.0/x",
-        "10.0.0.0/-1",
-        "10.0.0.0/33",
-        "fe80::1%eth0/64",
-    ],
-)
+@cases("text")
 def test_every_invalid_range_has_the_same_error_in_net(text: str) -> None:
     assert parse_prefix(text, netip=False) == f"invalid CIDR address: {text}"
 

@@ -20,25 +20,10 @@ from injector.golang.strconv import (
     unicode_point,
     unquote,
 )
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("value", "json", "short"),
-    [
-        (0.0, "0", "0"),
-        (-0.0, "-0", "-0"),
-        (15.0, "15", "15"),
-        (1e5, "100000", "100000"),
-        (1e6, "1000000", "1e+06"),
-        (1e20, "100000000000000000000", "1e+20"),
-        (1e21, "1e+21", "1e+21"),
-        (1.5e-7, "1.5e-7", "1.5e-07"),
-        (1e-10, "1e-10", "1e-10"),
-        (0.00001, "0.00001", "1e-05"),
-        (-1234567.5, "-1234567.5", "-1.2345675e+06"),
-        (5e-324, "5e-324", "5e-324"),
-    ],
-)
+@cases("value", "json", "short")
 def test_a_float_is_printed_as_json_and_as_gos_shortest_form(value: float, json: str, short: str) -> None:
     assert (go_float(value), format_g(value)) == (json, short)
 
@@ -76,34 +61,12 @@ def test_a_float32_is_shortest_for_its_size() -> None:
     assert format_g(16777216.0, 32) == "1.6777216e+07"
 
 
-@pytest.mark.parametrize(
-    ("verb", "precision", "sharp", "expected"),
-    [
-        ("f", None, False, "3.141590"),
-        ("e", 2, False, "3.14e+00"),
-        ("g", 3, False, "3.14"),
-        ("g", None, True, "3.14159"),
-        ("x", 2, False, "0x1.92p+01"),
-    ],
-)
+@cases("verb", "precision", "sharp", "expected")
 def test_each_verb_formats_as_fmt_does(verb: str, precision: int | None, sharp: bool, expected: str) -> None:
     assert format_float(3.14159, verb, precision, 64, sharp=sharp)[: len(expected)] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0x1F", 31),
-        ("0b101", 5),
-        ("0o17", 15),
-        ("017", 15),
-        ("1_000", 1000),
-        ("-7", -7),
-        ("08", None),
-        ("1__0", None),
-        ("x", None),
-    ],
-)
+@cases("text", "expected")
 def test_an_integer_is_read_in_gos_bases(text: str, expected: int | None) -> None:
     assert parse_int(text) == expected
 

@@ -32,7 +32,7 @@ def recording(name: str) -> dict[str, Any]:
     return loaded
 
 
-def cases(name: str) -> list[Case]:
+def recorded_cases(name: str) -> list[Case]:
     """The cases of a corpus file."""
     found: list[Case] = recording(name)["cases"]
     return found
@@ -42,7 +42,7 @@ def sprig_cases() -> dict[str, list[Case]]:
     """The recorded cases of sprig by the first function that a template names."""
     known = set(txt_func_map())
     found: dict[str, list[Case]] = {}
-    for case in cases("sprig"):
+    for case in recorded_cases("sprig"):
         first = next((word for word in _FUNCTION.findall(case["template"]) if word in known), "none")
         found.setdefault(first, []).append(case)
     return found
@@ -95,7 +95,7 @@ def compiled(case: Case, funcs: dict[str, Func]) -> Template:
 
 def typed_differences(chosen: Callable[[Case], bool], name: str = "typed") -> list[str]:
     """The cases on typed values that we answer otherwise than Go, among those chosen; there have to be some."""
-    found = [case for case in cases(name) if chosen(case)]
+    found = [case for case in recorded_cases(name) if chosen(case)]
     assert found
     values = recording(name)["values"]
     return [difference for case in found for difference in _typed_differences(case, values)]

@@ -22,6 +22,7 @@ from injector.gotemplate.errors import (
 )
 from injector.gotemplate.parser import parse
 from injector.gotemplate.values import Pointer, Slice
+from tests.cases import cases
 from tests.gotemplate.world import functions, record
 
 
@@ -114,15 +115,7 @@ def test_a_pointer_is_followed_where_a_struct_is_wanted() -> None:
         render("{{ user . }}", Pointer("*main.User"))
 
 
-@pytest.mark.parametrize(
-    ("source", "place"),
-    [
-        ('{{ num (printf "%d" 1) }}', "1:20.* at <1>"),
-        ("{{ str (or .zero .one) }}", "1:17.* at <.one>"),
-        ("{{ str (or .one .zero) }}", "1:11.* at <.one>"),
-        ("{{ .one | or .zero | str }}", "1:21.* at <str>"),
-    ],
-)
+@cases("source", "place")
 def test_an_error_of_a_value_is_where_it_was_looked_at_last(source: str, place: str) -> None:
     with pytest.raises(ExecError, match=rf"t:{place}: wrong type for value"):
         render(source, {"zero": 0, "one": 1})

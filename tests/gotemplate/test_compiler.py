@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from injector.gotemplate import Budget, BudgetError, ExecError, Func, FuncError, ParseError, compile_template
-from tests.gotemplate.recorded import cases, differences, typed_differences, wrong_answers
+from tests.gotemplate.recorded import differences, recorded_cases, typed_differences, wrong_answers
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "gotemplate.json"
 
 
 def test_the_language_is_gos() -> None:
-    assert differences(cases("language"), "language") == []
+    assert differences(recorded_cases("language"), "language") == []
 
 
 def test_a_template_runs_on_values_of_every_type_as_in_go() -> None:

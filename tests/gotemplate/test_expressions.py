@@ -6,6 +6,7 @@ from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, tokens
 from injector.gotemplate.parser import Expressions
+from tests.cases import cases
 
 
 def pipeline(text: str, context: str = "command") -> n.PipeNode:
@@ -56,32 +57,7 @@ def test_a_variable_that_is_not_declared_is_an_operand() -> None:
     assert str(pipeline("$ 1 | print")) == "$ 1 | print"
 
 
-@pytest.mark.parametrize(
-    ("text", "context", "reason"),
-    [
-        ("", "command", "missing value for command"),
-        ("", "if", "missing value for if"),
-        ("1 | 2", "command", "non executable command in pipeline stage 2"),
-        ("1 | print | nil", "command", "non executable command in pipeline stage 3"),
-        ("nope", "command", 'function "nope" not defined'),
-        ("$x", "command", 'undefined variable "$x"'),
-        ("$x, $y := 1", "command", "too many declarations in command"),
-        ("$x, $y, $z := 1", "range", "too many declarations in range"),
-        ("$x, 1 := 1", "range", "range can only initialize variables"),
-        ('"a".b', "command", 'unexpected . after term "\\"a\\""'),
-        ("1.b", "command", 'bad number syntax: "1.b"'),
-        ("print )", "command", "unexpected right paren"),
-        ("print 1,2", "command", 'unexpected "," in operand'),
-        ("| print", "command", 'unexpected "|" in command'),
-        ("print | | print", "command", 'unexpected "|" in command'),
-        ('"\\q"', "command", "invalid syntax"),
-        ("0x", "command", 'illegal number syntax: "0x"'),
-        ("''", "command", "invalid syntax"),
-        ("'ab'", "command", "malformed character constant: 'ab'"),
-        ("()", "command", "missing value for parenthesized pipeline"),
-        ("(" * 61, "command", "max expression depth exceeded"),
-    ],
-)
+@cases("text", "context", "reason")
 def test_what_is_no_pipeline_is_refused_with_gos_words(text: str, context: str, reason: str) -> None:
     with pytest.raises(ParseError) as caught:
         pipeline(text, context)

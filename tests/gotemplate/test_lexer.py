@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.gotemplate.lexer import KEYWORDS, Kind, Token, tokens
+from tests.cases import cases
 
 
 def kinds(text: str, left: str = "{{", right: str = "}}") -> list[Kind]:
@@ -68,17 +69,7 @@ def test_break_and_continue_are_words_where_functions_have_these_names() -> None
     assert (named[1], named[4]) == (Kind.IDENTIFIER, Kind.CONTINUE)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a \n {{- 1 -}} \n b", ["a", "b"]),
-        ("a {{1}} b", ["a ", " b"]),
-        ("a {{-1}} b", ["a ", " b"]),
-        ("  {{- 1}}", []),
-        ("a {{- /* c */ -}} b", ["a", "b"]),
-        ("a {{/* c */}} b", ["a ", " b"]),
-    ],
-)
+@cases("text", "expected")
 def test_trim_markers_take_the_space_around_them(text: str, expected: list[str]) -> None:
     assert [token.text for token in tokens(text) if token.kind is Kind.TEXT] == expected
 
@@ -94,31 +85,7 @@ def test_positions_count_bytes_and_lines_count_from_one() -> None:
     assert (field.pos, field.line) == (6, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason", "line"),
-    [
-        ("{{", "unclosed action", 1),
-        ("{{\n\n", "unclosed action", 3),
-        ("{{(}}", "unclosed left paren", 1),
-        ("{{)}}", "unexpected right paren", 1),
-        ("{{:}}", "expected :=", 1),
-        ("{{'x", "unterminated character constant", 1),
-        ("{{'x\n'}}", "unterminated character constant", 1),
-        ('{{"x\n"}}', "unterminated quoted string", 1),
-        ('{{"x\\', "unterminated quoted string", 1),
-        ("{{`x", "unterminated raw quoted string", 1),
-        ("{{/* c", "unclosed comment", 1),
-        ("{{/* c */ x}}", "comment ends before closing delimiter", 1),
-        ("{{1a}}", 'bad number syntax: "1a"', 1),
-        ("{{1+2}}", 'bad number syntax: "1+2"', 1),
-        ("{{a&}}", "bad character U+0026 '&'", 1),
-        ("{{.a%}}", "bad character U+0025 '%'", 1),
-        ("{{$a\u200b}}", "bad character U+200B", 1),
-        ("{{☃}}", "unrecognized character in action: U+2603 '☃'", 1),
-        ("{{\x00}}", "unrecognized character in action: U+0000", 1),
-        ("{{\u00a0}}", "unrecognized character in action: U+00A0", 1),
-    ],
-)
+@cases("text", "reason", "line")
 def test_a_fault_is_the_last_token(text: str, reason: str, line: int) -> None:
     assert fault(text) == (reason, line)
 

@@ -6,7 +6,8 @@ from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, tokens
 from injector.gotemplate.parser import TokenStream, parse
-from tests.gotemplate.recorded import cases
+from tests.cases import cases
+from tests.gotemplate.recorded import recorded_cases
 
 FUNCTIONS = frozenset({"print", "len", "index", "eq", "and"})
 
@@ -22,42 +23,19 @@ def source(text: str) -> str:
     return str(parse("t", text, functions=FUNCTIONS)["t"].root)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'a{{.x.y | print 1 "s"}}b',
-        "{{if .a}}x{{else}}y{{end}}",
-        "{{range $i, $v := .l}}{{$v.x}}{{break}}{{continue}}{{end}}",
-        "{{with $x := (index .m 1)}}{{$x}}{{end}}",
-        "{{(index .m `k`).x}}",
-        '{{template "t" .}}',
-        '{{template "t"}}',
-        "{{$x := 1}}{{$x = 2}}",
-        "{{nil | print}}{{true}}{{1+2i}}{{'a'}}",
-    ],
-)
+@cases("text")
 def test_a_tree_prints_as_its_source(text: str) -> None:
     assert source(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{{- .a -}}", "{{.a}}"),
-        ("{{/* c */}}a", "a"),
-        ("{{if .a}}1{{else if .b}}2{{else}}3{{end}}", "{{if .a}}1{{else}}{{if .b}}2{{else}}3{{end}}{{end}}"),
-        ("{{with .a}}1{{else with .b}}2{{end}}", "{{with .a}}1{{else}}{{with .b}}2{{end}}{{end}}"),
-        ('{{block "b" .x}}1{{end}}', '{{template "b" .x}}'),
-        ('{{define "d"}}1{{end}}2', "2"),
-    ],
-)
+@cases("text", "expected")
 def test_what_is_short_for_something_prints_as_that(text: str, expected: str) -> None:
     assert source(text) == expected
 
 
 def test_parsing_what_a_tree_prints_gives_the_tree_again() -> None:
     checked = 0
-    for case in (*cases("language"), *cases("typed"), *cases("random")):
+    for case in (*recorded_cases("language"), *recorded_cases("typed"), *recorded_cases("random")):
         if "left" in case or case.get("stage") == "parse":
             continue
         printed = str(parse("t", case["template"], functions=AnyName())["t"].root)

@@ -21,6 +21,7 @@ from injector.gotemplate.runtime import (
     pointed,
 )
 from injector.gotemplate.values import Func, Int64, Map, NamedString, Pointer, Slice, Uint8
+from tests.cases import cases
 from tests.gotemplate.world import CALLABLES, Nil, Structs, record
 
 
@@ -39,18 +40,7 @@ def test_a_signature_is_read_in_gos_spelling(text: str, params: tuple[str, ...],
     assert parse_signature(text) == Signature(params, variadic, result)
 
 
-@pytest.mark.parametrize(
-    ("text", "args", "final", "expected"),
-    [
-        ("func(string, int) string", 2, False, ""),
-        ("func(string, int) string", 1, True, ""),
-        ("func(string, int) string", 1, False, "want 2 got 1"),
-        ("func(string, int) string", 2, True, "want 2 got 3"),
-        ("func(string, ...int) string", 5, True, ""),
-        ("func(string, ...int) string", 0, True, ""),
-        ("func(string, ...int) string", 0, False, "want at least 1 got 0"),
-    ],
-)
+@cases("text", "args", "final", "expected")
 def test_a_wrong_number_of_arguments_is_counted_as_go_counts(text: str, args: int, final: bool, expected: str) -> None:
     assert parse_signature(text).miscount(args, final=final) == expected
 
@@ -64,16 +54,7 @@ def _call(signature: str, argument: str, data: object = None) -> str:
     return compile_template("t", f"{{{{ f {argument} }}}}", funcs={"f": func}).execute(data)
 
 
-@pytest.mark.parametrize(
-    ("go_type", "argument", "expected"),
-    [
-        ("int64", "5", "Int64:5"),
-        ("uint8", "5", "Uint8:5"),
-        ("float64", "5", "float:5.0"),
-        ("string", '"x"', "str:x"),
-        ("bool", "true", "bool:True"),
-    ],
-)
+@cases("go_type", "argument", "expected")
 def test_a_constant_becomes_the_parameters_type(go_type: str, argument: str, expected: str) -> None:
     assert _call(f"func({go_type}) string", argument) == expected
 

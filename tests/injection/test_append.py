@@ -23,6 +23,7 @@ from injector.injection.pipeline import inject as run_injection
 from injector.injection.result import RequestFacts
 from injector.kube.typed import normalise
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import make_raw
 
@@ -109,16 +110,7 @@ def test_validation_comes_before_the_pods_own_init_containers() -> None:
     assert names(found, "initContainers") == ["istio-validation", "setup", "istio-init"]
 
 
-@pytest.mark.parametrize(
-    ("minor", "values", "mesh", "webhook", "expected"),
-    [
-        (8, None, None, True, ["app", "istio-proxy"]),
-        (8, None, "defaultConfig: {holdApplicationUntilProxyStarts: true}", True, ["istio-proxy", "app"]),
-        (7, '{"global": {"proxy": {"holdApplicationUntilProxyStarts": true}}}', None, True, ["istio-proxy", "app"]),
-        (7, '{"global": {"proxy": {"holdApplicationUntilProxyStarts": true}}}', None, False, ["istio-proxy", "app"]),
-        (6, '{"global": {"proxy": {"holdApplicationUntilProxyStarts": true}}}', None, True, ["app", "istio-proxy"]),
-    ],
-)
+@cases("minor", "values", "mesh", "webhook", "expected")
 def test_a_proxy_that_starts_first_stands_first(
     minor: int, values: str | None, mesh: str | None, webhook: bool, expected: list[str]
 ) -> None:
@@ -184,30 +176,7 @@ def test_kube_inject_up_to_1_7_removes_nothing() -> None:
     assert names(inject(pod, 7, webhook=False)) == ["app", "istio-proxy", "istio-proxy"]
 
 
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [
-        (3, {}),
-        (4, {"security.istio.io/tlsMode": "istio"}),
-        (
-            5,
-            {
-                "security.istio.io/tlsMode": "istio",
-                "service.istio.io/canonical-name": "a",
-                "service.istio.io/canonical-revision": "latest",
-            },
-        ),
-        (
-            7,
-            {
-                "security.istio.io/tlsMode": "istio",
-                "service.istio.io/canonical-name": "a",
-                "service.istio.io/canonical-revision": "latest",
-                "istio.io/rev": "rev",
-            },
-        ),
-    ],
-)
+@cases("minor", "expected")
 def test_the_webhook_adds_labels(minor: int, expected: dict[str, str]) -> None:
     assert inject(make_pod(labels={"app": "a"}), minor)["metadata"]["labels"] == {"app": "a", **expected}
 
@@ -254,18 +223,7 @@ def test_before_1_8_the_url_has_cluster_and_network_alone(minor: int, expected: 
     assert proxy_of(found).get("env", []) == expected
 
 
-@pytest.mark.parametrize(
-    ("minor", "mesh", "env", "expected"),
-    [
-        (2, "sdsUdsPath: u\nenableSdsTokenMount: true", {}, {"fsGroup": 1337}),
-        (2, "sdsUdsPath: u", {}, {"runAsUser": 7}),
-        (3, "sdsUdsPath: u", {}, {"fsGroup": 1337}),
-        (4, "sdsUdsPath: u", {}, {"fsGroup": 1337, "runAsUser": 7}),
-        (4, None, {}, {"runAsUser": 7}),
-        (8, None, {}, {"fsGroup": 1337, "runAsUser": 7}),
-        (8, None, {"ENABLE_LEGACY_FSGROUP_INJECTION": "false"}, {"runAsUser": 7}),
-    ],
-)
+@cases("minor", "mesh", "env", "expected")
 def test_the_pod_gets_the_group_of_the_proxy_for_its_token(
     minor: int, mesh: str | None, env: dict[str, str], expected: dict[str, int]
 ) -> None:
@@ -289,16 +247,7 @@ def test_probes_go_to_the_agent_which_is_told(webhook: bool) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("minor", "annotated", "asked", "rewrites"),
-    [
-        (8, None, False, False),
-        (8, "true", False, True),
-        (8, "false", True, False),
-        (1, "false", True, True),
-        (0, "true", True, False),
-    ],
-)
+@cases("minor", "annotated", "asked", "rewrites")
 def test_probes_are_rewritten_where_pod_or_template_ask_for_it(
     minor: int, annotated: str | None, asked: bool, rewrites: bool
 ) -> None:
@@ -452,18 +401,7 @@ def test_invalid_lists_are_refused_in_istios_words(text: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        ({"limits": {"cpu": "2"}}, "2"),
-        ({"limits": {"cpu": "1500m"}}, "2"),
-        ({"limits": {"cpu": "100m"}, "requests": {"cpu": "3"}}, "1"),
-        ({"requests": {"cpu": "3"}}, "3"),
-        ({"limits": {"cpu": "0"}, "requests": {"cpu": "1"}}, "1"),
-        ({"limits": {"memory": "1Gi"}}, None),
-        ({}, None),
-    ],
-)
+@cases("resources", "expected")
 def test_the_proxy_has_as_many_threads_as_cpus(resources: dict[str, Any], expected: str | None) -> None:
     spec = spec_of({"name": "x"}, proxy(args=["proxy"], resources=resources))
 
@@ -472,20 +410,7 @@ def test_the_proxy_has_as_many_threads_as_cpus(resources: dict[str, Any], expect
     assert found == (["proxy"] if expected is None else ["proxy", "--concurrency", expected])
 
 
-@pytest.mark.parametrize(
-    ("args", "kept"),
-    [
-        (["--concurrency", "4"], True),
-        (["--concurrency=4"], True),
-        (["-concurrency", "4"], True),
-        ([" --concurrency=4 "], True),
-        (["--concurrency", "0"], False),
-        (["--concurrency"], False),
-        (["--concurrency", "many"], False),
-        (["---concurrency=4"], False),
-        (["--concurrency=many"], False),
-    ],
-)
+@cases("args", "kept")
 def test_threads_that_are_given_stay_unless_they_are_none(args: list[str], kept: bool) -> None:
     found = with_concurrency(spec_of(proxy(args=args, resources={"limits": {"cpu": "2"}})))
 
@@ -498,18 +423,7 @@ def test_without_a_proxy_nothing_gets_threads() -> None:
     assert with_concurrency(spec) is spec
 
 
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        (["--statusPort", "15020"], 15020),
-        (["proxy", "-statusPort=7"], 7),
-        (["--statusPort", "0"], 0),
-        (["--statusPort"], -1),
-        (["--statusPort", "x"], -1),
-        ([], -1),
-        (None, -1),
-    ],
-)
+@cases("args", "expected")
 def test_the_agents_port_is_an_argument_of_the_proxy(args: list[str] | None, expected: int) -> None:
     assert status_port(spec_of(proxy(args=args))) == expected
 

@@ -11,6 +11,7 @@ from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.revision import Revision, RevisionSettings, build_revision
+from tests.cases import cases
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 
 VALUES = "{global: {hub: docker.io/istio, tag: 1.30.3, proxy: {image: proxyv2}}}"
-PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType"
 FEATURE = "ENABLE_NATIVE_SIDECARS"
 PROXY_CONFIG = "proxy.istio.io/config"
 OWNED = {
@@ -59,42 +59,12 @@ def _owned() -> dict[str, Any]:
     return {**make_pod(), "metadata": OWNED}
 
 
-@pytest.mark.parametrize(
-    ("tag", "image_type", "expected"),
-    [
-        ("1.30.3", "", "1.30.3"),
-        ("1.30.3", "distroless", "1.30.3-distroless"),
-        ("1.30.3", "debug", "1.30.3-debug"),
-        ("1.30.3", "default", "1.30.3"),
-        ("1.30.3", "mine", "1.30.3-mine"),
-        ("1.30.3-distroless", "", "1.30.3-distroless"),
-        ("1.30.3-distroless", "debug", "1.30.3-debug"),
-        ("1.30.3-distroless", "distroless", "1.30.3-distroless"),
-        ("1.30.3-debug", "default", "1.30.3"),
-        ("1.30.3-mine", "default", "1.30.3-mine"),
-        ("1.30.3-mine", "debug", "1.30.3-mine-debug"),
-        ("1.30.3-debug-distroless", "default", "1.30.3-debug"),
-        ("debug", "distroless", "debug-distroless"),
-        ("", "debug", "-debug"),
-    ],
-)
+@cases("tag", "image_type", "expected")
 def test_a_known_type_of_the_tag_is_replaced(tag: str, image_type: str, expected: str) -> None:
     assert tag_of_type(tag, image_type) == expected
 
 
-@pytest.mark.parametrize(
-    ("variant", "mesh", "annotations", "expected"),
-    [
-        ("", None, {}, "1.30.3"),
-        ("distroless", None, {}, "1.30.3-distroless"),
-        ("distroless", "defaultConfig: {image: {imageType: debug}}", {}, "1.30.3-debug"),
-        ("distroless", "defaultConfig: {image: {}}", {}, "1.30.3"),
-        ("distroless", None, {PROXY_CONFIG: "image: {imageType: debug}"}, "1.30.3-debug"),
-        ("distroless", "defaultConfig: {image: {imageType: debug}}", {PROXY_IMAGE_TYPE: "mine"}, "1.30.3-mine"),
-        ("distroless", None, {PROXY_IMAGE_TYPE: "default"}, "1.30.3"),
-        ("distroless", None, {PROXY_IMAGE_TYPE: ""}, "1.30.3"),
-    ],
-)
+@cases("variant", "mesh", "annotations", "expected")
 def test_the_image_type_is_the_annotations_else_the_proxy_configs_else_the_variant(
     variant: str, mesh: str | None, annotations: dict[str, str], expected: str
 ) -> None:
@@ -109,15 +79,7 @@ def test_the_variant_of_the_values_counts_since_1_22(version: str, expected: str
     assert data.field("ProxyImage") == expected
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ("{global: {hub: h, tag: t, proxy: {image: mine}}}", "h/mine:t"),
-        ("{global: {hub: h, tag: 1.5, proxy: {image: ''}}}", "h/proxyv2:1.5"),
-        ("{global: {hub: h, tag: 2}}", "h/proxyv2:2"),
-        ("{}", "/proxyv2:"),
-    ],
-)
+@cases("values", "expected")
 def test_the_image_is_made_of_hub_name_and_tag(values: str, expected: str) -> None:
     assert _data(_revision(values=values)).field("ProxyImage") == expected
 
@@ -167,15 +129,7 @@ def test_the_mesh_config_shows_the_pods_proxy_config_up_to_1_12(version: str, ex
     assert _shown(text, version, pod, mesh="defaultConfig: {concurrency: 2}") == expected
 
 
-@pytest.mark.parametrize(
-    ("mesh", "expected"),
-    [
-        (None, "passthrough"),
-        ("inboundTrafficPolicy: {}", "passthrough"),
-        ("inboundTrafficPolicy: {mode: PASSTHROUGH}", "passthrough"),
-        ("inboundTrafficPolicy: {mode: LOCALHOST}", "localhost"),
-    ],
-)
+@cases("mesh", "expected")
 def test_inbound_traffic_passes_through_unless_the_mesh_says_localhost(mesh: str | None, expected: str) -> None:
     assert _data(_revision(mesh=mesh)).field("InboundTrafficPolicyMode") == expected
 
@@ -210,27 +164,7 @@ def test_values_are_seen_whole_with_numbers_as_floats() -> None:
     assert type(data.field("Values")["global"]["mine"]["port"]) is float
 
 
-@pytest.mark.parametrize(
-    ("version", "field", "known"),
-    [
-        ("1.8", "Revision", False),
-        ("1.9", "Revision", True),
-        ("1.9", "EstimatedConcurrency", False),
-        ("1.10", "EstimatedConcurrency", True),
-        ("1.17", "EstimatedConcurrency", True),
-        ("1.18", "EstimatedConcurrency", False),
-        ("1.12", "ProxyImage", False),
-        ("1.13", "ProxyImage", True),
-        ("1.18", "CompliancePolicy", False),
-        ("1.19", "CompliancePolicy", True),
-        ("1.19", "ProxyUID", False),
-        ("1.20", "ProxyUID", True),
-        ("1.21", "InboundTrafficPolicyMode", False),
-        ("1.22", "InboundTrafficPolicyMode", True),
-        ("1.26", "NativeSidecars", False),
-        ("1.27", "NativeSidecars", True),
-    ],
-)
+@cases("version", "field", "known")
 def test_a_go_template_sees_the_fields_that_its_minor_has(version: str, field: str, known: bool) -> None:
     assert (field in dict(_data(_revision(version)).fields())) is known
 
@@ -273,18 +207,7 @@ def _held(revision: Revision, annotation: str | None = None) -> bool:
     return webhook_parameters(revision, make_pod(annotations=annotations), RequestFacts()).hold_application
 
 
-@pytest.mark.parametrize(
-    ("mesh", "values", "annotation", "expected"),
-    [
-        (None, "{}", None, False),
-        (HOLD, "{}", None, True),
-        (None, HOLD_VALUES, None, True),
-        (None, "{}", "holdApplicationUntilProxyStarts: true", True),
-        (HOLD, "{}", "holdApplicationUntilProxyStarts: false", False),
-        (HOLD, "{}", "concurrency: 3", True),
-        (None, HOLD_VALUES, "holdApplicationUntilProxyStarts: false", True),
-    ],
-)
+@cases("mesh", "values", "annotation", "expected")
 def test_the_annotation_overrides_the_mesh_but_never_the_values(
     mesh: str | None, values: str, annotation: str | None, expected: bool
 ) -> None:
@@ -348,18 +271,7 @@ def _by_cpus(annotations: dict[str, str], resources: str = "{}") -> int:
     return estimated_concurrency(_params(annotations=annotations, resources=resources, mesh=mesh))
 
 
-@pytest.mark.parametrize(
-    ("mesh", "annotations", "expected"),
-    [
-        (None, {}, 2),
-        (None, {LIMIT: "7"}, 2),
-        ("defaultConfig: {concurrency: 5}", {}, 5),
-        ("defaultConfig: {concurrency: 5}", {LIMIT: "7"}, 5),
-        ("defaultConfig: {concurrency: 5}", {PROXY_CONFIG: "concurrency: 3"}, 3),
-        ("defaultConfig: {concurrency: 5}", {PROXY_CONFIG: "concurrency: 0", LIMIT: "7"}, 7),
-        ("defaultConfig: {concurrency: 0}", {}, 2),
-    ],
-)
+@cases("mesh", "annotations", "expected")
 def test_the_proxy_config_decides_unless_it_says_zero(
     mesh: str | None, annotations: dict[str, str], expected: int
 ) -> None:
@@ -380,18 +292,7 @@ def test_cpus_are_rounded_up(cpu: str, expected: int) -> None:
     assert _by_cpus({LIMIT: cpu}) == expected
 
 
-@pytest.mark.parametrize(
-    ("annotations", "resources", "expected"),
-    [
-        ({LIMIT: "3", REQUEST: "4"}, "{limits: {cpu: '5'}, requests: {cpu: '6'}}", 3),
-        ({REQUEST: "4"}, "{limits: {cpu: '5'}, requests: {cpu: '6'}}", 4),
-        ({}, "{limits: {cpu: '5'}, requests: {cpu: '6'}}", 5),
-        ({}, "{limits: {memory: 1Gi}, requests: {cpu: '6'}}", 6),
-        ({}, "{requests: {cpu: 5500m}}", 6),
-        ({}, "{limits: {memory: 1Gi}}", 2),
-        ({}, "{}", 2),
-    ],
-)
+@cases("annotations", "resources", "expected")
 def test_a_limit_counts_before_a_request_and_an_annotation_before_the_values(
     annotations: dict[str, str], resources: str, expected: int
 ) -> None:

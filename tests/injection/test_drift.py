@@ -26,6 +26,7 @@ from injector.injection.tools.drift import (
 from injector.kube.defaults import defaulted_container, defaulted_volume
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 if TYPE_CHECKING:
@@ -168,18 +169,7 @@ def test_a_pod_stands_by_what_it_has_and_would_get(pod: dict[str, Any], answer: 
     assert state in STATES
 
 
-@pytest.mark.parametrize(
-    ("status", "annotations", "labels", "has"),
-    [
-        ({"revision": "1-30"}, {REV: "x"}, {REV: "prod"}, "1-30"),
-        ({"revision": ""}, {REV: "1-24"}, {REV: "prod"}, "1-24"),
-        ({"containers": ["istio-proxy"]}, {}, {REV: "1-8"}, "1-8"),
-        ({"containers": ["istio-proxy"]}, {}, {}, ""),
-        ("nonsense", {}, {}, ""),
-        (["a"], {}, {}, ""),
-        ({"revision": 1}, {}, {}, ""),
-    ],
-)
+@cases("status", "annotations", "labels", "has")
 def test_the_revision_of_a_pod_is_read_from_its_annotations(
     status: Any, annotations: dict[str, str], labels: dict[str, str], has: str
 ) -> None:

@@ -9,6 +9,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, ended, refused, trace_pod
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw
 
@@ -145,14 +146,7 @@ def test_steps_before_come_before() -> None:
     assert refused("tag", "a\n b", "here").steps[0] == Step("tag", "refuse", "a b", "here")
 
 
-@pytest.mark.parametrize(
-    ("guard", "verdict", "detail"),
-    [
-        ("enforce", "refuse", "metadata.labels[a]: the value breaks out of the template"),
-        ("warn", "warning", "metadata.labels[a]: the value breaks out of the template"),
-        ("off", "passed", "not looked for"),
-    ],
-)
+@cases("guard", "verdict", "detail")
 def test_the_guard_is_a_step(guard: str, verdict: str, detail: str) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     pod = make_pod(labels={"a": "x" + "\n  - name: other"})

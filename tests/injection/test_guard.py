@@ -29,6 +29,7 @@ from injector.injection.guard import (
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
@@ -190,44 +191,6 @@ def test_however_a_function_escapes_it_a_value_is_let_through(value: str) -> Non
     assert injected({"arg": value}, config=config) == injected({"arg": value}, OFF, config)
 
 
-FUNCTIONS = (
-    *(
-        "upper",
-        "title",
-        "swapcase",
-        "snakecase",
-        "nospace",
-        "trim",
-        "quote",
-        "squote",
-        "toJson",
-        "urlquery",
-        "html",
-        "len",
-        "int",
-    ),
-    *(
-        "b64enc",
-        "b64enc | b64enc",
-        "b64enc | trunc 7",
-        "b32enc",
-        "sha256sum",
-        "sha256sum | trunc 8",
-        "adler32sum",
-        'printf "%x"',
-    ),
-    *(
-        "trunc 5",
-        "trunc 63",
-        "trunc -5",
-        "abbrev 10",
-        "repeat 2",
-        'cat "a"',
-        "indent 4",
-        'splitList " " | first',
-        'contains "x"',
-    ),
-)
 PIPED = """\
 policy: enabled
 templates:
@@ -242,7 +205,7 @@ templates:
 """
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@cases("function")
 def test_a_value_that_passes_through_a_function_is_let_through(function: str) -> None:
     revision = revision_of(PIPED % (function, function))
     for value in (*realistic.VALUES, *realistic.TOOLS.values()):
@@ -255,19 +218,7 @@ def test_a_value_that_passes_through_a_function_is_let_through(function: str) ->
 DECIDING = CONFIG.replace("        args:", "        %s\n        args:")
 
 
-@pytest.mark.parametrize(
-    ("decision", "expected"),
-    [
-        (
-            '{{ if contains `"` (index .ObjectMeta.Annotations `arg`) }}tty: true{{ end }}',
-            r"changes spec\.containers\[0\]",
-        ),
-        (
-            '{{ if not (contains `"` (index .ObjectMeta.Annotations `arg`)) }}{{ fail `no` }}{{ end }}',
-            "cannot be checked: the template fails without its special characters",
-        ),
-    ],
-)
+@cases("decision", "expected")
 def test_a_template_that_decides_by_the_syntax_in_a_value_is_named_in_the_advice(decision: str, expected: str) -> None:
     config = (DECIDING % decision).replace('"{{ index .ObjectMeta.Annotations `arg` }}"', "b")
 
@@ -339,24 +290,7 @@ def test_texts_between_two_values_stay() -> None:
         injected(hostile, config=config)
 
 
-@pytest.mark.parametrize(
-    ("real", "renderings", "expected"),
-    [
-        ("a1c", ["axc", "ayc"], True),
-        ("ac", ["axc", "ayc"], True),
-        ("a", ["axa", "aya"], False),
-        ("ba", ["axc", "ayc"], False),
-        ("a-b-c", ["axbxc", "aybyc"], True),
-        ("a-c", ["axbxc", "aybyc"], False),
-        ("cb", ["x", "y"], True),
-        ("abc", ["axxc", "ayc"], True),
-        ("aac", ["axxcd", "aycd"], False),
-        (8080, ["8080x", "8080y"], True),
-        (True, ["x", "y"], True),
-        (None, [1, 2], True),
-        ("ä'ö", ["äxö", "äyö"], True),
-    ],
-)
+@cases("real", "renderings", "expected")
 def test_a_scalar_has_the_texts_that_are_around_the_value(real: Any, renderings: list[Any], *, expected: bool) -> None:
     assert has_constants(real, renderings) is expected
     assert (mismatch({"k": real}, [{"k": each} for each in renderings]) is None) is expected
@@ -442,33 +376,12 @@ def test_fillers_of_any_text_are_harmless_as_long_as_it_and_differ_where_it_is_d
     assert (len(set(filled[:2])) > 1) is is_dangerous(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a/b 'c'", "a/b xcx"),
-        (" 5\n", "x5x"),
-        ("- a", "x a"),
-        ("a \n b", "axxxb"),
-        ("a: b,c:80", "ax b,c:80"),
-        ("...", "xxx"),
-    ],
-)
+@cases("text", "expected")
 def test_all_other_characters_stay(text: str, expected: str) -> None:
     assert FILLERS[0].fill(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{}", True),
-        ('{"a": [1]}\n', True),
-        ('"a"', True),
-        ("[]", True),
-        ("5", False),
-        ("{a}", False),
-        ('{"a": 1', False),
-    ],
-)
+@cases("text", "expected")
 def test_json_is_a_document(text: str, *, expected: bool) -> None:
     assert is_document(text) is expected
 

@@ -7,6 +7,7 @@ import pytest
 from injector.errors import AnnotationError, BreakOutError, ManifestError
 from injector.injection.tools.manifest import inject_object
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw
 
@@ -152,18 +153,7 @@ def test_templates_know_the_workload(expression: str, obj: dict[str, Any], expec
     assert image_of_proxy(revision_of(config=saying(expression)), obj) == expected
 
 
-@pytest.mark.parametrize(
-    ("minor", "expression", "expected"),
-    [
-        (20, ".DeploymentMeta.Name", "w-29000000-x"),
-        (20, ".TypeMeta.Kind", "Pod"),
-        (21, ".DeploymentMeta.Name", "w"),
-        (21, ".TypeMeta.APIVersion", "batch/v1beta1"),
-        (21, "len .DeploymentMeta.OwnerReferences", "0"),
-        (22, ".DeploymentMeta.Name", "w"),
-        (22, ".TypeMeta.APIVersion", "batch/v1"),
-    ],
-)
+@cases("minor", "expression", "expected")
 def test_since_1_21_the_workload_of_a_bare_pod_is_told_by_its_owner(minor: int, expression: str, expected: str) -> None:
     pod = make_pod("w-29000000-x")
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "w-29000000", "uid": "1", "controller": True}
@@ -179,16 +169,7 @@ def test_the_proxy_config_of_the_pod_reaches_the_mesh_config_too(expression: str
     assert image_of_proxy(revision_of(config=saying(expression)), pod) == "7"
 
 
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [
-        (7, 'Skipping injection because "w" has host networking enabled'),
-        (8, '===> Skipping injection because "w" has host networking enabled'),
-        (12, '===> Skipping injection because "w" has host networking enabled'),
-        (13, '===> Skipping injection because Deployment "shop/w" has host networking enabled'),
-        (30, '===> Skipping injection because Deployment "shop/w" has host networking enabled'),
-    ],
-)
+@cases("minor", "expected")
 def test_host_networking_is_left_alone_with_a_warning_in_the_words_of_the_minor(minor: int, expected: str) -> None:
     config = APPENDING if minor <= 8 else CONFIG
 
@@ -214,17 +195,7 @@ def test_up_to_1_7_a_pod_that_declines_is_injected_all_the_same() -> None:
     assert len(injected(revision_of(7, APPENDING), pod)["spec"]["containers"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("minor", "annotations", "count"),
-    [
-        (1, {}, 3),
-        (2, {}, 2),
-        (8, {}, 2),
-        (9, {}, None),
-        (16, {"sidecar.istio.io/status": "{}"}, 2),
-        (17, {"sidecar.istio.io/status": "{}"}, None),
-    ],
-)
+@cases("minor", "annotations", "count")
 def test_an_injected_pod_is_told_by_its_containers_or_its_status(
     minor: int, annotations: dict[str, str], count: int | None
 ) -> None:
@@ -254,14 +225,7 @@ def test_up_to_1_27_an_empty_timestamp_is_printed(minor: int, expected: dict[str
     assert {key: value for key, value in metadata.items() if key != "name"} == expected
 
 
-@pytest.mark.parametrize(
-    ("obj", "says"),
-    [
-        ({"kind": "Deployment", "metadata": {"name": "w"}}, "Deployment w: spec.template is required value; give the"),
-        ({"kind": "CronJob", "spec": {}}, "CronJob: spec.jobTemplate is required value"),
-        ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
-    ],
-)
+@cases("obj", "says")
 def test_what_is_no_workload_is_refused_with_advice(obj: dict[str, Any], says: str) -> None:
     with pytest.raises(ManifestError) as caught:
         inject_object(revision_of(), obj, warn=pytest.fail)

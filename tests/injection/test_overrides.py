@@ -9,6 +9,7 @@ from injector.errors import AnnotationError
 from injector.injection.steps.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status, status_text, stripped
 from injector.istio.behaviours import behaviours_of
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 NEWEST = behaviours_of((1, 30))
@@ -240,28 +241,7 @@ def test_a_pod_without_the_annotation_has_no_status(pod: dict[str, Any]) -> None
     assert read_status(pod) is None
 
 
-@pytest.mark.parametrize(
-    ("spec", "revision", "expected"),
-    [
-        (OVERLAY, "canary", FULL_TEXT),
-        (OVERLAY, None, FULL_TEXT.replace(',"revision":"canary"', "")),
-        (
-            {},
-            "default",
-            '{"initContainers":null,"containers":null,"volumes":null,"imagePullSecrets":null,"revision":"default"}',
-        ),
-        (
-            {"containers": [], "volumes": None},
-            None,
-            '{"initContainers":null,"containers":null,"volumes":null,"imagePullSecrets":null}',
-        ),
-        (
-            {"containers": [{"image": "nameless"}, {"name": "a<b"}]},
-            None,
-            '{"initContainers":null,"containers":["","a\\u003cb"],"volumes":null,"imagePullSecrets":null}',
-        ),
-    ],
-)
+@cases("spec", "revision", "expected")
 def test_the_text_is_what_go_prints(spec: dict[str, Any], revision: str | None, expected: str) -> None:
     assert status_text(spec, revision) == expected
 

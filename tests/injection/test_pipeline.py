@@ -12,6 +12,7 @@ from injector.injection.pipeline import admitted_pod, inject, inject_pod, webhoo
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
@@ -111,16 +112,7 @@ def test_a_pod_that_declines_is_left_alone_whatever_else_is_wrong_with_it() -> N
     assert isinstance(inject_pod(revision_of(), make_pod(annotations=annotations), FACTS), Skipped)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "says"),
-    [
-        (
-            {"sidecar.istio.io/interceptionMode": "nope"},
-            "failed to run injection template: 1 error occurred:\n\t* invalid value 'nope' for annotation",
-        ),
-        ({"proxy.istio.io/config": "statusPort: x"}, "invalid value 'statusPort: x' for annotation 'proxy.istio.io"),
-    ],
-)
+@cases("annotations", "says")
 def test_an_annotation_that_istio_refuses_is_refused_in_its_words(annotations: dict[str, str], says: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         inject_pod(revision_of(), make_pod(annotations=annotations), FACTS)
@@ -176,15 +168,7 @@ def test_the_patch_fits_a_pod_without_metadata(metadata: dict[str, Any]) -> None
     assert patched["metadata"] == {key: item for key, item in result.pod["metadata"].items() if key != "namespace"}
 
 
-@pytest.mark.parametrize(
-    ("expression", "minor", "expected"),
-    [
-        (".ProxyConfig.StatusPort", 30, "7"),
-        (".MeshConfig.DefaultConfig.StatusPort", 30, "15020"),
-        (".MeshConfig.DefaultConfig.StatusPort", 13, "15020"),
-        (".MeshConfig.DefaultConfig.StatusPort", 12, "7"),
-    ],
-)
+@cases("expression", "minor", "expected")
 def test_the_proxy_config_of_the_pod_shapes_its_proxy_and_up_to_1_12_the_mesh_that_templates_see(
     expression: str, minor: int, expected: str
 ) -> None:

@@ -21,6 +21,7 @@ from injector.injection.tools.podchanges import (
     order_changes,
     pod_changes,
 )
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 GIVEN = make_pod()
@@ -36,45 +37,12 @@ def kinds_of(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]]:
     return [(change.kind, change.path) for change in pod_changes(old, new, GIVEN)]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "kind", "path"),
-    [
-        ({"image": "a:1"}, {"image": "a:2"}, "image", "image"),
-        ({"imagePullPolicy": "Always"}, {}, "image", "imagePullPolicy"),
-        ({}, {"env": [{"name": "A", "value": "1"}]}, "env", "env[A]"),
-        ({"envFrom": []}, {"envFrom": [{"prefix": "a"}]}, "env", "envFrom"),
-        ({"args": ["a"]}, {"args": ["b"]}, "args", "args"),
-        ({"command": ["a"]}, {"command": ["b"]}, "args", "command"),
-        ({}, {"ports": [{"containerPort": 1}]}, "ports", "ports"),
-        ({}, {"volumeMounts": [{"mountPath": "/a"}]}, "volumes", "volumeMounts"),
-        ({}, {"readinessProbe": {"periodSeconds": 1}}, "probes", "readinessProbe"),
-        ({}, {"startupProbe": {"periodSeconds": 1}}, "probes", "startupProbe"),
-        (
-            {"securityContext": {"capabilities": {"add": ["A"]}}},
-            {"securityContext": {"capabilities": {"add": ["A", "NET_ADMIN"]}}},
-            "security",
-            "securityContext.capabilities.add",
-        ),
-        ({"resources": {"limits": {"cpu": "1"}}}, {"resources": {"limits": {"cpu": "2"}}}, "resources", "resources.limits.cpu"),
-        ({}, {"restartPolicy": "Always"}, "containers", "restartPolicy"),
-        ({}, {"lifecycle": {"preStop": {}}}, "other", "lifecycle"),
-    ],
-)  # fmt: skip
+@cases("old", "new", "kind", "path")
 def test_a_field_of_a_container_has_its_kind(old: dict[str, Any], new: dict[str, Any], kind: str, path: str) -> None:
     assert kinds_of(pod_with(old), pod_with(new)) == [(kind, f"containers[istio-proxy].{path}")]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "kind"),
-    [
-        ("volumes", [{"name": "a"}], "volumes"),
-        ("securityContext", {"fsGroup": 1337}, "security"),
-        ("serviceAccountName", "a", "security"),
-        ("imagePullSecrets", [{"name": "a"}], "image"),
-        ("dnsConfig", {"searches": ["a"]}, "other"),
-        ("hostUsers", False, "security"),
-    ],
-)
+@cases("field", "value", "kind")
 def test_a_field_of_the_pod_has_its_kind(field: str, value: Any, kind: str) -> None:
     assert pod_changes(pod_with(), pod_with(**{field: value}), GIVEN) == (Change(kind, f"spec.{field}", ABSENT, value),)
 
@@ -277,16 +245,7 @@ def test_trees_differ_leaf_by_leaf(old: Any, new: Any, expected: list[tuple[str,
     assert found(old, new) == expected
 
 
-@pytest.mark.parametrize(
-    ("path", "entry", "name"),
-    [
-        ("c.ports", {"containerPort": 80, "protocol": "TCP"}, "80/TCP"),
-        ("c.ports", {"containerPort": 80}, "80"),
-        ("c.volumeMounts", {"name": "data", "mountPath": "/data"}, "/data"),
-        ("spec.volumes", {"name": "data"}, "data"),
-        ("spec.hostAliases", {"ip": "1.2.3.4"}, "1.2.3.4"),
-    ],
-)
+@cases("path", "entry", "name")
 def test_entries_of_a_list_are_told_by_what_names_them(path: str, entry: dict[str, Any], name: str) -> None:
     assert found([{**entry, "x": 1}], [{**entry, "x": 2}], path) == [(f"{path}[{name}].x", 1, 2)]
 

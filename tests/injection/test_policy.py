@@ -8,16 +8,13 @@ from injector.injection.policy import Decision, Verdict, injection_required, ver
 from injector.istio.behaviours import NEWEST, Minor, behaviours_of
 from injector.istio.config import Policy, parse_inject_config
 from injector.kube.selectors import Selector
+from tests.cases import cases
 from tests.factories import make_pod
 
 INJECT = "sidecar.istio.io/inject"
 NEVER = Selector.compile({"matchLabels": {"never": "me"}})
 ALWAYS = Selector.compile({"matchExpressions": [{"key": "always", "operator": "Exists"}]})
 ALL = Selector.compile({})
-
-ABSENT = None
-NO = False
-YES = True
 
 
 def _decided(
@@ -37,35 +34,7 @@ def _asked(policy: str, value: str, minor: Minor = NEWEST) -> Decision:
     return _decided(Policy(policy), annotations={INJECT: value}, minor=minor)
 
 
-@pytest.mark.parametrize(
-    ("policy", "annotation", "never", "always", "inject", "reason"),
-    [
-        ("enabled", ABSENT, NO, NO, True, "policy_enabled"),
-        ("enabled", ABSENT, NO, YES, True, "always_selector"),
-        ("enabled", ABSENT, YES, NO, False, "never_selector"),
-        ("enabled", ABSENT, YES, YES, False, "never_selector"),
-        ("enabled", "true", NO, NO, True, "annotation"),
-        ("enabled", "true", NO, YES, True, "annotation"),
-        ("enabled", "true", YES, NO, True, "annotation"),
-        ("enabled", "true", YES, YES, True, "annotation"),
-        ("enabled", "false", NO, NO, False, "annotation"),
-        ("enabled", "false", NO, YES, False, "annotation"),
-        ("enabled", "false", YES, NO, False, "annotation"),
-        ("enabled", "false", YES, YES, False, "annotation"),
-        ("disabled", ABSENT, NO, NO, False, "policy_disabled"),
-        ("disabled", ABSENT, NO, YES, True, "always_selector"),
-        ("disabled", ABSENT, YES, NO, False, "never_selector"),
-        ("disabled", ABSENT, YES, YES, False, "never_selector"),
-        ("disabled", "true", NO, NO, True, "annotation"),
-        ("disabled", "true", NO, YES, True, "annotation"),
-        ("disabled", "true", YES, NO, True, "annotation"),
-        ("disabled", "true", YES, YES, True, "annotation"),
-        ("disabled", "false", NO, NO, False, "annotation"),
-        ("disabled", "false", NO, YES, False, "annotation"),
-        ("disabled", "false", YES, NO, False, "annotation"),
-        ("disabled", "false", YES, YES, False, "annotation"),
-    ],
-)
+@cases("policy", "annotation", "never", "always", "inject", "reason")
 def test_the_annotation_decides_before_never_before_always_before_the_policy(
     *, policy: str, annotation: str | None, never: bool, always: bool, inject: bool, reason: str
 ) -> None:
@@ -85,23 +54,7 @@ def test_host_network_said_to_be_false_is_as_good_as_none() -> None:
     assert _decided(Policy("enabled"), hostNetwork=False).inject
 
 
-@pytest.mark.parametrize(
-    ("namespace", "minor", "inject"),
-    [
-        ("kube-system", (1, 0), False),
-        ("kube-public", (1, 0), False),
-        ("kube-node-lease", (1, 8), True),
-        ("local-path-storage", (1, 8), True),
-        ("kube-system", (1, 9), False),
-        ("kube-node-lease", (1, 9), False),
-        ("local-path-storage", NEWEST, False),
-        ("kube-system", NEWEST, False),
-        ("kube-public", NEWEST, False),
-        ("kube-systems", NEWEST, True),
-        ("istio-system", NEWEST, True),
-        ("default", NEWEST, True),
-    ],
-)
+@cases("namespace", "minor", "inject")
 def test_kubernetes_own_namespaces_are_ignored_whatever_the_pod_asks(
     namespace: str, minor: Minor, inject: bool
 ) -> None:
@@ -114,17 +67,7 @@ def test_the_namespace_is_the_one_of_the_request_and_not_the_pods_own() -> None:
     assert injection_required(Policy("enabled"), behaviours_of(NEWEST), pod, "shop").inject
 
 
-@pytest.mark.parametrize(
-    ("label", "annotation", "inject", "reason"),
-    [
-        ("true", "false", True, "label"),
-        ("false", "true", False, "label"),
-        ("true", None, True, "label"),
-        ("false", None, False, "label"),
-        ("", "true", False, "policy_disabled"),
-        ("maybe", "true", False, "policy_disabled"),
-    ],
-)
+@cases("label", "annotation", "inject", "reason")
 def test_the_label_beats_the_annotation_even_where_it_says_nothing(
     label: str, annotation: str | None, inject: bool, reason: str
 ) -> None:
@@ -148,36 +91,12 @@ def test_an_illegal_policy_injects_nothing_and_warns(policy: str, asked: str) ->
     assert decision.warning == f"policy {policy!r} is neither `enabled` nor `disabled`: nothing is injected"
 
 
-@pytest.mark.parametrize(
-    ("value", "minor", "inject"),
-    [
-        ("true", NEWEST, True),
-        ("yes", NEWEST, False),
-        ("True", NEWEST, False),
-        ("1", NEWEST, False),
-        ("yes", (1, 26), True),
-        ("Y", (1, 26), True),
-        ("ON", (1, 26), True),
-        ("TRUE", (1, 26), True),
-        ("1", (1, 26), False),
-    ],
-)
+@cases("value", "minor", "inject")
 def test_where_the_policy_is_disabled_a_pod_must_say_true_since_1_27(value: str, minor: Minor, inject: bool) -> None:
     assert _asked("disabled", value, minor).inject is inject
 
 
-@pytest.mark.parametrize(
-    ("value", "minor", "inject"),
-    [
-        ("false", NEWEST, False),
-        ("no", NEWEST, True),
-        ("False", NEWEST, True),
-        ("", NEWEST, True),
-        ("no", (1, 26), False),
-        ("nonsense", (1, 26), False),
-        ("", (1, 26), True),
-    ],
-)
+@cases("value", "minor", "inject")
 def test_where_the_policy_is_enabled_a_pod_must_say_false_since_1_27(value: str, minor: Minor, inject: bool) -> None:
     assert _asked("enabled", value, minor).inject is inject
 
@@ -283,26 +202,7 @@ def test_the_first_verdict_with_a_decision_is_the_decision(
     assert (first.inject, first.reason, first.detail) == (decided.inject, decided.reason, decided.detail)
 
 
-@pytest.mark.parametrize(
-    ("minor", "pod", "step", "says"),
-    [
-        (NEWEST, {}, "host_network", "the pod has its own network"),
-        (NEWEST, {}, "ignored_namespace", "namespace shop is not one of kube-node-lease, "),
-        (NEWEST, {}, "label", f"the pod has no label {INJECT}"),
-        (NEWEST, {"labels": {INJECT: "maybe"}}, "label", "only `true` and `false` count"),
-        ((1, 10), {"labels": {INJECT: "true"}}, "label", f"this Istio does not read the label {INJECT}"),
-        (NEWEST, {"annotations": {INJECT: "yes"}}, "annotation", "only `true` and `false` count"),
-        (NEWEST, {"annotations": {INJECT: ""}}, "annotation", f"the annotation {INJECT} is empty"),
-        (
-            NEWEST,
-            {"labels": {INJECT: "true"}, "annotations": {INJECT: "false"}},
-            "annotation",
-            "so the annotation is not read",
-        ),
-        (NEWEST, {}, "never_selector", "match no selector of neverInjectSelector"),
-        ((1, 0), {}, "always_selector", "this Istio has no alwaysInjectSelector"),
-    ],
-)
+@cases("minor", "pod", "step", "says")
 def test_a_rule_that_does_not_apply_says_why(minor: Minor, pod: dict[str, Any], step: str, says: str) -> None:
     found = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.rule.step == step)
 

@@ -32,6 +32,7 @@ from injector.injection.steps.prometheus import (
     without_agent_annotations,
 )
 from injector.istio.revision import RevisionSettings, build_revision
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 if TYPE_CHECKING:
@@ -84,28 +85,7 @@ def _env(pod: dict[str, Any], kind: str = "containers") -> Any:
     return next(item.get("env") for item in pod["spec"][kind] if item["name"] == "istio-proxy")
 
 
-@pytest.mark.parametrize(
-    ("given", "envs", "expected"),
-    [
-        (
-            [{"name": "A", "value": "a"}],
-            {NETWORK: "n", CLUSTER: "c"},
-            [{"name": "A", "value": "a"}, {"name": CLUSTER, "value": "c"}, {"name": NETWORK, "value": "n"}],
-        ),
-        (
-            [{"name": CLUSTER, "value": "template"}, {"name": "A", "value": "a"}],
-            {CLUSTER: "c"},
-            [{"name": "A", "value": "a"}, {"name": CLUSTER, "value": "c"}],
-        ),
-        (
-            [{"name": CLUSTER, "value": "one"}, {"name": CLUSTER, "value": "two"}],
-            {CLUSTER: "c"},
-            [{"name": CLUSTER, "value": "c"}],
-        ),
-        (None, {CLUSTER: "c"}, [{"name": CLUSTER, "value": "c"}]),
-        ([{"name": "B", "value": "b"}], {"B": ""}, [{"name": "B"}]),
-    ],
-)
+@cases("given", "envs", "expected")
 def test_the_pairs_of_the_url_replace_the_proxys_variables_sorted_at_the_end(
     given: list[dict[str, str]] | None, envs: dict[str, str], expected: list[dict[str, str]]
 ) -> None:
@@ -123,15 +103,7 @@ def test_without_pairs_or_without_a_proxy_no_variable_is_set() -> None:
     assert cluster_info(without, _params(envs={CLUSTER: "c"})) is without
 
 
-@pytest.mark.parametrize(
-    ("mesh", "version", "expected"),
-    [
-        (None, "1.30", ["15020", True]),
-        ("defaultConfig: {statusPort: 15099}", "1.30", ["15099", True]),
-        ("enablePrometheusMerge: false", "1.30", [None, False]),
-        (None, "1.12", ["15020", False]),
-    ],
-)
+@cases("mesh", "version", "expected")
 def test_metrics_are_merged_as_the_mesh_and_the_minor_have_it(
     mesh: str | None, version: str, expected: list[Any]
 ) -> None:
@@ -157,17 +129,7 @@ def _probed(annotations: dict[str, str] | None = None) -> dict[str, Any]:
 REWRITE = "sidecar.istio.io/rewriteAppHTTPProbers"
 
 
-@pytest.mark.parametrize(
-    ("values", "annotations", "mesh", "port"),
-    [
-        ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}", None, None, 15020),
-        ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}", None, "defaultConfig: {statusPort: 15099}", 15099),
-        ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: true}}", {REWRITE: "false"}, None, 8080),
-        ("{sidecarInjectorWebhook: {rewriteAppHTTPProbe: false}}", None, None, 8080),
-        ("{}", None, None, 8080),
-        ("{}", {REWRITE: "true"}, None, 15020),
-    ],
-)
+@cases("values", "annotations", "mesh", "port")
 def test_probes_go_to_the_agent_by_annotation_else_by_values(
     values: str, annotations: dict[str, str] | None, mesh: str | None, port: int
 ) -> None:
@@ -176,17 +138,7 @@ def test_probes_go_to_the_agent_by_annotation_else_by_values(
     assert [item["name"] for item in _env(rewritten) or ()] == ([] if port == 8080 else [PROBERS])
 
 
-@pytest.mark.parametrize(
-    ("labels", "envs", "expected"),
-    [
-        (None, {}, None),
-        ({"app": "a"}, {}, {"app": "a"}),
-        ({"app": "a"}, {NETWORK: "n"}, {"app": "a", NETWORK_LABEL: "n"}),
-        (None, {NETWORK: "n"}, {NETWORK_LABEL: "n"}),
-        ({NETWORK_LABEL: "mine"}, {NETWORK: "n"}, {NETWORK_LABEL: "mine"}),
-        (None, {CLUSTER: "c"}, None),
-    ],
-)
+@cases("labels", "envs", "expected")
 def test_the_network_is_a_label_of_the_pod(
     labels: dict[str, str] | None, envs: dict[str, str], expected: dict[str, str] | None
 ) -> None:
@@ -482,21 +434,7 @@ def _scrape_env(pod: dict[str, Any], kind: str = "containers") -> Any:
     return pod["spec"][kind][-1].get("env")
 
 
-@pytest.mark.parametrize(
-    ("annotation", "mesh", "expected"),
-    [
-        (None, None, True),
-        (None, True, True),
-        (None, False, False),
-        ("true", False, True),
-        ("false", True, False),
-        ("1", False, True),
-        ("F", None, False),
-        ("yes", False, False),
-        ("no", None, True),
-        ("", False, False),
-    ],
-)
+@cases("annotation", "mesh", "expected")
 def test_the_annotation_decides_else_the_mesh_else_metrics_are_merged(
     annotation: str | None, mesh: bool | None, expected: bool
 ) -> None:
@@ -504,16 +442,7 @@ def test_the_annotation_decides_else_the_mesh_else_metrics_are_merged(
     assert enabled(annotations, mesh_setting=mesh) is expected
 
 
-@pytest.mark.parametrize(
-    ("annotations", "config"),
-    [
-        ({SCRAPE: "true", PATH: "/m", PORT: "80"}, '{"scrape":"true","path":"/m","port":"80"}'),
-        ({PORT: "80"}, '{"scrape":"","path":"","port":"80"}'),
-        ({PATH: "/a?b=1&c=2"}, '{"scrape":"","path":"/a?b=1\\u0026c=2","port":""}'),
-        ({"prometheus.io.port": "80"}, '{"scrape":"","path":"","port":"80"}'),
-        ({"prometheus_io/path": "/m"}, '{"scrape":"","path":"/m","port":""}'),
-    ],
-)
+@cases("annotations", "config")
 def test_the_agent_is_told_what_to_scrape_and_is_scraped_in_its_place(annotations: dict[str, str], config: str) -> None:
     pod = _merged(_scraped({**annotations, "mine": "kept"}))
     assert pod["metadata"]["annotations"] == {"mine": "kept", **AGENT}
@@ -558,18 +487,7 @@ def test_where_merging_is_off_the_pod_is_left_alone(annotations: dict[str, str],
     assert _merged(pod, mesh=mesh) is pod
 
 
-@pytest.mark.parametrize(
-    ("scrape", "sanitised", "left_alone"),
-    [
-        ({SCRAPE: "false"}, True, True),
-        ({SCRAPE: "F"}, True, True),
-        ({"prometheus.io.scrape": "0"}, True, True),
-        ({SCRAPE: "no"}, True, False),
-        ({SCRAPE: ""}, True, False),
-        ({SCRAPE: "true"}, True, False),
-        ({SCRAPE: "false"}, False, False),
-    ],
-)
+@cases("scrape", "sanitised", "left_alone")
 def test_scrape_false_declines_since_1_13(scrape: dict[str, str], sanitised: bool, left_alone: bool) -> None:
     pod = _scraped({**scrape, PORT: "80"})
     assert (_merged(pod, sanitised=sanitised) is pod) is left_alone
@@ -597,16 +515,7 @@ def test_the_agent_serves_the_metrics_of_both_on_the_status_port() -> None:
     assert agent_annotations(15020) == AGENT
 
 
-@pytest.mark.parametrize(
-    ("annotations", "expected"),
-    [
-        ({}, None),
-        ({"prometheus.io.port": "80"}, None),
-        ({PORT: ""}, None),
-        ({PORT: "80"}, '{"scrape":"","path":"","port":"80"}'),
-        ({PATH: "/m", SCRAPE: "true"}, '{"scrape":"true","path":"/m","port":""}'),
-    ],
-)
+@cases("annotations", "expected")
 def test_the_config_of_the_exact_spelling_is_none_where_it_is_empty(
     annotations: dict[str, str], expected: str | None
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT, Rewrite, joined, rewritten
 from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 PORT = 15020
@@ -41,32 +42,14 @@ def proxy_env(pod: dict[str, Any]) -> Any:
     return pod["spec"]["containers"][1].get("env")
 
 
-@pytest.mark.parametrize(
-    ("probe", "expected"),
-    [
-        (HTTP, {"httpGet": {"path": "/ready", "port": 8080}}),
-        ({"httpGet": {"port": "http"}}, {"httpGet": {"port": 8080}}),
-        ({"tcpSocket": {"port": "http"}}, {"tcpSocket": {"port": 8080}}),
-        ({"grpc": {"port": 9090, "service": None}}, {"grpc": {"port": 9090, "service": None}}),
-        ({**HTTP, "timeoutSeconds": 3, "periodSeconds": 7}, {**HTTP, "timeoutSeconds": 3}),
-    ],
-)
+@cases("probe", "expected")
 def test_a_probe_is_noted_with_its_timeout_and_its_port_as_a_number(
     probe: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert noted(app(readinessProbe=probe)) == {"/app-health/app/readyz": expected}
 
 
-@pytest.mark.parametrize(
-    "probe",
-    [
-        {"exec": {"command": ["true"]}},
-        {"httpGet": {"port": "nope"}},
-        {"httpGet": {"port": PORT}},
-        {"tcpSocket": {"port": PORT}},
-        {"httpGet": None},
-    ],
-)
+@cases("probe")
 def test_a_probe_of_no_known_port_or_of_the_agents_own_is_not_noted(probe: dict[str, Any]) -> None:
     assert noted(app(livenessProbe=probe)) == {}
 
@@ -79,18 +62,7 @@ def test_up_to_1_8_a_probe_of_the_agents_port_is_noted_like_any_other() -> None:
     assert list(noted(app(livenessProbe={"httpGet": {"port": PORT}}), 8)) == ["/app-health/app/livez"]
 
 
-@pytest.mark.parametrize(
-    ("minor", "env", "expected"),
-    [
-        (11, {}, ["readyz"]),
-        (12, {}, ["readyz", "livez"]),
-        (12, {"REWRITE_TCP_PROBES": "false"}, ["readyz"]),
-        (13, {}, ["readyz", "livez", "startupz"]),
-        (13, {"REWRITE_TCP_PROBES": "false"}, ["readyz", "startupz"]),
-        (18, {"REWRITE_TCP_PROBES": "nope"}, ["readyz", "livez", "startupz"]),
-        (19, {"REWRITE_TCP_PROBES": "false"}, ["readyz", "livez", "startupz"]),
-    ],
-)
+@cases("minor", "env", "expected")
 def test_which_actions_are_handled_depends_on_the_minor(minor: int, env: dict[str, str], expected: list[str]) -> None:
     container = app(
         readinessProbe=HTTP,
@@ -139,21 +111,7 @@ def test_the_probers_are_one_json_object_of_urls() -> None:
     assert joined({"/a": "{}", "/b": '{"c":1}'}) == '{"/a":{},"/b":{"c":1}}'
 
 
-@pytest.mark.parametrize(
-    ("probe", "expected"),
-    [
-        ({**HTTP, "periodSeconds": 7}, {"httpGet": AT_READYZ, "periodSeconds": 7}),
-        (
-            {"httpGet": {"port": "http", "scheme": "HTTPS", "host": "h", "httpHeaders": [{"name": "a", "value": "b"}]}},
-            {"httpGet": {**AT_READYZ, "scheme": "HTTP", "host": "h", "httpHeaders": [{"name": "a", "value": "b"}]}},
-        ),
-        ({"httpGet": {"port": 1, "scheme": "HTTP"}}, {"httpGet": {**AT_READYZ, "scheme": "HTTP"}}),
-        ({"tcpSocket": {"port": 1, "host": "h"}, "timeoutSeconds": 2}, {"httpGet": AT_READYZ, "timeoutSeconds": 2}),
-        ({"grpc": {"port": 1, "service": "s"}}, {"httpGet": AT_READYZ}),
-        ({"httpGet": {"port": "nope"}}, {"httpGet": AT_READYZ}),
-        ({"exec": {"command": ["true"]}}, {"exec": {"command": ["true"]}}),
-    ],
-)
+@cases("probe", "expected")
 def test_a_probe_asks_the_agent_by_http_and_keeps_the_rest(probe: dict[str, Any], expected: dict[str, Any]) -> None:
     (found,) = rewrite_of().redirected([app(readinessProbe=probe)], {}, PORT)
 
@@ -207,18 +165,7 @@ def test_the_pod_given_is_not_changed() -> None:
     assert pod == injected()
 
 
-@pytest.mark.parametrize(
-    ("annotated", "by_default", "expected"),
-    [
-        (None, True, True),
-        (None, False, False),
-        ("true", False, True),
-        ("false", True, False),
-        ("0", True, False),
-        ("nope", True, True),
-        ("nope", False, False),
-    ],
-)
+@cases("annotated", "by_default", "expected")
 def test_the_pod_decides_and_else_the_values(annotated: str | None, by_default: bool, expected: bool) -> None:
     pod = injected(annotations={} if annotated is None else {REWRITE: annotated})
 
@@ -255,26 +202,7 @@ def test_init_containers_are_probed_from_1_19_on(minor: int, rewrites: bool) -> 
 EARLIER = '{"/app-health/app/readyz":{"httpGet":{"port":1}},"/app-health/app/livez":{"tcpSocket":{"port":2}}}'
 
 
-@pytest.mark.parametrize(
-    ("minor", "earlier", "expected"),
-    [
-        (
-            30,
-            EARLIER,
-            '{"/app-health/app/livez":{"tcpSocket":{"port":2}},"/app-health/app/readyz":{"httpGet":{"port":1}}}',
-        ),
-        (
-            17,
-            '{"/app-health/b/livez":{"grpc":{"port":3,"service":"s"},"timeoutSeconds":4}}',
-            (
-                '{"/app-health/app/readyz":{"httpGet":{"path":"/ready","port":8080}},'
-                '"/app-health/b/livez":{"grpc":{"port":3,"service":"s"},"timeoutSeconds":4}}'
-            ),
-        ),
-        (30, "{", "{"),
-        (30, "[]", "[]"),
-    ],
-)
+@cases("minor", "earlier", "expected")
 def test_on_a_second_injection_what_was_noted_before_wins(minor: int, earlier: str, expected: str) -> None:
     pod = injected(env=[{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": earlier}], annotations={STATUS: ""})
 

@@ -10,6 +10,7 @@ from injector.injection.pipeline import webhook_parameters
 from injector.injection.render import OverlayTemplates, Rendered, select_templates
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 TEMPLATES = "inject.istio.io/templates"
@@ -132,26 +133,7 @@ def _where(rendered: Rendered) -> dict[str, list[str]]:
     return {kind: [item["name"] for item in spec.get(kind, ())] for kind in ("containers", "initContainers")}
 
 
-MOVED = {"containers": ["app"], "initContainers": ["setup", "istio-proxy"]}
-KEPT = {"containers": ["istio-proxy", "app"], "initContainers": ["istio-proxy", "setup"]}
-
-
-@pytest.mark.parametrize(
-    ("native", "annotation", "version", "expected"),
-    [
-        (True, None, "1.30", MOVED),
-        (False, None, "1.30", KEPT),
-        (False, "true", "1.30", MOVED),
-        (True, "false", "1.30", KEPT),
-        (True, "yes", "1.30", MOVED),
-        (False, "True", "1.30", KEPT),
-        (False, "true", "1.24", MOVED),
-        (False, "true", "1.23", KEPT),
-        (True, "false", "1.23", MOVED),
-        (True, None, "1.19", MOVED),
-        (True, None, "1.18", KEPT),
-    ],
-)
+@cases("native", "annotation", "version", "expected")
 def test_the_users_own_proxy_joins_the_native_sidecar_unless_the_pod_declines_it(
     native: bool, annotation: str | None, version: str, expected: dict[str, list[str]]
 ) -> None:
@@ -202,18 +184,7 @@ def test_a_default_template_that_the_revision_has_not_is_the_configs_fault() -> 
     assert caught.value.where == "test: defaultTemplates"
 
 
-@pytest.mark.parametrize(
-    ("template", "what", "where"),
-    [
-        (
-            "notyaml",
-            "failed parsing generated injected YAML (check Istio sidecar injector configuration): ",
-            "revision canary, template notyaml, rendered text",
-        ),
-        ("notmapping", "the rendered text is not a mapping", "revision canary, template notmapping"),
-        ("wrongtype", "failed applying injection overlay: ", "revision canary, template wrongtype"),
-    ],
-)
+@cases("template", "what", "where")
 def test_rendered_text_that_is_not_an_overlay_is_refused_with_the_templates_name(
     template: str, what: str, where: str
 ) -> None:

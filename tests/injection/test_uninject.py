@@ -13,11 +13,11 @@ from injector.injection.steps.prometheus import ENV as SCRAPE
 from injector.injection.tools.uninject import uninject_object, uninject_pod, users_annotations, users_labels
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 STATUS = "sidecar.istio.io/status"
 AT_AGENT = {"path": "/app-health/app/livez", "port": 15020}
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 
 def injected(
@@ -138,34 +138,7 @@ def test_a_variable_that_is_not_json_is_named(variable: str) -> None:
         uninject_pod(make_pod(containers=[make_container(), proxy]))
 
 
-AGENTS = {"prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "15020", "prometheus.io/scrape": "true"}
-
-
-@pytest.mark.parametrize(
-    ("scrape", "annotations", "expected"),
-    [
-        (None, AGENTS, {}),
-        (
-            {"scrape": "true", "path": "", "port": "80"},
-            AGENTS,
-            {"prometheus.io/scrape": "true", "prometheus.io/port": "80"},
-        ),
-        (None, {"prometheus.io/path": "/mine"}, {"prometheus.io/path": "/mine"}),
-        (None, {"istio.io/rev": "a", "a": "b"}, {"a": "b"}),
-        (None, {"kubectl.kubernetes.io/default-container": "app"}, {}),
-        (None, {"kubectl.kubernetes.io/default-logs-container": "app"}, {}),
-        (None, {"kubectl.kubernetes.io/default-container": "b"}, {"kubectl.kubernetes.io/default-container": "b"}),
-        (None, {"sidecar.istio.io/inject": "true"}, {"sidecar.istio.io/inject": "true"}),
-        (None, {NETWORKS: "istio-cni"}, {}),
-        (None, {NETWORKS: "default/istio-cni"}, {}),
-        (None, {NETWORKS: "mine, istio-cni"}, {NETWORKS: "mine"}),
-        (None, {NETWORKS: "not-istio-cni"}, {NETWORKS: "not-istio-cni"}),
-        (None, {NETWORKS: '[{"name": "istio-cni"}]'}, {}),
-        (None, {NETWORKS: '[{"name": "a"}, {"name": "default/istio-cni"}]'}, {NETWORKS: '[{"name": "a"}]'}),
-        (None, {NETWORKS: '[{"name": "a"}, {"name": "istio-cni", "namespace": "b"}]'}, {NETWORKS: '[{"name": "a"}]'}),
-        (None, {NETWORKS: '[{"name": "my-istio-cni"}]'}, {NETWORKS: '[{"name": "my-istio-cni"}]'}),
-    ],
-)
+@cases("scrape", "annotations", "expected")
 def test_annotations_are_the_users_own_again(
     scrape: dict[str, str] | None, annotations: dict[str, str], expected: dict[str, str]
 ) -> None:
@@ -174,29 +147,7 @@ def test_annotations_are_the_users_own_again(
     assert found["metadata"].get("annotations", {}) == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ({"security.istio.io/tlsMode": "istio"}, {}),
-        ({"security.istio.io/tlsMode": "disabled"}, {"security.istio.io/tlsMode": "disabled"}),
-        ({"networking.istio.io/tunnel": "http"}, {}),
-        ({"service.istio.io/canonical-name": "hello", "service.istio.io/canonical-revision": "latest"}, {}),
-        (
-            {
-                "app": "a",
-                "version": "v",
-                "service.istio.io/canonical-name": "a",
-                "service.istio.io/canonical-revision": "v",
-            },
-            {"app": "a", "version": "v"},
-        ),
-        (
-            {"app": "a", "service.istio.io/canonical-name": "mine"},
-            {"app": "a", "service.istio.io/canonical-name": "mine"},
-        ),
-        ({"service.istio.io/workload-name": "hello"}, {}),
-    ],
-)
+@cases("labels", "expected")
 def test_labels_are_the_users_own_again(labels: dict[str, str], expected: dict[str, str]) -> None:
     assert uninject_pod(injected(labels=labels))["metadata"].get("labels", {}) == expected
 
@@ -219,17 +170,7 @@ def test_the_group_of_the_proxy_is_not_the_pods(context: dict[str, int], expecte
     assert uninject_pod(injected(securityContext=context)) == expected
 
 
-@pytest.mark.parametrize(
-    ("dns", "expected"),
-    [
-        ({"searches": ["shop.global", "global"]}, {}),
-        (
-            {"searches": ["x", "shop.global", "y"], "nameservers": ["1.1.1.1"]},
-            {"searches": ["x", "y"], "nameservers": ["1.1.1.1"]},
-        ),
-        ({"nameservers": ["1.1.1.1"]}, {"nameservers": ["1.1.1.1"]}),
-    ],
-)
+@cases("dns", "expected")
 def test_domains_of_other_clusters_are_no_longer_searched(dns: dict[str, Any], expected: dict[str, Any]) -> None:
     found = uninject_pod(injected(dnsConfig=dns))
 
@@ -276,15 +217,7 @@ def test_the_items_of_a_list_are_restored_in_place() -> None:
     assert uninject_object(listed) == {**listed, "items": [{"kind": "Service"}, make_pod()]}
 
 
-@pytest.mark.parametrize(
-    ("obj", "says"),
-    [
-        ({"kind": "Deployment"}, "spec.template is required value; give the workload its pod template"),
-        ({"kind": "CronJob", "spec": {}}, "spec.jobTemplate is required value"),
-        ({"kind": "Job", "spec": {"template": 1}}, "spec.template is required value"),
-        ({"apiVersion": "v1", "kind": "List", "items": ["a"]}, "items: an item of the List is not an object"),
-    ],
-)
+@cases("obj", "says")
 def test_an_invalid_workload_is_refused_with_advice(obj: dict[str, Any], says: str) -> None:
     with pytest.raises(ManifestError) as caught:
         uninject_object(obj)
@@ -316,7 +249,6 @@ PORTS = "traffic.sidecar.istio.io/includeInboundPorts"
 RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges"
 EXCLUDED = "traffic.sidecar.istio.io/excludeInboundPorts"
 TEMPLATES = "inject.istio.io/templates"
-REWRITE = "sidecar.istio.io/rewriteAppHTTPProbers"
 STATUS_PORT = "status.sidecar.istio.io/port"
 APP = make_container(ports=[{"containerPort": 80}, {"containerPort": 90}])
 
@@ -347,31 +279,14 @@ def test_the_agents_port_may_stand_in_the_proxys_arguments() -> None:
     assert annotations_of({MODE: "REDIRECT", EXCLUDED: "7,123"}, agent_port="123") == {EXCLUDED: "7"}
 
 
-@pytest.mark.parametrize(
-    ("annotations", "expected"),
-    [
-        ({TEMPLATES: "grpc-agent", REWRITE: "false"}, {TEMPLATES: "grpc-agent"}),
-        ({TEMPLATES: "grpc-agent", REWRITE: "true"}, {TEMPLATES: "grpc-agent", REWRITE: "true"}),
-        ({TEMPLATES: "sidecar", REWRITE: "false"}, {TEMPLATES: "sidecar", REWRITE: "false"}),
-    ],
-)
+@cases("annotations", "expected")
 def test_the_templates_of_grpc_turn_rewriting_off_themselves(
     annotations: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert annotations_of(annotations) == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "env", "noted", "expected"),
-    [
-        ({"istio.io/rev": "canary"}, {}, False, {}),
-        ({"istio.io/rev": "canary"}, {}, True, {"istio.io/rev": "canary"}),
-        ({"topology.istio.io/network": "n"}, {"ISTIO_META_NETWORK": "n"}, True, {}),
-        ({"topology.istio.io/network": "n"}, {}, True, {"topology.istio.io/network": "n"}),
-        ({"app": "a", "service.istio.io/canonical-name": "a"}, {}, True, {"app": "a"}),
-        ({"service.istio.io/canonical-name": "mine"}, {}, True, {"service.istio.io/canonical-name": "mine"}),
-    ],
-)
+@cases("labels", "env", "noted", "expected")
 def test_labels_of_the_value_that_injection_writes_are_not_the_users(
     labels: dict[str, str], env: dict[str, str], noted: bool, expected: dict[str, str]
 ) -> None:

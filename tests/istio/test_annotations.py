@@ -15,6 +15,7 @@ from injector.istio.annotations import (
     parse_bool,
     validate_annotations,
 )
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -250,22 +251,6 @@ REFUSED = [
     ),
 ]
 
-BORN_LATER = [
-    (f"{TRAFFIC}excludeOutboundPorts", "x", (1, 1), (1, 2)),
-    (MERGE_METRICS, "x", (1, 5), (1, 6)),
-    (PROXY_CONFIG, "proxyAdminPort: 0", (1, 5), (1, 6)),
-    (CPU, "x", (1, 26), (1, 27)),
-    ("sidecar.istio.io/proxyMemory", "x", (1, 26), (1, 27)),
-    ("sidecar.istio.io/proxyCPULimit", "x", (1, 26), (1, 27)),
-    ("sidecar.istio.io/proxyMemoryLimit", "x", (1, 26), (1, 27)),
-    (REROUTE, "-", (1, 29), (1, 30)),
-    (CORE_DUMP, "x", (1, 4), (1, 5)),
-    (f"{TRAFFIC}excludeInterfaces", "-", (1, 29), (1, 30)),
-    (f"{TRAFFIC}kubevirtInterfaces", "-", (1, 29), (1, 30)),
-    (f"{READINESS}applicationPorts", "x", (1, 5), (1, 4)),
-    (CORE_DUMP, "x", (1, 25), (1, 24)),
-]
-
 
 @pytest.mark.parametrize(("name", "value", "minor"), TAKEN)
 def test_a_valid_value_is_accepted(name: str, value: str, minor: Minor) -> None:
@@ -286,7 +271,7 @@ def test_every_validated_annotation_has_a_valid_and_an_invalid_value_here() -> N
     assert {name for name, _, _, _ in REFUSED} == validated
 
 
-@pytest.mark.parametrize(("name", "value", "without", "having"), BORN_LATER)
+@cases("name", "value", "without", "having")
 def test_a_minor_refuses_only_what_it_validates(name: str, value: str, without: Minor, having: Minor) -> None:
     assert validate_annotations({name: value}, without) == ""
     assert validate_annotations({name: value}, having) != ""
@@ -353,21 +338,7 @@ def test_other_texts_are_not_booleans(text: str) -> None:
     assert parse_bool(text) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "last"),
-    [
-        (MODE, (1, 0), (1, 8)),
-        (f"{TRAFFIC}excludeOutboundPorts", (1, 2), (1, 8)),
-        (PROXY_CONFIG, (1, 6), (1, 8)),
-        (f"{READINESS}applicationPorts", (1, 0), (1, 4)),
-        (f"{TRAFFIC}kubevirtInterfaces", (1, 1), (1, 8)),
-        ("sidecar.istio.io/rewriteAppHTTPProbers", (1, 2), (1, 8)),
-        ("sidecar.istio.io/userVolume", (1, 3), (1, 8)),
-        ("sidecar.istio.io/statsInclusionPrefixes", (1, 3), (1, 8)),
-        ("sidecar.istio.io/proxyCPU", (1, 3), (1, 8)),
-        (CORE_DUMP, (1, 5), (1, 8)),
-    ],
-)
+@cases("name", "first", "last")
 def test_the_table_of_a_minor_has_the_annotations_of_its_time(name: str, first: Minor, last: Minor) -> None:
     knowing = [(1, number) for number in range(9) if name in known_annotations((1, number))]
 
@@ -434,14 +405,7 @@ def test_stepping_over_valid_items_changes_no_answer(monkeypatch: pytest.MonkeyP
     assert len(set(found)) > 20 or not validate_annotations({name: "\n-"}, minor)
 
 
-@pytest.mark.parametrize(
-    ("name", "item", "parser"),
-    [
-        (f"{TRAFFIC}includeOutboundIPRanges", "10.0.0.0/8", "parse_prefix"),
-        (f"{TRAFFIC}excludeOutboundIPRanges", "2001:db8::1.2.3.4/100", "parse_prefix"),
-        (f"{TRAFFIC}excludeInboundPorts", "65535", "parse_uint"),
-    ],
-)
+@cases("name", "item", "parser")
 def test_the_items_of_a_long_list_are_not_read_one_by_one(
     monkeypatch: pytest.MonkeyPatch, name: str, item: str, parser: str
 ) -> None:

@@ -19,6 +19,7 @@ from injector.istio.behaviours import (
     parse_minor,
 )
 from injector.kube.schema import struct_type
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -32,19 +33,7 @@ def test_every_minor_has_exactly_one_row_for_each_behaviour(minor: Minor) -> Non
     assert rows == {field.name: 1 for field in fields(Behaviours)}
 
 
-@pytest.mark.parametrize(
-    ("minor", "value", "wanted"),
-    [
-        ((1, 26), "Yes", True),
-        ((1, 26), "on", True),
-        ((1, 26), "random", False),
-        ((1, 26), "", None),
-        ((1, 27), "true", True),
-        ((1, 27), "false", False),
-        ((1, 27), "True", None),
-        ((1, 27), "yes", None),
-    ],
-)
+@cases("minor", "value", "wanted")
 def test_only_true_and_false_count_since_1_27(minor: Minor, value: str, wanted: bool | None) -> None:
     assert behaviours_of(minor).wants_injection(value) is wanted
 
@@ -63,15 +52,7 @@ def test_every_spelling_of_a_version_gives_its_minor(text: str) -> None:
     assert parse_minor(text) == (1, 24)
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("", "is not an Istio version"),
-        ("latest", "is not an Istio version"),
-        ("1.31", "is not supported"),
-        ("2.0", "is not supported"),
-    ],
-)
+@cases("text", "what")
 def test_an_unknown_version_is_refused_with_the_supported_range(text: str, what: str) -> None:
     with pytest.raises(ConfigError, match=what) as error:
         parse_minor(text, where="revision.yaml: istioVersion")
@@ -83,16 +64,7 @@ def test_a_minor_is_formatted_with_a_dot() -> None:
     assert format_minor((1, 9)) == "1.9"
 
 
-@pytest.mark.parametrize(
-    ("struct", "field", "first"),
-    [
-        ("v1.Container", "startupProbe", (1, 4)),
-        ("v1.Container", "restartPolicy", (1, 19)),
-        ("v1.Probe", "grpc", (1, 13)),
-        ("v1.PodSpec", "topologySpreadConstraints", (1, 4)),
-        ("v1.PodSecurityContext", "seccompProfile", (1, 8)),
-    ],
-)
+@cases("struct", "field", "first")
 def test_a_field_is_missing_up_to_the_minor_whose_kubernetes_has_it(struct: str, field: str, first: Minor) -> None:
     assert (struct, field) in missing_fields((1, first[1] - 1))
     assert (struct, field) not in missing_fields(first)

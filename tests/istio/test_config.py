@@ -9,6 +9,7 @@ from injector.istio.behaviours import behaviours_of
 from injector.istio.config import InjectConfig, float_numbers, infer_minor, parse_inject_config, parse_values
 from injector.istio.template import go_functions
 from injector.kube.selectors import Selector
+from tests.cases import cases
 
 SENTINEL = "{{ Template_Version_And_Istio_Version_Mismatched_Check_Installation }}"
 MODERN = """
@@ -94,17 +95,7 @@ def test_a_placeholder_is_no_template() -> None:
     assert error.value.hint == "copy the whole key `config` of the ConfigMap"
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("- a", "a list"),
-        ("a", "a string"),
-        ("1", "a number"),
-        ("1.5", "a number"),
-        ("true", "a boolean"),
-        ("", "empty"),
-    ],
-)
+@cases("text", "kind")
 def test_a_config_is_a_mapping(text: str, kind: str) -> None:
     with pytest.raises(ConfigError, match=f"^config: `config` must be a mapping but is {kind};"):
         parse_inject_config(text)
@@ -117,20 +108,7 @@ def test_yaml_that_cannot_be_read_is_refused() -> None:
     assert error.value.where == "stable: config"
 
 
-@pytest.mark.parametrize(
-    ("text", "what", "hint"),
-    [
-        ("policy: [a]", "`policy` is a list", "make it a string"),
-        ("policy: {a: b}", "`policy` is a mapping", "make it a string"),
-        ("defaultTemplates: sidecar", "`defaultTemplates` is a string", "make it a list of strings"),
-        ("defaultTemplates: [[a]]", "`defaultTemplates[0]` is a list", "make it a string"),
-        ("aliases: [a]", "`aliases` is a list", "make it a mapping"),
-        ("aliases: {a: b}", "`aliases.a` is a string", "make it a list of strings"),
-        ("injectedAnnotations: {a: [b]}", "`injectedAnnotations.a` is a list", "make it a string"),
-        ("neverInjectSelector: {}", "`neverInjectSelector` is a mapping", "make it a list of label selectors"),
-        ("alwaysInjectSelector: [a]", "`alwaysInjectSelector` is a list", "make it a list of label selectors"),
-    ],
-)
+@cases("text", "what", "hint")
 def test_a_key_of_the_wrong_type_is_refused(text: str, what: str, hint: str) -> None:
     with pytest.raises(ConfigError) as error:
         _with(text)
@@ -220,25 +198,7 @@ def test_a_tag_may_be_any_scalar_and_prints_as_go_does(tag: str, expected: str) 
     assert parse_values(f"global: {{tag: {tag}}}").tag == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "what", "hint"),
-    [
-        ("global: {hub: 1}", "`global.hub` is a number", "make it a string"),
-        ("global: {network: [a]}", "`global.network` is a list", "make it a string"),
-        (
-            "global: {proxy: {holdApplicationUntilProxyStarts: 'true'}}",
-            "`global.proxy.holdApplicationUntilProxyStarts` is a string",
-            "write true or false, without quotes",
-        ),
-        (
-            "sidecarInjectorWebhook: {rewriteAppHTTPProbe: 1}",
-            "`sidecarInjectorWebhook.rewriteAppHTTPProbe` is a number",
-            "write true or false, without quotes",
-        ),
-        ("global: a", "`global` is a string", "make it a mapping"),
-        ("global: {proxy: [a]}", "`global.proxy` is a list", "make it a mapping"),
-    ],
-)
+@cases("text", "what", "hint")
 def test_a_value_of_the_wrong_type_is_refused(text: str, what: str, hint: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_values(text, where="stable: values")
@@ -252,18 +212,7 @@ def test_values_are_a_mapping(text: str) -> None:
         parse_values(text)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (1, 1.0),
-        (-3, -3.0),
-        (1.5, 1.5),
-        (2**63, float(2**63)),
-        ("1", "1"),
-        (None, None),
-        ({"a": [1, {"b": 2}]}, {"a": [1.0, {"b": 2.0}]}),
-    ],
-)
+@cases("value", "expected")
 def test_integers_become_floats_all_the_way_down(value: Any, expected: Any) -> None:
     changed = float_numbers(value)
 
@@ -276,7 +225,6 @@ def test_booleans_are_no_numbers() -> None:
 
 
 SQUARE = "template: '[[ .Spec ]]'"
-SINGLE = "template: '{{ .Spec }}'"
 MAP = "templates: {sidecar: '{{ .Spec }}'}"
 
 
@@ -284,20 +232,7 @@ def _infer(config: str, tag: str) -> tuple[tuple[int, int], str]:
     return infer_minor(parse_inject_config(config), parse_values(f'global: {{tag: "{tag}"}}'))
 
 
-@pytest.mark.parametrize(
-    ("tag", "expected"),
-    [
-        ("1.24.6", (1, 24)),
-        ("1.24", (1, 24)),
-        ("v1.24.6", (1, 24)),
-        ("1.24.6-distroless", (1, 24)),
-        ("1.24-alpha.0123abc", (1, 24)),
-        ("1.9.0", (1, 9)),
-        ("1.10.0", (1, 10)),
-        ("1.30.3", (1, 30)),
-        ("1.0.9", (1, 0)),
-    ],
-)
+@cases("tag", "expected")
 def test_the_tag_of_a_release_names_the_minor(tag: str, expected: tuple[int, int]) -> None:
     assert _infer(MAP, tag) == (expected, f"values.global.tag is {tag}")
 
@@ -307,28 +242,12 @@ def test_a_tag_of_no_known_release_leaves_it_to_the_shape(tag: str) -> None:
     assert _infer(MAP, tag) == ((1, 30), "newest Istio with a map of templates (up to 1.30)")
 
 
-@pytest.mark.parametrize(
-    ("config", "expected", "why"),
-    [
-        (SQUARE, (1, 1), "newest Istio with a template in [[ ]] (up to 1.1)"),
-        (SINGLE, (1, 8), "newest Istio with a single template in {{ }} (up to 1.8)"),
-        (MAP, (1, 30), "newest Istio with a map of templates (up to 1.30)"),
-    ],
-)
+@cases("config", "expected", "why")
 def test_the_newest_istio_of_a_shape_counts_without_a_tag(config: str, expected: tuple[int, int], why: str) -> None:
     assert _infer(config, "") == (expected, why)
 
 
-@pytest.mark.parametrize(
-    ("config", "tag", "expected"),
-    [
-        (SQUARE, "1.0.9", (1, 0)),
-        (SQUARE, "1.2.10", (1, 1)),
-        (SINGLE, "1.8.6", (1, 8)),
-        (SINGLE, "1.9.0", (1, 8)),
-        (SINGLE, "1.0.9", (1, 0)),
-    ],
-)
+@cases("config", "tag", "expected")
 def test_a_tag_newer_than_the_shape_is_not_believed(config: str, tag: str, expected: tuple[int, int]) -> None:
     assert _infer(config, tag)[0] == expected
 
@@ -343,18 +262,7 @@ def test_no_values_at_all_leave_it_to_the_shape() -> None:
     assert infer_minor(parse_inject_config(SQUARE), parse_values(None))[0] == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("config", "expected", "why"),
-    [
-        ("templates: {a: '', b: '{{ if .EstimatedConcurrency }}{{ end }}'}", (1, 17), "read .EstimatedConcurrency"),
-        ("templates: {a: '{{ .Values.EstimatedConcurrency }}'}", (1, 30), ""),
-        ("templates: {a: '{{- render .Values.x }}'}", (1, 13), "call render"),
-        ("template: '{{ render .Values.x }}'", (1, 8), "a single template"),
-        ("templates: {a: '{{ if gt .ProxyConfig.Concurrency.GetValue 0 }}{{ end }}'}", (1, 30), ""),
-        ("template: '{{ if gt .ProxyConfig.Concurrency 0 }}{{ end }}'", (1, 6), "compare .ProxyConfig.Concurrency"),
-        ("template: '[[ if gt .ProxyConfig.Concurrency 0 ]][[ end ]]'", (1, 1), ""),
-    ],
-)
+@cases("config", "expected", "why")
 def test_what_later_minors_have_not_gives_an_end(config: str, expected: tuple[int, int], why: str) -> None:
     minor, told = _infer(config, "")
 

@@ -11,6 +11,7 @@ from injector.gotemplate.values import Int32, Map, NamedString, Pointer
 from injector.istio.functions import istio_functions
 from injector.istio.goview import view, wrap
 from injector.istio.mesh import mesh_facts, parse_mesh_config
+from tests.cases import cases
 from tests.factories import make_container
 
 if TYPE_CHECKING:
@@ -216,16 +217,7 @@ def test_env_reads_the_variables_of_the_revision(env: dict[str, str], expected: 
     assert _call("env", "KEY", "default", env=env) == expected
 
 
-@pytest.mark.parametrize(
-    ("minor", "name", "expected"),
-    [
-        ((1, 30), "includeInboundPorts", "80,15090,90"),
-        ((1, 30), "applicationPorts", "80,90"),
-        ((1, 4), "applicationPorts", "80,90"),
-        ((1, 3), "applicationPorts", "80,53,9,90"),
-        ((1, 3), "includeInboundPorts", "80,53,15090,9,90"),
-    ],
-)
+@cases("minor", "name", "expected")
 def test_only_tcp_ports_are_listed_since_1_4(minor: Minor, name: str, expected: str) -> None:
     assert _call(name, wrap("[]v1.Container", CONTAINERS), minor=minor) == expected
 
@@ -276,15 +268,7 @@ def test_a_duration_prints_in_gos_units() -> None:
     assert _call("formatDuration", mesh.proxy_config.target.field("DrainDuration")) == "1m30s"
 
 
-@pytest.mark.parametrize(
-    ("mesh", "expected"),
-    [
-        ("", "{}"),
-        ("defaultConfig: {concurrency: 3, drainDuration: 90s}", '{"drainDuration":"90s","concurrency":3}'),
-        ("defaultConfig: {statusPort: 15020, proxyAdminPort: 15000, proxyMetadata: {}}", "{}"),
-        ("defaultConfig: {statusPort: 15021, configPath: ./etc/istio/proxy}", '{"statusPort":15021}'),
-    ],
-)
+@cases("mesh", "expected")
 def test_proto_to_json_leaves_out_defaults(mesh: str, expected: str) -> None:
     assert _call("protoToJSON", mesh_facts(parse_mesh_config(mesh, (1, 30))).proxy_config) == expected
 
@@ -295,23 +279,7 @@ def test_proto_to_json_leaves_out_no_defaults_before_1_6() -> None:
     assert '"configPath":' in _call("protoToJSON", mesh.proxy_config, minor=(1, 5))
 
 
-@pytest.mark.parametrize(
-    ("minor", "existing", "expected"),
-    [
-        ((1, 30), "", "default/istio-cni"),
-        ((1, 30), "a, b", "a, b, default/istio-cni"),
-        ((1, 30), "a, default/istio-cni", "a, default/istio-cni"),
-        ((1, 9), "a, default/istio-cni", "a, default/istio-cni"),
-        ((1, 8), "a, default/istio-cni", "a, default/istio-cni, default/istio-cni"),
-        ((1, 30), '[{"name": "a"}]', '[{"name": "a"}, {"name": "istio-cni", "namespace": "default"}]'),
-        ((1, 22), '[{"name": "a"}]', '[{"name": "a"}, {"name": "default/istio-cni"}]'),
-        ((1, 30), '[{"name": "istio-cni"}]', '[{"name": "istio-cni"}, {"name": "istio-cni", "namespace": "default"}]'),
-        ((1, 30), '[{"name":"istio-cni","namespace":"default"}]', '[{"name":"istio-cni","namespace":"default"}]'),
-        ((1, 30), '[{"name": ]', '[{"name": ]'),
-        ((1, 30), "[1]", "[1]"),
-        ((1, 8), "[1]", '[1, {"name": "default/istio-cni"}]'),
-    ],
-)
+@cases("minor", "existing", "expected")
 def test_the_network_of_istios_cni_is_appended_as_the_minor_does(minor: Minor, existing: str, expected: str) -> None:
     assert _call("appendMultusNetwork", existing, "default/istio-cni", minor=minor) == expected
 
@@ -342,15 +310,7 @@ def test_the_namespace_the_version_and_the_instance_are_named() -> None:
     assert found == "service.namespace=ns,service.version=1.0,service.instance.id=ns.$(POD_NAME).c0"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{}",
-        "extensionProviders: [{name: otel, opentelemetry: {service: s, port: 1}}]",
-        "extensionProviders: [{name: otel, opentelemetry: {serviceAttributeEnrichment: ISTIO_CANONICAL}}]",
-        "extensionProviders: [{name: z, zipkin: {service: s, port: 1}}]",
-    ],
-)
+@cases("text")
 def test_nothing_is_given_unless_a_provider_asks(text: str) -> None:
     mesh = parse_mesh_config(text, (1, 30))
     assert _otel(mesh, {}, {}, "ns", _containers("app:1.0")) == ""
@@ -362,19 +322,7 @@ def test_a_pointer_to_the_mesh_is_followed_and_nil_asks_for_nothing() -> None:
     assert _otel(Pointer("*v1alpha1.MeshConfig"), {}, {}, "ns", []) == ""
 
 
-@pytest.mark.parametrize(
-    ("image", "expected"),
-    [
-        ("nginx:1.21", "1.21"),
-        ("nginx@sha256:abc", "sha256:abc"),
-        ("nginx:1.21@sha256:abc", "1.21@sha256:abc"),
-        ("registry:5000/nginx:1.21", "1.21"),
-        ("registry:5000/nginx@sha256:abc", "sha256:abc"),
-        ("registry:5000/nginx", None),
-        ("nginx", None),
-        ("", None),
-    ],
-)
+@cases("image", "expected")
 def test_the_version_of_one_container_is_its_images_tag_and_digest(image: str, expected: str | None) -> None:
     found = _otel(_mesh(), {}, {}, "", _containers(image))
     version = [] if expected is None else [f"service.version={expected}"]
@@ -386,16 +334,7 @@ def test_two_containers_have_no_version_and_the_first_names_the_instance() -> No
     assert found == "service.namespace=ns,service.instance.id=ns.$(POD_NAME).c0"
 
 
-@pytest.mark.parametrize(
-    ("annotations", "labels", "expected"),
-    [
-        ({}, {"app.kubernetes.io/version": "l"}, "l"),
-        ({PREFIX + "version": "a"}, {"app.kubernetes.io/version": "l"}, "a"),
-        ({PREFIX + "version": ""}, {"app.kubernetes.io/version": "l"}, "l"),
-        ({PREFIX + "version": ""}, {"app.kubernetes.io/version": ""}, "1.0"),
-        ({}, {"version": "l"}, "1.0"),
-    ],
-)
+@cases("annotations", "labels", "expected")
 def test_an_annotation_wins_over_a_label_over_the_image(
     annotations: dict[str, str], labels: dict[str, str], expected: str
 ) -> None:

@@ -8,6 +8,7 @@ from injector.gotemplate import compile_template
 from injector.gotemplate.reflect import json_data
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice
 from injector.istio.goview import GoStruct, string_struct, view, wrap
+from tests.cases import cases
 
 
 def test_a_field_is_read_by_its_go_name() -> None:
@@ -22,17 +23,7 @@ def test_there_is_no_field_of_another_name(name: str) -> None:
         view("v1.PodSpec", {"serviceAccountName": "me"}).field(name)
 
 
-@pytest.mark.parametrize(
-    ("type_name", "field", "expected"),
-    [
-        ("v1.Container", "Name", ""),
-        ("v1.Container", "TTY", False),
-        ("v1.ContainerPort", "ContainerPort", 0),
-        ("v1.ContainerPort", "Protocol", ""),
-        ("v1.Container", "Ports", []),
-        ("v1.PodSpec", "NodeSelector", {}),
-    ],
-)
+@cases("type_name", "field", "expected")
 def test_an_absent_field_has_its_zero_value(type_name: str, field: str, expected: Any) -> None:
     assert view(type_name, {}).field(field) == expected
 
@@ -70,17 +61,7 @@ def test_fields_come_in_the_order_of_gos_declaration() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("GetName", "hello"),
-        ("GetGenerateName", ""),
-        ("GetNamespace", "shop"),
-        ("GetUID", "1-2"),
-        ("GetLabels", {"app": "x"}),
-        ("GetAnnotations", {}),
-    ],
-)
+@cases("name", "expected")
 def test_object_meta_has_getters(name: str, expected: Any) -> None:
     meta = view("v1.ObjectMeta", {"name": "hello", "namespace": "shop", "uid": "1-2", "labels": {"app": "x"}})
     method = meta.method(name)
@@ -89,15 +70,7 @@ def test_object_meta_has_getters(name: str, expected: Any) -> None:
     assert method.call() == expected
 
 
-@pytest.mark.parametrize(
-    ("type_name", "name"),
-    [
-        ("v1.ObjectMeta", "GetNope"),
-        ("v1.ObjectMeta", "Name"),
-        ("v1.ObjectMeta", "SetName"),
-        ("v1.Container", "GetName"),
-    ],
-)
+@cases("type_name", "name")
 def test_there_are_no_other_getters(type_name: str, name: str) -> None:
     assert view(type_name, {}).method(name) is None
 
@@ -125,17 +98,7 @@ def test_a_defined_string_type_keeps_its_name() -> None:
     assert wrap("v1.DNSPolicy", "Default").go_type == "v1.DNSPolicy"
 
 
-@pytest.mark.parametrize(
-    ("go_type", "value", "expected"),
-    [
-        ("[]string", ["a"], ["a"]),
-        ("[]int32", [1], [1]),
-        ("map[string]string", {"a": "b"}, {"a": "b"}),
-        ("map[string]int64", {"a": 1}, {"a": 1}),
-        ("[]string", [], []),
-        ("map[string]string", {}, {}),
-    ],
-)
+@cases("go_type", "value", "expected")
 def test_a_present_list_or_map_is_not_nil(go_type: str, value: Any, expected: Any) -> None:
     wrapped = wrap(go_type, value)
 

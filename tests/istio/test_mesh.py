@@ -22,6 +22,7 @@ from injector.istio.mesh import (
     proto_to_json,
 )
 from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, message_type
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -53,14 +54,7 @@ def test_a_mesh_is_a_mapping(text: str) -> None:
     assert caught.value.where == "istio: mesh"
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("trustDomain: 1", "`trustDomain` is 1"),
-        ("defaultConfig: []", "`defaultConfig` is a list"),
-        ("defaultConfig: {statusPort: x}", "`defaultConfig.statusPort` is 'x'"),
-    ],
-)
+@cases("text", "what")
 def test_a_field_of_the_wrong_type_is_named(text: str, what: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_mesh_config(text, NEWEST)
@@ -95,15 +89,7 @@ def test_the_defaults_are_not_changed() -> None:
     assert _proxy(mesh)["proxyMetadata"] == {"A": "a"}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{}", ["prometheus", "stackdriver", "envoy"]),
-        ("extensionProviders: []", ["prometheus", "stackdriver", "envoy"]),
-        ("extensionProviders: [{name: otel}]", ["prometheus", "stackdriver", "envoy", "otel"]),
-        ("extensionProviders: [{name: b}, {name: envoy}, {name: a}]", ["prometheus", "stackdriver", "envoy", "b", "a"]),
-    ],
-)
+@cases("text", "expected")
 def test_extension_providers_are_added_to_the_default_ones(text: str, expected: list[str]) -> None:
     mesh = parse_mesh_config(text, NEWEST)
     assert [provider["name"] for provider in mesh.values["extensionProviders"]] == expected
@@ -173,15 +159,7 @@ def test_an_annotation_overrides_only_its_own_fields_of_the_mesh_config() -> Non
     assert _proxy(mesh)["statusPort"] == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("[]", "could not parse proxy config: `` is a list"),
-        ("statusPort: x", "could not parse proxy config: `statusPort` is 'x'"),
-        ("concurrency: -", "could not parse proxy config: "),
-        ("{", "could not parse proxy config: "),
-    ],
-)
+@cases("text", "what")
 def test_an_invalid_annotation_is_named_in_the_error(text: str, what: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         apply_proxy_config(text, parse_mesh_config(None, NEWEST), NEWEST)
@@ -194,38 +172,12 @@ def test_the_defaults_of_a_proxy_config_are_not_written(minor: Minor) -> None:
     assert _written(parse_mesh_config(None, minor), minor) == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("statusPort: 15021", {"statusPort": 15021}),
-        ("statusPort: 15020", {}),
-        ("drainDuration: 45000ms", {}),
-        ("drainDuration: 46s", {"drainDuration": "46s"}),
-        ("serviceCluster: c", {"serviceCluster": "c"}),
-        ("controlPlaneAuthPolicy: NONE", {}),
-        ("concurrency: 2", {"concurrency": 2}),
-        ("interceptionMode: REDIRECT", {}),
-        ("proxyMetadata: {}", {}),
-        ("holdApplicationUntilProxyStarts: false", {"holdApplicationUntilProxyStarts": False}),
-    ],
-)
+@cases("text", "expected")
 def test_fields_that_differ_from_the_defaults_are_written(text: str, expected: dict[str, Any]) -> None:
     assert _written(apply_proxy_config(text, parse_mesh_config(None, NEWEST), NEWEST)) == expected
 
 
-@pytest.mark.parametrize(
-    ("minor", "text", "expected"),
-    [
-        ((1, 17), "concurrency: 2", {}),
-        ((1, 18), "concurrency: 2", {"concurrency": 2}),
-        ((1, 21), "tracing: {zipkin: {address: 'zipkin.istio-system:9411'}}", {}),
-        (
-            (1, 22),
-            "tracing: {zipkin: {address: 'zipkin.istio-system:9411'}}",
-            {"tracing": {"zipkin": {"address": "zipkin.istio-system:9411"}}},
-        ),
-    ],
-)
+@cases("minor", "text", "expected")
 def test_a_default_is_written_by_minors_that_do_not_have_it(minor: Minor, text: str, expected: dict[str, Any]) -> None:
     assert _written(apply_proxy_config(text, parse_mesh_config(None, minor), minor), minor) == expected
 
@@ -244,20 +196,7 @@ def test_another_message_is_written_whole() -> None:
     assert written["inboundTrafficPolicy"] == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("concurrency", 0, None),
-        ("status_port", 0, 15020),
-        ("interception_mode", "REDIRECT", "REDIRECT"),
-        ("hold_application", False, False),
-        ("prometheus_merge", None, True),
-        ("inbound_traffic_policy", "passthrough", "passthrough"),
-        ("image_type", None, None),
-        ("sds_uds_path", "", ""),
-        ("enable_sds_token_mount", False, False),
-    ],
-)
+@cases("name", "old", "new")
 def test_the_facts_of_an_empty_mesh_config_are_the_defaults_of_its_minor(name: str, old: Any, new: Any) -> None:
     assert getattr(mesh_facts(parse_mesh_config(None, (1, 0))), name) == old
     assert getattr(mesh_facts(parse_mesh_config(None, (1, 30))), name) == new
@@ -268,26 +207,7 @@ def test_concurrency_is_a_plain_number_then_two_then_unset(minor: Minor, concurr
     assert mesh_facts(parse_mesh_config(None, minor)).concurrency == concurrency
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "expected"),
-    [
-        ("defaultConfig: {concurrency: 0}", "concurrency", 0),
-        ("defaultConfig: {concurrency: 4}", "concurrency", 4),
-        ("defaultConfig: {statusPort: 1234}", "status_port", 1234),
-        ("defaultConfig: {interceptionMode: TPROXY}", "interception_mode", "TPROXY"),
-        ("defaultConfig: {interceptionMode: NONE}", "interception_mode", "NONE"),
-        ("defaultConfig: {holdApplicationUntilProxyStarts: true}", "hold_application", True),
-        ("defaultConfig: {holdApplicationUntilProxyStarts: false}", "hold_application", False),
-        ("defaultConfig: {image: {imageType: distroless}}", "image_type", "distroless"),
-        ("defaultConfig: {image: {}}", "image_type", ""),
-        ("enablePrometheusMerge: false", "prometheus_merge", False),
-        ("inboundTrafficPolicy: {mode: LOCALHOST}", "inbound_traffic_policy", "localhost"),
-        ("inboundTrafficPolicy: {mode: PASSTHROUGH}", "inbound_traffic_policy", "passthrough"),
-        ("inboundTrafficPolicy: {}", "inbound_traffic_policy", "passthrough"),
-        ("sdsUdsPath: unix:/x", "sds_uds_path", "unix:/x"),
-        ("enableSdsTokenMount: true", "enable_sds_token_mount", True),
-    ],
-)
+@cases("text", "name", "expected")
 def test_a_field_of_the_mesh_is_read_once(text: str, name: str, expected: Any) -> None:
     assert getattr(mesh_facts(parse_mesh_config(text, (1, 30))), name) == expected
 
@@ -302,76 +222,9 @@ def test_the_pointers_are_what_templates_get() -> None:
 
 
 MINORS = [(1, number) for number in range(31)]
-ZIPKIN = {"zipkin": {"address": "zipkin.istio-system:9411"}}
 
 
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [
-        (
-            (1, 0),
-            {
-                "configPath": "/etc/istio/proxy",
-                "binaryPath": "/usr/local/bin/envoy",
-                "serviceCluster": "istio-proxy",
-                "drainDuration": 2 * SECOND,
-                "parentShutdownDuration": 3 * SECOND,
-                "discoveryAddress": "istio-pilot:15007",
-                "discoveryRefreshDelay": SECOND,
-                "connectTimeout": SECOND,
-                "proxyAdminPort": 15000,
-            },
-        ),
-        (
-            (1, 5),
-            {
-                "configPath": "/etc/istio/proxy",
-                "binaryPath": "/usr/local/bin/envoy",
-                "serviceCluster": "istio-proxy",
-                "drainDuration": 45 * SECOND,
-                "parentShutdownDuration": 60 * SECOND,
-                "discoveryAddress": "istio-pilot:15010",
-                "connectTimeout": SECOND,
-                "envoyMetricsService": {},
-                "envoyAccessLogService": {},
-                "proxyAdminPort": 15000,
-                "statNameLength": 189,
-            },
-        ),
-        (
-            (1, 17),
-            {
-                "configPath": "./etc/istio/proxy",
-                "binaryPath": "/usr/local/bin/envoy",
-                "serviceCluster": "istio-proxy",
-                "drainDuration": 45 * SECOND,
-                "terminationDrainDuration": 5 * SECOND,
-                "discoveryAddress": "istiod.istio-system.svc:15012",
-                "proxyAdminPort": 15000,
-                "controlPlaneAuthPolicy": 1,
-                "concurrency": 2,
-                "statNameLength": 189,
-                "statusPort": 15020,
-                "tracing": ZIPKIN,
-            },
-        ),
-        (
-            (1, 30),
-            {
-                "configPath": "./etc/istio/proxy",
-                "binaryPath": "/usr/local/bin/envoy",
-                "serviceCluster": "istio-proxy",
-                "drainDuration": 45 * SECOND,
-                "terminationDrainDuration": 5 * SECOND,
-                "discoveryAddress": "istiod.istio-system.svc:15012",
-                "proxyAdminPort": 15000,
-                "controlPlaneAuthPolicy": 1,
-                "statNameLength": 189,
-                "statusPort": 15020,
-            },
-        ),
-    ],
-)
+@cases("minor", "expected")
 def test_the_default_proxy_config_of_a_minor_is_istios(minor: Minor, expected: dict[str, Any]) -> None:
     assert default_proxy_config(minor) == expected
 
@@ -421,17 +274,7 @@ def test_the_mesh_config_of_1_30_is_istios() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("field", "last_before", "before", "after"),
-    [
-        ("disablePolicyChecks", (1, 7), True, None),
-        ("protocolDetectionTimeout", (1, 5), SECOND // 10, 5 * SECOND),
-        ("protocolDetectionTimeout", (1, 7), 5 * SECOND, 0),
-        ("dnsRefreshRate", (1, 13), 5 * SECOND, 60 * SECOND),
-        ("defaultProviders", (1, 10), None, {"accessLogging": ["envoy"]}),
-        ("defaultProviders", (1, 11), {"accessLogging": ["envoy"]}, {}),
-    ],
-)
+@cases("field", "last_before", "before", "after")
 def test_a_default_changes_with_its_minor(field: str, last_before: Minor, before: Any, after: Any) -> None:
     assert default_mesh_config(last_before).get(field) == before
     assert default_mesh_config((1, last_before[1] + 1)).get(field) == after

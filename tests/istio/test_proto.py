@@ -21,6 +21,7 @@ from injector.istio.proto import (
     proxy_config_type,
     to_json,
 )
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -218,16 +219,7 @@ def test_a_negative_zero_is_a_value_that_was_set() -> None:
     assert _write({"tracing": {"sampling": 0.0}}) == {"tracing": {}}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected", "go_type"),
-    [
-        ("StatusPort", 0, "int32"),
-        ("FileFlushMinSizeKb", 0, "uint32"),
-        ("InterceptionMode", 0, "v1alpha1.ProxyConfig_InboundInterceptionMode"),
-        ("ProxyMetadata", {}, "map[string]string"),
-        ("ExtraStatTags", [], "[]string"),
-    ],
-)
+@cases("name", "expected", "go_type")
 def test_an_absent_field_has_gos_typed_zero_value(name: str, expected: Any, go_type: str) -> None:
     value = _proxy().field(name)
     assert value == expected
@@ -241,14 +233,7 @@ def test_an_absent_map_and_slice_are_nil_and_an_empty_one_is_not() -> None:
     assert not _proxy(extraStatTags=[]).field("ExtraStatTags").nil
 
 
-@pytest.mark.parametrize(
-    ("name", "go_type"),
-    [
-        ("Tracing", "*v1alpha1.Tracing"),
-        ("DrainDuration", "*durationpb.Duration"),
-        ("Concurrency", "*wrapperspb.Int32Value"),
-    ],
-)
+@cases("name", "go_type")
 def test_an_absent_message_is_a_nil_pointer_of_its_type(name: str, go_type: str) -> None:
     pointer = _proxy().field(name)
     assert (pointer.go_type, pointer.target, bool(pointer)) == (go_type, None, False)
@@ -333,14 +318,7 @@ def test_a_document_replaces_what_was_there_message_by_message() -> None:
     assert base["statusPort"] == 1
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ({"tracingServiceName": "CANONICAL_NAME_ONLY"}, {"tracingServiceName": 1, "statusPort": 1}),
-        ({"tracingServiceName": None}, {"serviceCluster": "c", "statusPort": 1}),
-        ({"serviceCluster": "d"}, {"serviceCluster": "d", "statusPort": 1}),
-    ],
-)
+@cases("data", "expected")
 def test_a_member_of_a_oneof_takes_the_place_of_the_bases(data: dict[str, Any], expected: dict[str, Any]) -> None:
     assert parse_message(PROXY_CONFIG, data, base={"serviceCluster": "c", "statusPort": 1}).values == expected
 
@@ -356,22 +334,7 @@ def test_json_is_compact_ordered_and_escaped_as_gos() -> None:
     assert list(message.json_value()) == ["configPath", "drainDuration", "statusPort"]
 
 
-@pytest.mark.parametrize(
-    ("json", "proto", "go", "kind", "type_name"),
-    [
-        ("configPath", "config_path", "ConfigPath", "string", ""),
-        ("statusPort", "status_port", "StatusPort", "int32", ""),
-        ("drainDuration", "drain_duration", "DrainDuration", "message", "google.protobuf.Duration"),
-        ("concurrency", "concurrency", "Concurrency", "message", "google.protobuf.Int32Value"),
-        (
-            "interceptionMode",
-            "interception_mode",
-            "InterceptionMode",
-            "enum",
-            "istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode",
-        ),
-    ],
-)
+@cases("json", "proto", "go", "kind", "type_name")
 def test_a_field_goes_by_its_json_and_its_protobuf_name(
     json: str, proto: str, go: str, kind: str, type_name: str
 ) -> None:
@@ -401,38 +364,12 @@ def test_maps_and_lists_and_oneofs_are_told_apart() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "go_type"),
-    [
-        (MESH_CONFIG, "v1alpha1.MeshConfig"),
-        (PROXY_CONFIG, "v1alpha1.ProxyConfig"),
-        ("istio.mesh.v1alpha1.MeshConfig.ExtensionProvider", "v1alpha1.MeshConfig_ExtensionProvider"),
-        ("istio.networking.v1beta1.ProxyImage", "v1beta1.ProxyImage"),
-        ("google.protobuf.Duration", "durationpb.Duration"),
-        ("google.protobuf.BoolValue", "wrapperspb.BoolValue"),
-    ],
-)
+@cases("name", "go_type")
 def test_a_nested_message_has_the_go_name_of_its_parents(name: str, go_type: str) -> None:
     assert message_type(name).go_type == go_type
 
 
-@pytest.mark.parametrize(
-    ("message", "json", "proto", "go", "kind", "before"),
-    [
-        (
-            PROXY_CONFIG,
-            "parentShutdownDuration",
-            "parent_shutdown_duration",
-            "ParentShutdownDuration",
-            "message",
-            "drain",
-        ),
-        (PROXY_CONFIG, "connectTimeout", "connect_timeout", "ConnectTimeout", "message", "zipkin"),
-        (MESH_CONFIG, "disablePolicyChecks", "disable_policy_checks", "DisablePolicyChecks", "bool", "mixerReport"),
-        (MESH_CONFIG, "sdsUdsPath", "sds_uds_path", "SdsUdsPath", "string", "enableTracing"),
-        (MESH_CONFIG, "enableSdsTokenMount", "enable_sds_token_mount", "EnableSdsTokenMount", "bool", ""),
-    ],
-)
+@cases("message", "json", "proto", "go", "kind", "before")
 def test_fields_that_later_minors_dropped_are_known(
     message: str, json: str, proto: str, go: str, kind: str, before: str
 ) -> None:
@@ -499,18 +436,7 @@ def test_an_enumeration_is_its_number_with_a_go_type() -> None:
     assert value.method("Number") is None
 
 
-@pytest.mark.parametrize(
-    ("nanoseconds", "seconds", "nanos"),
-    [
-        (0, 0, 0),
-        (45 * SECOND, 45, 0),
-        (1_500_000_000, 1, 500_000_000),
-        (-1_500_000_000, -1, -500_000_000),
-        (-7, 0, -7),
-        (2**63 - 1, 9223372036, 854775807),
-        (9007199254999999999, 9007199254, 999999999),
-    ],
-)
+@cases("nanoseconds", "seconds", "nanos")
 def test_a_duration_has_seconds_and_nanos_of_one_sign(nanoseconds: int, seconds: int, nanos: int) -> None:
     value = DurationValue(nanoseconds)
     assert list(value.fields()) == [("Seconds", seconds), ("Nanos", nanos)]
@@ -530,24 +456,7 @@ def test_a_duration_has_no_other_getter(name: str) -> None:
     assert DurationValue(SECOND).method(name) is None
 
 
-@pytest.mark.parametrize(
-    ("nanoseconds", "text", "json", "go"),
-    [
-        (0, "", "0s", "0s"),
-        (45 * SECOND, "seconds:45", "45s", "45s"),
-        (90 * SECOND, "seconds:90", "90s", "1m30s"),
-        (1_500_000_000, "seconds:1 nanos:500000000", "1.500s", "1.5s"),
-        (1_000, "nanos:1000", "0.000001s", "1µs"),
-        (-500_000_000, "nanos:-500000000", "-0.500s", "-500ms"),
-        (3600 * SECOND, "seconds:3600", "3600s", "1h0m0s"),
-        (10_000_000, "nanos:10000000", "0.010s", "10ms"),
-        (1, "nanos:1", "0.000000001s", "1ns"),
-        (SECOND + 1_000_001, "seconds:1 nanos:1000001", "1.001000001s", "1.001000001s"),
-        (-1_500_000_000, "seconds:-1 nanos:-500000000", "-1.500s", "-1.5s"),
-        (-SECOND, "seconds:-1", "-1s", "-1s"),
-        (-1, "nanos:-1", "-0.000000001s", "-1ns"),
-    ],
-)
+@cases("nanoseconds", "text", "json", "go")
 def test_a_duration_prints_as_text_as_protobufs_json_and_as_gos_duration(
     nanoseconds: int, text: str, json: str, go: str
 ) -> None:

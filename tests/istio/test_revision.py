@@ -11,6 +11,7 @@ from injector.istio.behaviours import behaviours_of
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
 from injector.kube.yaml import load_yaml
+from tests.cases import cases
 
 REVISIONS = Path(__file__).resolve().parents[2] / "revisions"
 CONFIG = "templates: {sidecar: 'rev: {{ .Revision }}'}"
@@ -79,32 +80,7 @@ def test_an_empty_revision_name_is_kept() -> None:
     assert RevisionSettings.from_mapping({"revision": ""}).revision == ""
 
 
-@pytest.mark.parametrize(
-    ("mapping", "what", "hint"),
-    [
-        (
-            {"istioversion": "1.24"},
-            "unknown key `istioversion`",
-            "known are istioVersion, env, engine, revision, nodeVersions, namespaces",
-        ),
-        ({"istioVersion": 1.3}, "`istioVersion` is the number 1.3", 'quote it: "1.3" or "1.30"'),
-        ({"env": {"A": None}}, "`env.A` has the wrong type", "make it a string"),
-        ({"env": {"A": []}}, "`env.A` has the wrong type", "make it a string"),
-        (
-            {"namespaces": {"a": 1}},
-            "`namespaces` has the wrong type",
-            "make it a mapping of names to {labels, annotations}",
-        ),
-        ({"istioVersion": True}, "`istioVersion` has the wrong type", 'make it a string such as "1.24"'),
-        ({"istioVersion": 1}, "`istioVersion` has the wrong type", 'make it a string such as "1.24"'),
-        ({"env": ["A=b"]}, "`env` has the wrong type", "make it a mapping of names to values"),
-        ({"engine": 1}, "`engine` has the wrong type", "make it `go` or `jinja2`"),
-        ({"engine": "jinja"}, "`engine` is 'jinja'", "make it `go` or `jinja2`"),
-        ({"revision": 1}, "`revision` has the wrong type", "make it a string"),
-        ({"nodeVersions": "v1.33.0"}, "`nodeVersions` has the wrong type", "make it a list such as [v1.33.0]"),
-        ({"namespaces": []}, "`namespaces` has the wrong type", "make it a mapping of names to {labels, annotations}"),
-    ],
-)
+@cases("mapping", "what", "hint")
 def test_an_invalid_setting_is_refused(mapping: dict[str, Any], what: str, hint: str) -> None:
     with pytest.raises(ConfigError) as error:
         RevisionSettings.from_mapping(mapping, where="stable: revision.yaml")
@@ -133,14 +109,7 @@ def test_the_name_in_pods_can_be_set(said: str | None, expected: str) -> None:
     assert _build(settings=RevisionSettings(revision=said)).written == expected
 
 
-@pytest.mark.parametrize(
-    ("stated", "tag", "minor", "reason"),
-    [
-        ("1.20", "1.24.6", (1, 20), "stated"),
-        (None, "1.24.6", (1, 24), "values.global.tag is 1.24.6"),
-        (None, "", (1, 30), "newest Istio with a map of templates (up to 1.30)"),
-    ],
-)
+@cases("stated", "tag", "minor", "reason")
 def test_a_version_in_the_settings_overrides_the_tag(
     stated: str | None, tag: str, minor: tuple[int, int], reason: str
 ) -> None:
@@ -251,15 +220,7 @@ def test_the_revisions_that_the_project_ships_can_be_built(name: str, minor: tup
     assert (revision.minor, revision.version_reason, revision.mesh.status_port) == (minor, "stated", 15020)
 
 
-@pytest.mark.parametrize(
-    ("version", "env", "expected"),
-    [
-        ("1.26", {"ENABLE_NATIVE_SIDECARS": "auto"}, False),
-        ("1.27", {}, True),
-        ("1.27", {"ENABLE_NATIVE_SIDECARS": "true"}, False),
-        ("1.30", {"ENABLE_NATIVE_SIDECARS": "auto"}, True),
-    ],
-)
+@cases("version", "env", "expected")
 def test_a_revision_asks_nodes_if_native_sidecars_depend_on_them(
     version: str, env: dict[str, str], expected: bool
 ) -> None:

@@ -3,22 +3,12 @@ from __future__ import annotations
 import pytest
 
 from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
+from tests.cases import cases
 
 NAMES = ("1-24", "1-30", "default", "prod")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("prdo", "prod"),
-        ("PROD", "prod"),
-        ("1-25", "1-24"),
-        ("defualt", "default"),
-        ("zzz", None),
-        ("", None),
-        ("<script>", None),
-    ],
-)
+@cases("name", "expected")
 def test_the_most_similar_name_is_suggested(name: str, expected: str | None) -> None:
     assert did_you_mean(name, NAMES) == (f" (did you mean {expected}?)" if expected else "")
 

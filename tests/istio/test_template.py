@@ -10,6 +10,7 @@ from injector.errors import TemplateRenderError
 from injector.gotemplate.values import Map
 from injector.istio.goview import view
 from injector.istio.template import TemplateData, compile_go_template, compile_go_templates, go_functions
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,17 +33,7 @@ def test_a_template_reads_the_fields_of_the_data() -> None:
     ) == ("stable:istio")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{{ "a\\nb" | indent 2 }}', "a\n  b"),
-        ('{{ "abc" | contains "b" }}', "true"),
-        ('{{ env "KEY" "default" }}', "default"),
-        ('{{ omit (strdict "a" "1" "b" "2") "a" | toJSON }}', '{"b":"2"}'),
-        ('{{ annotation .ObjectMeta "a" 5 }},{{ annotation .ObjectMeta "b" 5 }}', "1,5"),
-        ("{{ isset .ObjectMeta.Annotations `a` }}", "true"),
-    ],
-)
+@cases("text", "expected")
 def test_istios_functions_replace_sprigs(text: str, expected: str) -> None:
     assert _render(text, ObjectMeta=ANNOTATED) == expected
 
@@ -54,15 +45,7 @@ def test_env_reads_the_revisions_variables_not_the_process_environment(monkeypat
     assert _render('{{ env "PILOT_X" "unset" }}', env={"PILOT_X": "revision"}) == "revision"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{{ b64enc `a` }}", "YQ=="),
-        ("{{ list 1 2 | toJson }}", "[1,2]"),
-        ("{{ `a` | upper | quote }}", '"A"'),
-        ("{{ eq (print 1) `1` }}", "true"),
-    ],
-)
+@cases("text", "expected")
 def test_the_functions_of_sprig_and_go_are_available(text: str, expected: str) -> None:
     assert _render(text) == expected
 
@@ -81,14 +64,7 @@ def test_sprigs_functions_are_available_since_1_8() -> None:
     assert go_functions((1, 30), {})["contains"].call("b", "abc")
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("{{ nope }}", 'template: inject:1: function "nope" not defined'),
-        ("a\n{{ if }}", "template: inject:2: missing value for if"),
-        ("a\n\n{{ end }}", "template: inject:3: unexpected {{end}}"),
-    ],
-)
+@cases("text", "what")
 def test_a_template_that_does_not_parse_names_its_line(text: str, what: str) -> None:
     with pytest.raises(TemplateRenderError) as error:
         compile_go_template("inject", text, go_functions((1, 30), {}), CURLY)
@@ -96,19 +72,7 @@ def test_a_template_that_does_not_parse_names_its_line(text: str, what: str) -> 
     assert error.value.what == what
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ('\n{{ fail "no" }}', 'template: inject:2:3: executing "inject" at <fail "no">: error calling fail: no'),
-        (
-            "{{ index .Values 1 }}",
-            (
-                'template: inject:1:3: executing "inject" at <index .Values 1>: '
-                "error calling index: value has type int; should be string"
-            ),
-        ),
-    ],
-)
+@cases("text", "what")
 def test_a_failing_action_has_gos_error(text: str, what: str) -> None:
     with pytest.raises(TemplateRenderError) as error:
         _render(text, Values={})

@@ -27,6 +27,7 @@ from injector.istio.webhooks import (
 )
 from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json
+from tests.cases import cases
 from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_istios_path, service_of
 
 REV, AUTO, INJECT, NAME = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "kubernetes.io/metadata.name"
@@ -91,17 +92,7 @@ def test_only_the_default_injects_namespaces_without_labels() -> None:
     assert len(tag_webhook("prod", "1-24", options)["webhooks"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("https://injector.example", "https://injector.example/inject/prod"),
-        ("https://injector.example:9443/", "https://injector.example:9443/inject/prod"),
-        ("https://injector.example/inject", "https://injector.example/inject/prod"),
-        ("https://injector.example/inject/", "https://injector.example/inject/prod"),
-        ("https://injector.example/inject/prod", "https://injector.example/inject/prod"),
-        ("https://injector.example/behind/a/proxy", "https://injector.example/behind/a/proxy/inject/prod"),
-    ],
-)
+@cases("url", "expected")
 def test_a_url_ends_in_the_path_of_the_name(url: str, expected: str) -> None:
     assert Endpoint(url=url).client_config("/inject/prod", "prod") == {"url": expected}
 
@@ -244,41 +235,14 @@ def test_a_configuration_with_other_webhooks_is_not_the_injectors() -> None:
 NAMES = ("1-24", "1-30", "default", "prod")
 
 
-@pytest.mark.parametrize(
-    ("namespace", "pod", "prefix", "name"),
-    [
-        ({REV: "1-24"}, {}, "rev.namespace", "1-24"),
-        ({REV: "prod"}, {}, "rev.namespace", "prod"),
-        ({REV: "prod"}, {REV: "1-24"}, "rev.namespace", "prod"),
-        ({REV: "prod"}, {INJECT: "true"}, "rev.namespace", "prod"),
-        ({}, {REV: "1-30"}, "rev.object", "1-30"),
-        ({}, {REV: "1-30", INJECT: "true"}, "rev.object", "1-30"),
-        ({AUTO: "enabled"}, {}, "namespace", "default"),
-        ({AUTO: "enabled", REV: "prod"}, {}, "namespace", "default"),
-        ({AUTO: "enabled"}, {REV: "prod"}, "namespace", "default"),
-        ({}, {INJECT: "true"}, "object", "default"),
-        ({REV: "default"}, {}, "rev.namespace", "default"),
-    ],
-)
+@cases("namespace", "pod", "prefix", "name")
 def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], prefix: str, name: str) -> None:
     found = called(NAMES, namespace, pod)
 
     assert [(each.name, each.webhook.name) for each in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
 
 
-@pytest.mark.parametrize(
-    ("namespace", "pod", "says"),
-    [
-        ({}, {}, "the namespace has neither istio-injection nor istio.io/rev"),
-        ({AUTO: "enabled"}, {INJECT: "false"}, "the pod's label sidecar.istio.io/inject is `false`"),
-        ({AUTO: "disabled"}, {}, "the namespace's label istio-injection is `disabled`"),
-        ({AUTO: "disabled", REV: "prod"}, {INJECT: "true"}, "istio-injection is `disabled`"),
-        ({REV: "1-99"}, {}, "names `1-99`, which is not served; known are 1-24, 1-30, default, prod"),
-        ({}, {REV: "1-99"}, "the pod's label istio.io/rev names `1-99`, which is not served; known"),
-        ({REV: "prdo"}, {}, "names `prdo`, which is not served (did you mean prod?); known are 1-24"),
-        ({}, {REV: "Prod"}, "names `Prod`, which is not served (did you mean prod?); known are 1-24"),
-    ],
-)
+@cases("namespace", "pod", "says")
 def test_the_reason_is_given_if_no_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], says: str) -> None:
     assert called(NAMES, namespace, pod) == ()
     assert says in why_none(namespace, pod, NAMES)
@@ -326,21 +290,7 @@ def test_the_labels_that_a_webhook_is_called_for_are_named() -> None:
     assert webhooks_of("a")[1].asked_by({}, {REV: "a"}) == ("the pod's istio.io/rev=a",)
 
 
-@pytest.mark.parametrize(
-    ("namespace", "pod", "wanted"),
-    [
-        ({REV: "gone"}, {}, "gone"),
-        ({REV: "gone"}, {REV: "1-24"}, "gone"),
-        ({REV: "1-24"}, {}, None),
-        ({}, {REV: "gone"}, "gone"),
-        ({AUTO: "enabled"}, {}, "default"),
-        ({AUTO: "enabled", REV: "1-24"}, {}, "default"),
-        ({}, {INJECT: "true"}, "default"),
-        ({AUTO: "disabled", REV: "gone"}, {}, None),
-        ({REV: "gone"}, {INJECT: "false"}, None),
-        ({}, {}, None),
-    ],
-)
+@cases("namespace", "pod", "wanted")
 def test_labels_can_name_a_revision_that_is_not_served(
     namespace: dict[str, str], pod: dict[str, str], wanted: str | None
 ) -> None:
@@ -412,18 +362,7 @@ def test_webhooks_of_an_injector_are_found_by_their_path(path: str) -> None:
     assert [each.path for each in live_webhooks([configuration(clientConfig={"service": service})])] == [path]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/injection"}}},
-        {"clientConfig": {"service": {"name": "s", "namespace": "n"}}},
-        {"clientConfig": {"url": "https://example.com/validate"}},
-        {"rules": []},
-        {"rules": [{"operations": ["UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]},
-        {"rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}]},
-        {"rules": [{"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*"]}]},
-    ],
-)
+@cases("changed")
 def test_other_webhooks_are_left_out(changed: dict[str, Any]) -> None:
     assert live_webhooks([configuration(**changed)]) == ()
 
@@ -436,17 +375,7 @@ def test_a_rule_for_everything_includes_pods_and_conditions_are_reported() -> No
     assert found.conditional
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"clientConfig": "x"}, "MutatingWebhookConfiguration w: a value is not an object"),
-        ({"rules": ["x"]}, "MutatingWebhookConfiguration w: a value is not an object"),
-        (
-            {"objectSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}},
-            'MutatingWebhookConfiguration w: objectSelector: "Near" is not a valid label selector operator',
-        ),
-    ],
-)
+@cases("changed", "says")
 def test_an_unreadable_configuration_is_named(changed: dict[str, Any], says: str) -> None:
     with pytest.raises(ManifestError) as caught:
         live_webhooks([configuration(**changed)])
@@ -492,21 +421,7 @@ def test_webhooks_of_one_configuration_can_overlap() -> None:
     assert overlaps(twice, []) == (overlap("x/b"), overlap("x/a"))
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"metadata": {"name": "theirs"}, "webhooks": [{"name": "mutate.kyverno.svc"}]},
-        {"metadata": {"name": "empty"}},
-        {
-            "metadata": {"name": "x"},
-            "webhooks": [{"name": "a.istio.io", "namespaceSelector": {"matchLabels": {"!": "x"}}}],
-        },
-        {
-            "metadata": {"name": "x"},
-            "webhooks": [{"name": "a.istio.io", "namespaceSelector": {"matchLabels": {"istio.io/rev": "other"}}}],
-        },
-    ],
-)
+@cases("other")
 def test_other_webhooks_and_other_pods_do_not_overlap(other: dict[str, Any]) -> None:
     assert overlaps(tag_webhook("prod", "1-24", PLAIN), [other]) == ()
 

@@ -15,6 +15,7 @@ from injector.kube.pods import (
     template_at,
     workload_of,
 )
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 ISTIO_1_2 = OwnerRules(controllers=False)
@@ -226,14 +227,7 @@ def test_a_list_gives_every_workload_in_it_and_other_kinds_give_nothing() -> Non
     assert created({}) == []
 
 
-@pytest.mark.parametrize(
-    ("obj", "says"),
-    [
-        ({"kind": "Deployment", "metadata": {"name": "a"}}, "spec.template is required value"),
-        ({"kind": "List", "items": ["a"]}, "an item of the List is not an object"),
-        ({"kind": "Pod", "spec": {"containers": "none"}}, "containers"),
-    ],
-)
+@cases("obj", "says")
 def test_an_invalid_workload_is_refused(obj: dict[str, Any], says: str) -> None:
     with pytest.raises(ManifestError) as raised:
         created(obj)

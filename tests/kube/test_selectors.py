@@ -8,6 +8,7 @@ import pytest
 
 from injector.errors import ManifestError
 from injector.kube.selectors import Selector
+from tests.cases import cases
 from tests.kube.recorded import recorded
 
 CASES = recorded("selectors")
@@ -44,18 +45,7 @@ def test_a_number_counts_as_the_text_it_is_written_as() -> None:
     assert Selector.compile({"matchLabels": {"a": 1}}).matches({"a": "1"})
 
 
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        ({"matchLabels": {"-a": "1"}}, 'x.yaml: key: Invalid value: "-a"; write the key of a label'),
-        ({"matchLabels": {"a": "b c"}}, 'x.yaml: values\\[a\\]: Invalid value: "b c"; write the value'),
-        (
-            {"matchExpressions": [{"key": "a", "operator": "Is"}]},
-            '"Is" is not a valid label selector operator; use one',
-        ),
-        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, r"values: Invalid value: \[\] for In; give values"),
-    ],
-)
+@cases("raw", "message")
 def test_an_error_says_where_what_and_what_to_do(raw: dict[str, Any], message: str) -> None:
     with pytest.raises(ManifestError, match=message):
         Selector.compile(raw, where="x.yaml")

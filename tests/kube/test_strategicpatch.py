@@ -16,6 +16,7 @@ from injector.kube.strategicpatch import (
     strategic_merge,
     validated_order,
 )
+from tests.cases import cases
 from tests.kube.recorded import recorded
 
 CASES = recorded("strategic_merge")
@@ -72,18 +73,7 @@ def test_items_of_the_patch_stand_where_the_original_has_them_or_before_what_it_
     assert [item["name"] for item in result["spec"]["containers"]] == ["a", "b", "c", "new"]
 
 
-@pytest.mark.parametrize(
-    ("patch", "message"),
-    [
-        (
-            {"spec": {"containers": [{"image": "secret", "args": []}]}},
-            "map: map[image args] does not contain declared merge key: name",
-        ),
-        ({"spec": {"containers": ["x"]}}, "list element types are not identical: dict, str"),
-        ({"spec": {"$patch": "x"}}, "unknown patch type: x in map: map[$patch]"),
-        ({"spec": {"nope": {"a": 2}}}, 'unable to find api field in struct PodSpec for the json field "nope"'),
-    ],
-)
+@cases("patch", "message")
 def test_an_error_says_what_is_wrong_without_showing_values(patch: dict[str, Any], message: str) -> None:
     pod = {"spec": {"containers": [{"name": "app"}], "nope": {"a": 1}}}
 

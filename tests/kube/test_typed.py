@@ -11,6 +11,7 @@ import pytest
 from injector.errors import DataError, ManifestError
 from injector.kube.typed import go_encode, go_struct_json, normalise, pruned, zero_of
 from injector.kube.yaml import load_yaml
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.kube.recorded import recorded
 from tests.property.mutations import mutated
@@ -90,29 +91,7 @@ def test_a_whole_float_is_an_integer() -> None:
     assert repr(normalise({"spec": {"priority": 15.0}}, "v1.Pod")) == "{'spec': {'priority': 15}}"
 
 
-@pytest.mark.parametrize(
-    ("pod", "where", "what", "hint"),
-    [
-        (
-            {"spec": {"containers": [{"name": "a"}, {"name": "b", "env": [{"name": "c", "value": 1}]}]}},
-            "spec.containers[1].env[0].value",
-            "json: cannot unmarshal number into Go struct field EnvVar.spec.containers.env.value of type string",
-            "make it a string: quote it",
-        ),
-        (
-            {"spec": {"containers": [{"resources": {"limits": {"cpu": "lots"}}}]}},
-            "spec.containers[0].resources.limits.cpu",
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-            "write a quantity such as 100m, 0.5 or 1Gi",
-        ),
-        (
-            {"metadata": {"labels": {"a.b/c": True}}},
-            "metadata.labels.a.b/c",
-            "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
-            "make it a string: quote it",
-        ),
-    ],
-)
+@cases("pod", "where", "what", "hint")
 def test_an_error_says_where_what_and_what_to_do(pod: dict[str, Any], where: str, what: str, hint: str) -> None:
     with pytest.raises(ManifestError) as caught:
         normalise(pod, "v1.Pod")
@@ -123,38 +102,12 @@ def test_an_error_says_where_what_and_what_to_do(pod: dict[str, Any], where: str
 RESOURCES = {"limits": {"cpu": "100m", "memory": "1Gi"}}
 
 
-@pytest.mark.parametrize(
-    ("value", "type_name"),
-    [
-        ({"containers": [make_container(resources=RESOURCES)]}, "v1.PodSpec"),
-        ({"containers": [make_container(ports=[{"containerPort": 80}])]}, "v1.PodSpec"),
-        ({"labels": {"app": "web"}, "creationTimestamp": "2026-01-02T03:04:05Z"}, "v1.ObjectMeta"),
-        ({"labels": {"app": ""}}, "v1.ObjectMeta"),
-        ({"futureField": {"kept": None}, "another": None}, "v1.ObjectMeta"),
-        ({"httpGet": {"path": "/", "port": "http"}}, "v1.Probe"),
-        ("100m", "resource.Quantity"),
-        ({"runAsUser": 0, "runAsNonRoot": False}, "v1.SecurityContext"),
-    ],
-)
+@cases("value", "type_name")
 def test_a_canonical_value_is_returned_itself(value: Any, type_name: str) -> None:
     assert normalise(value, type_name) is value
 
 
-@pytest.mark.parametrize(
-    ("value", "type_name", "expected"),
-    [
-        ({"containers": None, "nodeName": "n"}, "v1.PodSpec", {"nodeName": "n"}),
-        ({"containers": [None]}, "v1.PodSpec", {"containers": [{}]}),
-        ({"nodeName": "n", "Containers": []}, "v1.PodSpec", {"nodeName": "n", "containers": []}),
-        ({"nodeName": "a", "NODENAME": "b"}, "v1.PodSpec", {"nodeName": "b"}),
-        ({"hostNetwork": False, "nodeName": "n"}, "v1.PodSpec", {"nodeName": "n"}),
-        ({"cpu": "1000m", "memory": "1Gi"}, "v1.ResourceList", {"cpu": "1", "memory": "1Gi"}),
-        ({"cpu": 1}, "v1.ResourceList", {"cpu": "1"}),
-        ({"name": "a", "containerPort": 80.0}, "v1.ContainerPort", {"name": "a", "containerPort": 80}),
-        ({"labels": {"b": "1", "app": None}}, "v1.ObjectMeta", {"labels": {"b": "1", "app": ""}}),
-        ({"path": "/"}, "v1.HTTPGetAction", {"port": 0, "path": "/"}),
-    ],
-)
+@cases("value", "type_name", "expected")
 def test_a_value_that_go_would_change_is_changed_and_the_given_one_is_not(
     value: Any, type_name: str, expected: Any
 ) -> None:
@@ -227,21 +180,7 @@ def test_old_libraries_print_the_creation_timestamp_too() -> None:
     assert go_encode({}, "v1.Namespace", creation_timestamp=True)["metadata"] == {"creationTimestamp": None}
 
 
-@pytest.mark.parametrize(
-    ("value", "type_name", "text"),
-    [
-        (
-            {"x": {"b": 1, "a": 2}, "resources": {"limits": {"memory": "1", "cpu": "2"}}, "name": "n"},
-            "v1.Container",
-            '{"name":"n","resources":{"limits":{"cpu":"2","memory":"1"}},"x":{"b":1,"a":2}}',
-        ),
-        (
-            {"periodSeconds": 1, "httpGet": {"port": 80, "path": "/<"}},
-            "v1.Probe",
-            '{"httpGet":{"path":"/\\u003c","port":80},"periodSeconds":1}',
-        ),
-    ],
-)
+@cases("value", "type_name", "text")
 def test_fields_are_in_gos_order_and_map_keys_sorted_and_unknown_fields_last(
     value: dict[str, Any], type_name: str, text: str
 ) -> None:
@@ -256,16 +195,7 @@ def test_a_type_has_a_zero_value() -> None:
 RESTART = frozenset({("v1.Container", "restartPolicy")})
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"spec": {"nope": 1, "containers": []}}, {"spec": {"containers": []}}),
-        ({"spec": {"containers": [{"name": "a", "nope": 1}]}}, {"spec": {"containers": [{"name": "a"}]}}),
-        ({"spec": {"volumes": [{"emptyDir": {"nope": 1}}]}}, {"spec": {"volumes": [{"emptyDir": {}}]}}),
-        ({"spec": {"securityContext": {"privileged": True}}}, {"spec": {"securityContext": {}}}),
-        ({"metadata": {"annotations": {"nope": "1"}}}, {"metadata": {"annotations": {"nope": "1"}}}),
-    ],
-)
+@cases("value", "expected")
 def test_fields_that_the_types_do_not_have_are_removed(value: dict[str, Any], expected: dict[str, Any]) -> None:
     assert pruned(value, "v1.Pod") == expected
 

@@ -18,6 +18,7 @@ from injector.kube.escaping import escape_controls, escape_line, has_controls
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.edit import with_entry, without_entry
 from injector.kube.yaml.write import emitted
+from tests.cases import cases
 from tests.kube.recorded import recorded
 
 CASES = recorded("yaml_write")
@@ -202,22 +203,7 @@ canary:  # by weight
 """
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "old", "new"),
-    [
-        ("default", "1-30", "default: 1-24  # since May\n", "default: 1-30  # since May\n"),
-        ("prod", "1-30", '"prod": {1-24: 1}\n', '"prod": 1-30\n'),
-        ("prod", "{1-24: 1, 1-30: 2}", '"prod": {1-24: 1}\n', '"prod": {1-24: 1, 1-30: 2}\n'),
-        (
-            "canary",
-            "1-30",
-            "canary:  # by weight\n  1-24: 90\n  # the new one\n  1-30: 10\n",
-            "canary: 1-30  # by weight\n",
-        ),
-        ("new", "1-30", "# the end\n", "# the end\nnew: 1-30\n"),
-        ("on", '"1"', "# the end\n", '# the end\n"on": "1"\n'),
-    ],
-)
+@cases("key", "value", "old", "new")
 def test_one_entry_changes_and_all_else_stays(key: str, value: str, old: str, new: str) -> None:
     changed = with_entry(TAGS, key, value)
 
@@ -225,28 +211,12 @@ def test_one_entry_changes_and_all_else_stays(key: str, value: str, old: str, ne
     assert list(load_yaml(changed)) == list({**load_yaml(TAGS), key: value})
 
 
-@pytest.mark.parametrize(
-    ("key", "gone"),
-    [
-        ("default", "default: 1-24  # since May\n"),
-        ("canary", "canary:  # by weight\n  1-24: 90\n  # the new one\n  1-30: 10\n"),
-        ("prod", '"prod": {1-24: 1}\n'),
-    ],
-)
+@cases("key", "gone")
 def test_an_entry_goes_with_its_lines(key: str, gone: str) -> None:
     assert without_entry(TAGS, key) == TAGS.replace(gone, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "a: b\n"),
-        ("# none yet", "# none yet\na: b\n"),
-        ("x: y", "x: y\na: b\n"),
-        ("  x: y\n", "  x: y\n  a: b\n"),
-        ("---\nx: y\n", "---\nx: y\na: b\n"),
-    ],
-)
+@cases("text", "expected")
 def test_a_first_entry_and_a_last_one_have_lines_of_their_own(text: str, expected: str) -> None:
     assert with_entry(text, "a", "b") == expected
 

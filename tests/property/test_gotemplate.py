@@ -15,6 +15,7 @@ from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import Kind, Token, tokens
 from injector.gotemplate.parser import parse
 from injector.gotemplate.sprig import txt_func_map
+from tests.cases import cases
 from tests.property.templates import TEMPLATES
 
 TIMELESS = settings(deadline=None)  # a slow machine proves nothing
@@ -177,25 +178,7 @@ def test_reading_once_gives_what_reading_each_time_gives(text: str, data: Any) -
     assert outcome(text, data) == outcome(text + "{{if false}}{{touch}}{{end}}", data)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{{ .d.a }}{{ $_ := set .d "a" "2" }}{{ .d.a }}', "12"),
-        ('{{ .d.a }}{{ template "t2" . }}{{ .d.a }}{{ define "t2" }}{{ $_ := set .d "a" "2" }}{{ end }}', "12"),
-        ('{{ .d.a }}{{ $_ := unset .d "a" }}{{ .d.a }}', "1<no value>"),
-        ("{{ $x := .d }}{{ $x.a }}{{ $x = .e }}{{ $x.a }}", "13"),
-        ("{{ $x := .d }}{{ range .l }}{{ $x.a }}{{ $x = . }}{{ end }}{{ $x.a }}", "145"),
-        ("{{ range .l }}{{ .a }}{{ .a }}{{ end }}", "4455"),
-        (
-            "{{ range $i, $e := .l }}{{ $e.a }}{{ else }}{{ $e.a }}{{ end }}{{ range $e := .l }}{{ $e.a }}{{ end }}",
-            "4545",
-        ),
-        ("{{ with .d }}{{ .a }}{{ end }}{{ with .e }}{{ .a }}{{ end }}{{ .d.a }}", "131"),
-        ("{{ if .no }}{{ .d.a }}{{ else }}{{ .e.a }}{{ end }}{{ .d.a }}{{ .e.a }}", "313"),
-        ("{{ if and .no .d.a }}{{ end }}{{ .d.a }}{{ or .d.a .e.a }}", "11"),
-        ('{{ define "x" }}{{ .a }}{{ .a }}{{ end }}{{ template "x" .d }}{{ template "x" .e }}', "1133"),
-    ],
-)
+@cases("text", "expected")
 def test_what_changed_is_read_again(text: str, expected: str) -> None:
     data = {"d": {"a": "1"}, "e": {"a": "3"}, "l": [{"a": "4"}, {"a": "5"}]}
 

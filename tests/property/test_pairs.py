@@ -9,9 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from injector.istio.revision import RevisionSettings, build_revision
+from tests.cases import cases
 from tests.handlers import answer_of, handler_of
 from tests.property import pairs, reviews
 from tests.property.subjects import replica
@@ -24,14 +23,6 @@ PAIRS = 1_000
 """For each process."""
 HITS = 100
 """Of a process; it has about 200."""
-
-UNSTEADY = (
-    "{{ now }}",
-    "{{ now | unixEpoch }}",
-    "{{ uuidv4 }}",
-    "{{ randAlphaNum 12 }}",
-    '{{ define "id" }}{{ uuidv4 }}{{ end }}{{ template "id" }}',
-)
 
 
 def test_no_answer_depends_on_the_pods_before_it() -> None:
@@ -52,7 +43,7 @@ def unsteady(expression: str) -> Revision:
     return build_revision("u", config=config, values=pairs.VALUES, mesh=None, settings=settings, origin="u")
 
 
-@pytest.mark.parametrize("expression", UNSTEADY)
+@cases("expression")
 def test_a_template_that_reads_a_clock_or_random_numbers_is_never_answered_from_the_cache(expression: str) -> None:
     handler = handler_of(unsteady(expression))
     body = json.dumps(reviews.review_of(replica("web"), "shop", random.Random(0))).encode()  # noqa: S311 -- nothing secret

@@ -11,13 +11,11 @@ import asyncio
 import base64
 import json
 import random
+import ssl
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 # k8s.io/apiserver/pkg/util/webhook, ClientManager: what client-go's transport keeps by default.
 MAX_IDLE: Final = 25

@@ -7,25 +7,20 @@ import itertools
 import json
 import uuid
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from injector.revisions.build import build
 from injector.revisions.directory import read_folder
 from tests.factories import make_review
-from tests.reliability.apiserver import ApiServer
+from tests.reliability.apiserver import ApiServer, Reply
 from tests.reliability.long.rows import Row
-from tests.reliability.profile import NAMESPACE, RATE, Came, Profile, pod_of, question, questions, written
+from tests.reliability.profile import NAMESPACE, RATE, Came, Profile, Question, pod_of, question, questions, written
+from tests.reliability.replicas import Stage
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from tests.reliability.apiserver import Reply
-    from tests.reliability.profile import Question
-    from tests.reliability.replicas import Stage
 
 BAD: Final = "bad"
 # None of the pods that a revision is tried on has this annotation, so what is below it is met by the first pod that has it.

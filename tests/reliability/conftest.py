@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from tests.reliability.replicas import Replica
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ReplicaFactory: TypeAlias = Callable[..., Replica]
 

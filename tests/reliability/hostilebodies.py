@@ -10,18 +10,14 @@ import re
 import string
 import time
 import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.factories import UID, make_container, make_pod, make_review
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import resident
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tests.reliability.replicas import Replica, Stage
+from tests.reliability.replicas import Replica, Stage, resident
 
 LIMIT: Final = 30.0
 MAX_BODY: Final = 8 * 1024 * 1024

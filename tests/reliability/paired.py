@@ -6,22 +6,17 @@ import asyncio
 import base64
 import html
 import json
+import ssl
 import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load, Reply
-from tests.reliability.replicas import until
-from tests.reliability.versions import SAID
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from tests.reliability.replicas import Replica
-    from tests.reliability.versions import Fault, InPlace, Mount, Texts
+from tests.reliability.replicas import Replica, until
+from tests.reliability.versions import SAID, Fault, InPlace, Mount, Texts
 
 AFTER: Final = 5
 """Answers that are looked at once a fault is told."""

@@ -14,29 +14,24 @@ import random
 import shutil
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import jsonpatch
 
 from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.directory import read_folder
 from tests.conformance import corpus
 from tests.factories import make_container
-from tests.reliability.apiserver import ApiServer
+from tests.reliability.apiserver import ApiServer, Reply
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, resident, trusting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from injector.istio.revision import Revision
-    from tests.reliability.apiserver import Reply
-    from tests.reliability.replicas import Stage
+from tests.reliability.replicas import ROOT, Stage, resident, trusting
 
 RATE: Final = 150.0
 CALLERS: Final = 200

@@ -9,14 +9,12 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.architecture.serving import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 60.0

@@ -10,22 +10,18 @@ import json
 import random
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from injector.revisions.build import build
 from injector.revisions.directory import read_folder
 from tests.factories import make_review
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.profile import Came, Profile, pod_of, question, written
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.reliability.profile import Question
-    from tests.reliability.replicas import Stage
+from tests.reliability.profile import Came, Profile, Question, pod_of, question, written
+from tests.reliability.replicas import Stage
 
 LISTS: Final = ("traffic.sidecar.istio.io/includeOutboundIPRanges", "traffic.sidecar.istio.io/excludeOutboundIPRanges")
 SIZE: Final = 215_000

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.badrevision import BOMB, GOOD, INVALID, SLOW, Callers, quick_questions, write_bad
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.profile import Profile, questions, written
 from tests.reliability.replicas import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 SECONDS = 4.0
 

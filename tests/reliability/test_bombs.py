@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
+from tests.reliability.conftest import ReplicaFactory
 
 SIDECAR = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
 TEMPLATES = {

@@ -6,20 +6,16 @@ The long run is ``scripts/reliability chaos --only watch``; what waits for minut
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from injector.cluster.reader import CONFIG_MAPS, PODS
+from injector.cluster.resources import CONFIG_MAPS, PODS
 from tests.cluster.fakes import item
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered
 from tests.reliability.paired import Served, loaded
 from tests.reliability.replicas import resident, until
 from tests.reliability.versions import SMALL
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 CROWD = 8_000
 SUFFERED = [*(fault for fault in FAULTS if fault.name in ("410", "token expired", "refused")), STALL]

@@ -5,18 +5,14 @@ The long runs are ``scripts/reliability chaos --only config`` and ``--only swaps
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.paired import Served, broken, loaded
 from tests.reliability.storm import EDITED, MOUNTED, Storm, live
 from tests.reliability.versions import FAULTS, InPlace, Mount, texts_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 RATE = 60.0
 SWAPS = 60

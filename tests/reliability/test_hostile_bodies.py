@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.factories import UID, make_review
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.hostilebodies import Attack, bodies, fault, hostile_json, told
-
-if TYPE_CHECKING:
-    from tests.reliability.conftest import ReplicaFactory
 
 
 @pytest.mark.parametrize("attacks", [bodies, hostile_json])

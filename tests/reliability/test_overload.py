@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load
-
-if TYPE_CHECKING:
-    from tests.reliability.conftest import ReplicaFactory
+from tests.reliability.conftest import ReplicaFactory
 
 PODS, WAITING = 1_000, 100
 TOLD_TO_COME_BACK = {429, 503}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.profile import Came, Profile, questions, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 SECONDS = 4.0
 

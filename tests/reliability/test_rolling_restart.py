@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.factories import make_review
 from tests.reliability.apiserver import ApiServer, Load
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.replicas import Service, restarted, trusting, until
 from tests.webhook.certificates import write_certificate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 RESTARTS = 3
 CALLERS = 30

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
 
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.shutdown import HALF, REQUEST, callers_of, closed, ended_by_sigterm
-
-if TYPE_CHECKING:
-    from tests.reliability.conftest import ReplicaFactory
 
 
 async def test_sigterm_loses_none_of_those_who_run_and_of_those_who_are_on_their_way(

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.factories import make_review
 from tests.reliability.apiserver import ApiServer, Load
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.replicas import trusting
 from tests.reliability.slowpeers import KINDS, crowd
 from tests.webhook.certificates import write_certificate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 PEERS = 40
 LIMIT = 60.0

@@ -4,19 +4,15 @@ import gc
 import logging
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from injector.webhook.decisions import LOGGED, Decisions
 from tests.fuzz.review_target import Injector
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.soak import AGAIN, FILLED, Soak, kinds, questions, revisions_below, soaked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 REVIEWS = 2_000
 KEPT_REVIEWS = 300

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.conftest import ReplicaFactory
 from tests.reliability.profile import written
 from tests.reliability.tenant import OncePerPod, Tenant, others
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.conftest import ReplicaFactory
 
 SECONDS = 8.0
 RATE = 20.0

@@ -9,6 +9,7 @@ from injector.istio.goview import string_struct, view
 from injector.istio.jinja.engine import jinja_data, named_entries, pod_ports, resources
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
+from tests.cases import cases
 from tests.factories import make_container, make_pod
 
 USER_VOLUME = "sidecar.istio.io/userVolume"
@@ -97,39 +98,12 @@ def test_helpers_make_the_lists_of_a_pod() -> None:
     assert found["resources"]({"limits": {}}) == {"limits": {}}
 
 
-@pytest.mark.parametrize(
-    ("containers", "expected"),
-    [
-        ([], "[\n]"),
-        ([{"name": "a"}, {"name": "b", "ports": None}], "[\n]"),
-        ([{"ports": [{"containerPort": 80}]}], '[\n    {"containerPort":80}\n]'),
-        (
-            [{"ports": [{"protocol": "TCP", "containerPort": 80, "name": "http"}]}, {"ports": [{"containerPort": 1}]}],
-            '[\n    {"name":"http","containerPort":80,"protocol":"TCP"}\n    ,{"containerPort":1}\n]',
-        ),
-    ],
-)
+@cases("containers", "expected")
 def test_pod_ports_are_written_as_istios_template_does(containers: list[dict[str, Any]], expected: str) -> None:
     assert pod_ports(containers) == expected
 
 
-@pytest.mark.parametrize(
-    ("annotations", "expected"),
-    [
-        ({}, {"requests": {"cpu": "10m"}}),
-        ({"sidecar.istio.io/proxyCPU": "1"}, {"requests": {"cpu": "1"}}),
-        ({"sidecar.istio.io/proxyMemoryLimit": "1Gi"}, {"limits": {"memory": "1Gi"}}),
-        (
-            {
-                "sidecar.istio.io/proxyCPU": "1",
-                "sidecar.istio.io/proxyMemory": "2",
-                "sidecar.istio.io/proxyCPULimit": "3",
-                "sidecar.istio.io/proxyMemoryLimit": "4",
-            },
-            {"requests": {"cpu": "1", "memory": "2"}, "limits": {"cpu": "3", "memory": "4"}},
-        ),
-    ],
-)
+@cases("annotations", "expected")
 def test_one_resource_in_an_annotation_replaces_all_of_the_defaults(
     annotations: dict[str, str], expected: dict[str, Any]
 ) -> None:
@@ -142,14 +116,7 @@ def test_default_resources_are_a_copy() -> None:
     assert default == {"requests": {"cpu": "10m"}}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{}", []),
-        ('{"b": {"emptyDir": {}}, "a": {}}', [{"name": "a"}, {"emptyDir": {}, "name": "b"}]),
-        ('{"a": {"name": "mine"}}', [{"name": "a"}]),
-    ],
-)
+@cases("text", "expected")
 def test_named_entries_come_by_name_and_keep_it(text: str, expected: list[dict[str, Any]]) -> None:
     assert named_entries({USER_VOLUME: text}, USER_VOLUME) == expected
 

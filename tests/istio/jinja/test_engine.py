@@ -15,6 +15,7 @@ from injector.istio.jinja.budget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SE
 from injector.istio.jinja.engine import JinjaTemplate, compile_jinja_templates
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
+from tests.cases import cases
 from tests.factories import make_pod
 
 if TYPE_CHECKING:
@@ -72,53 +73,12 @@ def _refusal(text: str, **others: str) -> TemplateRenderError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{{ values.a.b | tojson }}", "[1,2]"),
-        ("{{ values['text'] }}", "x"),
-        ("{{ annotation('note') }}{{ label('app') }}{{ label('no', 'd') }}", "<n>cartd"),
-        ("{{ annotation('note') | tojson }}", '"\\u003cn\\u003e"'),
-        ("{{ annotation('note') | quote }}", '"<n>"'),
-        ("{{ 1.0 | quote }} {{ 1.5 | quote }} {{ true | quote }} {{ false | quote }}", '"1" "1.5" "true" "false"'),
-        ("{{ 'a\"\n#' | quote }}", '"a\\"\\n#"'),
-        ("{{ {'b': [1], 'a': {}} | toyaml }}", "a: {}\nb:\n- 1"),
-        ("{{ 'a\nb' | indent }}", "a\n    b"),
-        ("{{ 'a\nb' | indent(2, true) }}", "  a\n  b"),
-        ("{{ 'a\nb' | indent(-2) }}", "a\nb"),
-        ("{{ ('{\"a\": [1]}' | fromjson).a[0] }}", "1"),
-        ("{{ 'abc' | truncated(2) }}{{ 'a--' | rstripped('-') }}", "aba"),
-        ("{{ 'a,b' | split(',') | join(';') }}", "a;b"),
-        ("{{ exclude_inbound_port(80, '90') }}", "90,80"),
-        ("{{ append_multus_network('a', 'b') }}", "a, b"),
-        ("{% for x in range(3) %}{{ loop.index }}{{ ',' if not loop.last }}{% endfor %}", "1,2,3"),
-        ("{% for k, v in {'b': 1, 'a': 2} | dictsort %}{{ k }}{{ v }}{% endfor %}", "a2b1"),
-        ("{% macro m(x) %}[{{ x }}]{% endmacro %}{{ m(1) }}{{ m(2) }}", "[1][2]"),
-        ("{% if true %}\n  a\n{% endif %}\nb\n", "  a\nb\n"),
-        ("{{ 'a' * 2 + 'b' ~ 1 }}{{ 9 // 2 }}{{ 9 % 2 }}", "aab141"),
-    ],
-)
+@cases("text", "expected")
 def test_a_template_renders(text: str, expected: str) -> None:
     assert _render(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{% include 'part' %}", "part of canary"),
-        ("{% from 'lib' import plain %}{{ plain(1) }}", "<1>"),
-        ("{% from 'lib' import counted with context %}{{ counted([1, 2]) }}", "12"),
-        ("{% extends 'base' %}{% block b %}own{% endblock %}", "base own"),
-        ("{% extends 'base' %}{% block b %}{{ super() }}own{% endblock %}", "base ourown"),
-        ("{% from 'lib' import counted %}{{ counted([1, 2]) }}", "12"),
-        ("{% from 'lib' import added as plus %}{{ plus(1, 2) }}", "3"),
-        ("{% import 'lib' as l %}{{ l.counted([1, 2]) }}{{ l.added(1, 2) }}{{ l.text }}", "123t"),
-        ("{% import 'lib' as l with context %}{{ l.counted([1, 2]) }}", "12"),
-        ("{% import 'lib' as l %}{{ l.other is defined }}", "False"),
-        ("{% include 'base' without context %}", "base our"),
-        ("{% include 'missing' ignore missing %}ok", "ok"),
-    ],
-)
+@cases("text", "expected")
 def test_a_template_uses_the_others_of_its_config(text: str, expected: str) -> None:
     others = {
         "part": "part of {{ revision }}",
@@ -130,46 +90,7 @@ def test_a_template_uses_the_others_of_its_config(text: str, expected: str) -> N
     assert _render(text, **others) == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{{ ''.__class__ }}",
-        "{{ ''['__class__'] }}",
-        "{{ values.__class__ }}",
-        "{{ values['__' + 'class__'] }}",
-        "{{ (values.a.b).__len__ }}",
-        "{{ range.__call__ }}",
-        "{{ annotation.__init__ }}",
-        "{{ annotation.entries }}",
-        "{{ exclude_inbound_port.__globals__ }}",
-        "{{ append_multus_network.once }}",
-        "{{ self.__init__ }}",
-        "{{ self._TemplateReference__context }}",
-        "{% for x in [1] %}{{ loop._iterable }}{% endfor %}",
-        "{% for x in [1] %}{{ loop.__init__ }}{% endfor %}",
-        "{% macro m() %}{{ m.name }}{% endmacro %}{{ m() }}",
-        "{% macro m() %}{{ m._func }}{% endmacro %}{{ m() }}",
-        "{{ [''] | selectattr('__class__') | list }}",
-        "{{ [''] | join(attribute='__class__') }}",
-        "{{ [''] | sum(attribute='__class__') }}",
-        "{{ ''.join(['a']) }}",
-        "{{ 'x'.encode }}",
-        "{{ {'a': 1}.items() }}",
-        "{{ '{0.__class__}'.format(1) }}",
-        "{{ '{0.real}'.format(1) }}",
-        "{{ '{a.__class__}'.format_map({'a': 1}) }}",
-        "{{ '{:>100000000}'.format('a') }}",
-        "{{ ''['format']('a') }}",
-        "{{ ['{:>100000000}'] | map(attribute='format') | first }}",
-        "{{ 'a'.center(100000000) }}",
-        "{{ 'a'.ljust(100000000) }}",
-        "{{ 'a'.rjust(100000000) }}",
-        "{{ 'a'.zfill(100000000) }}",
-        "{{ 'a'.expandtabs(100000000) }}",
-        "{{ 'a'.replace('a', 'b') }}",
-        "{% block b %}{{ self.b.super }}{% endblock %}",
-    ],
-)
+@cases("text")
 def test_no_attribute_or_method_of_a_python_object_is_reachable(text: str) -> None:
     refused = _refusal(text)
     assert "is unsafe" in refused.what
@@ -198,19 +119,7 @@ def test_a_global_that_is_not_on_the_list_does_not_exist(name: str) -> None:
     assert _refusal("{{ " + name + " }}").what == f"'{name}' is undefined"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{{ values.update({'a': 1}) }}",
-        "{{ values.pop('a') }}",
-        "{{ values.a.b.append(3) }}",
-        "{{ annotations.clear() }}",
-        "{{ containers.append(1) }}",
-        "{{ pod.metadata.setdefault('a', 1) }}",
-        "{% set values.a = 1 %}",
-        "{% do values.update({}) %}",
-    ],
-)
+@cases("text")
 def test_the_data_cannot_be_changed(text: str) -> None:
     values = copy.deepcopy(VALUES)
     with pytest.raises(TemplateRenderError, match=r"is unsafe|cannot assign attribute|unknown tag 'do'"):
@@ -236,35 +145,7 @@ def test_a_huge_range_is_refused(text: str) -> None:
     assert _refusal(text).what.startswith("Range too big.")
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        (f"{{{{ 'a' * {MAX_OUTPUT + 1} }}}}", MAX_OUTPUT + 1),
-        ("{{ 999999999 * 'a' }}", 999_999_999),
-        ("{{ [0] * 999999999 }}", 999_999_999),
-        ("{{ 999999999 * (0, 1) }}", 1_999_999_998),
-        ("{% set x = 'a' * 1000000 %}{{ x + x }}", 2_000_000),
-        ("{% set x = [0] * 1000000 %}{{ x + x }}", 2_000_000),
-        ("{% set x = 'a' * 1000000 %}{{ x ~ x }}", 2_000_000),
-        ("{{ 'a' | indent(9999999) }}", 10_000_000),
-        (BIG + "{{ x ~ x ~ x ~ x }}", 2_000_000),
-        (BIG + "{{ x | replace('a', x) }}", 10**12),
-        (BIG + "{{ x | replace('', x) }}", 10**12 + 2 * 10**6),
-        (BIG + "{{ range(9999) | map('replace', '', x) | list }}", 2_000_001),
-        ("{{ (['a' * 1000000] * 1000000) | join }}", 2_000_000),
-        ("{{ [1, 2] | join('a' * 1000000) }}{{ [1, 2, 3] | join('a' * 1000000) }}", 2_000_003),
-        ("{{ ['a' * 1000000] * 2 }}", 2_000_000),
-        ("{{ (['a' * 1000000] * 2) | tojson }}", 2_000_000),
-        (BIG + "{% set y %}{% for i in [x] * 2 %}{{ i }}{% endfor %}{% endset %}", 2_000_000),
-        (BIG + "{% macro m() %}{{ x }}{{ x }}{% endmacro %}{{ m() }}", 2_000_000),
-        (BIG + "{% filter upper %}{{ x }}b{{ x }}{% endfilter %}", 2_000_001),
-        (
-            BIG + "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}{% call m() %}{{ x }}{% endcall %}",
-            2_000_000,
-        ),
-        ("{% set x = '<' * 1000000 %}{{ x | tojson }}", 6_000_002),
-    ],
-)
+@cases("text", "size")
 def test_a_huge_value_is_refused_by_its_size(text: str, size: int) -> None:
     assert _refusal(text).what == f"the template's budget is spent: a value of {size} bytes or items"
 
@@ -355,16 +236,7 @@ def test_a_rendering_ends_when_its_time_is_over(a_look: float, refused: bool) ->
     assert caught.value.what == f"the template's budget is spent: more than {MAX_SECONDS:g} s"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        BIG + "{% for i in range(99) %}{% set y = x[1:] %}{% endfor %}",
-        "{% set x = 'é' * 1000000 %}{% for i in range(99) %}{% set y = x ~ i %}{% endfor %}",
-        BIG + "{% for i in range(99) %}{% set y = x + '' %}{% endfor %}",
-        "{% for i in range(9) %}{% set y = [0] * 1000000 %}{% endfor %}",
-        "{% for i in range(9) %}{% set y = ('[0' ~ ',[]' * 300000 ~ ']') | fromjson %}{% endfor %}",
-    ],
-)
+@cases("text")
 def test_the_memory_of_values_is_counted(text: str) -> None:
     assert _refusal(text).what == SPENT + MEMORY
 
@@ -419,16 +291,7 @@ def test_there_is_no_autoescape(tag: str) -> None:
     assert _refusal(tag).what == "the tag autoescape is not available"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{% from 'lib' import m %}{{ m(40) }}",
-        "{% import 'lib' as l %}{{ l.m(40) }}",
-        "{% import 'lib' as l with context %}{{ l.m(40) }}",
-        "{% from 'endless' import x %}",
-        "{% include 'lib' without context %}{% include 'endless' without context %}",
-    ],
-)
+@cases("text")
 def test_an_imported_template_spends_the_budget_of_the_importing_one(text: str) -> None:
     lib = "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}"
     endless = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"
@@ -497,48 +360,19 @@ def test_a_template_that_python_cannot_compile_is_refused(text: str, what: str) 
     assert refused.where == "template sidecar"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-        "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",
-        "{% include 'sidecar' %}",
-        "{% import 'sidecar' as x %}",
-        "{% block b %}{{ self.b() }}{% endblock %}",
-        "{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}",
-        "{{ ('[' * 100000) | fromjson }}",
-    ],
-)
+@cases("text")
 def test_recursion_is_refused(text: str) -> None:
     assert _refusal(text).what == "nested too deeply"
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("{{ nothing }}", "'nothing' is undefined"),
-        ("{{ values.nothing }}", "'dict object' has no attribute 'nothing'"),
-        ("{{ values.a.nothing.more }}", "'dict object' has no attribute 'nothing'"),
-        ("{{ [1][5] }}", "list object has no element 5"),
-        ("{{ 1 / 0 }}", "division by zero"),
-        ("{{ 'a' + 1 }}", 'can only concatenate str (not "int") to str'),
-        ("{{ '[' | fromjson }}", "it is not JSON: Expecting value: line 1 column 2 (char 1)"),
-    ],
-)
+@cases("text", "what")
 def test_an_error_has_its_template_and_line(text: str, what: str) -> None:
     refused = _refusal("a\n\n" + text)
     assert (refused.what, refused.where) == (what, "template sidecar, line 3")
     assert refused.hint == "correct the template, or the annotation it reads"
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("{{ (", "unexpected 'end of template'"),
-        ("{% for %}", "Expected an expression, got 'end of statement block'"),
-        ("{% trans %}", "Encountered unknown tag 'trans'."),
-    ],
-)
+@cases("text", "what")
 def test_a_template_that_does_not_parse_is_refused_when_it_is_compiled(text: str, what: str) -> None:
     with pytest.raises(TemplateRenderError) as caught:
         compile_jinja_templates({"good": "", "bad": "a\n" + text}, NEWEST)

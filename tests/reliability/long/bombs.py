@@ -15,10 +15,11 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import ManifestError
 from injector.kube.yaml import load_yaml
@@ -27,13 +28,8 @@ from tests.kube.recorded import recorded
 from tests.property import escapes
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, memory, resident
+from tests.reliability.replicas import ROOT, Replica, Stage, memory, resident
 from tests.reliability.storm import istio_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tests.reliability.replicas import Replica, Stage
 
 SIDECAR: Final = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
 GO: Final[Mapping[str, str]] = {

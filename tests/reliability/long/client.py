@@ -9,14 +9,11 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.replicas import Service, trusting, until
-
-if TYPE_CHECKING:
-    from tests.reliability.replicas import Replica, Stage
+from tests.reliability.replicas import Replica, Service, Stage, trusting, until
 
 SOURCE = Path(__file__).with_name("apiserver.go")
 RATE = 150.0

@@ -1,0 +1,68 @@
+"""Cases of tests as data: ``test_x.yaml`` beside ``test_x.py``. Its keys are names of tests without ``test_``."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from _pytest.mark.structures import ParameterSet
+
+Test = TypeVar("Test", bound="Callable[..., Any]")
+
+
+def cases(*names: str) -> Callable[[Test], Test]:
+    """Parametrize a test with its cases from the YAML file beside its module.
+
+    A case is a list of values in the order of ``names``, or a mapping with these names as keys. With a single name, it is the value.
+    If the cases are a mapping, its keys are their ids. ``v1.30`` is the minor (1, 30).
+    """
+
+    def parametrize(test: Test) -> Test:
+        path = Path(test.__code__.co_filename).with_suffix(".yaml")
+        found = read_cases(path)[test.__name__.removeprefix("test_")]
+        rows = found.items() if isinstance(found, dict) else ((None, row) for row in found)
+        parametrized: Test = pytest.mark.parametrize(names, [_parameters(names, row, name) for name, row in rows])(test)
+        return parametrized
+
+    return parametrize
+
+
+@functools.cache
+def read_cases(path: Path) -> dict[str, Any]:
+    """Return the cases of a YAML file by the name of their test."""
+    found: dict[str, Any] = yaml.load(path.read_text(), _Loader)  # noqa: S506 a safe loader, with one more scalar
+    return found
+
+
+def _parameters(names: tuple[str, ...], row: Any, name: str | None) -> ParameterSet:
+    if len(names) == 1:
+        return pytest.param(row, id=name)
+    assert len(row) == len(names), row
+    values = [row[each] for each in names] if isinstance(row, dict) else row
+    return pytest.param(*values, id=name)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Safe YAML in which ``v1.30`` is a minor of Istio. A key that occurs twice is an error: cases would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        found = super().construct_mapping(node, deep)
+        if len(found) < len(node.value):
+            raise yaml.MarkedYAMLError("a key occurs twice", problem_mark=node.start_mark)
+        return found
+
+    def minor(self, node: yaml.Node) -> tuple[int, int]:
+        major, minor = str(node.value).removeprefix("v").split(".")
+        return int(major), int(minor)
+
+
+_Loader.add_implicit_resolver("!minor", re.compile(r"v1\.\d+"), ["v"])
+_Loader.add_constructor("!minor", _Loader.minor)
