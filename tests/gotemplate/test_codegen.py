@@ -4,58 +4,15 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate import Func, compile_template
-from injector.gotemplate import nodes as n
-from injector.gotemplate.builtins import BUILTINS
-from injector.gotemplate.codegen import Actions, LineMap, Mark, Origin, Pipelines, Source
-from injector.gotemplate.compiler import printed
-from injector.gotemplate.errors import (
-    BudgetError,
-    ExecError,
-    Failure,
-    FieldFailure,
-    FuncError,
-    MethodFailure,
-    ParseError,
-    Spent,
-    Unprintable,
-)
-from injector.gotemplate.parser import parse
+from injector.gotemplate import Budget, BudgetError, Func, compile_template
+from injector.gotemplate.errors import ExecError, FuncError
 from injector.gotemplate.values import Pointer, Slice
 from tests.cases import cases
 from tests.gotemplate.world import functions, record
 
 
-def written(action: str, *variables: str) -> list[str]:
-    """The lines that one action's pipeline becomes."""
-    declared = "".join(f"{{{{{name} := 0}}}}" for name in variables)
-    tree = parse("t", f"{declared}{{{{{action}}}}}", functions=BUILTINS)["t"]
-    source = Source({}, is_pure=True)
-    pipelines = Pipelines(source, tree, BUILTINS, BUILTINS)
-    for node in tree.root.nodes:
-        pipelines.pipeline(node.pipe)  # type: ignore[attr-defined] # actions alone are in the text
-    return source.lines
-
-
 def render(source: str, data: Any = None, **given: Func) -> str:
     return compile_template("t", source, funcs={**functions(), **given}).execute(data)
-
-
-def test_a_constant_needs_no_code() -> None:
-    assert written('"a"') == []
-    assert written('print "a" 1') == []
-
-
-def test_a_field_is_looked_up_in_line() -> None:
-    assert written(".a") == ["t1 = d0['a'] if d0.__class__ is dict and 'a' in d0 else FIELD(d0, 'a')"]
-
-
-def test_a_comparison_with_a_constant_is_in_line() -> None:
-    assert written('eq . "x"') == ["t1 = d0 == 'x' if d0.__class__ is str else EQ(d0, 'x')"]
-
-
-def test_an_operand_of_or_is_behind_the_one_before_it() -> None:
-    assert written("or . 1") == ["t1 = d0; n2 = 0", "if not t1:", " t1 = 1; n2 = 1"]
 
 
 def test_operands_of_and_run_until_one_is_decisive() -> None:
@@ -126,40 +83,64 @@ def test_a_function_that_shadows_one_of_gos_is_called_as_it_is() -> None:
     assert render("{{ or 1 2 }}", **{"or": shadow}) == "2 args"
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines that a template becomes, without the function's head."""
-    trees = parse("t", text, functions=BUILTINS)
-    source = Source({}, is_pure=True)
-    Actions(source, trees["t"], (BUILTINS, BUILTINS), {name: f"b{name}" for name in trees}, printed).template()
-    return [line.removeprefix(" ") for line in source.lines[3:]]
+def rendered(text: str, data: Any = None, *, steps: int = 10_000) -> str:
+    return compile_template("t", text, funcs={}).execute(data, budget=Budget(steps=steps))
 
 
-def rendered(text: str, data: Any = None) -> str:
-    return compile_template("t", text, funcs={}).execute(data)
-
-
-def test_texts_and_constants_are_one_piece_of_output() -> None:
-    assert lines_of('a{{/* c */}}b{{ "c" }}{{ 1.5 }}{{ print 1 2 }}') == ["write('abc1.51 2')"]
-
-
-def test_a_string_is_written_as_it_is() -> None:
-    assert lines_of("{{ print . }}")[-1] == "write(t3)"
-
-
-def test_a_loop_counts_its_rounds() -> None:
-    assert "for d2 in EACH(t1):" in lines_of("{{ range . }}a{{ end }}")
-    assert " rendering.tick(2)" in lines_of("{{ range . }}a{{ end }}")
+@pytest.mark.parametrize("value", ["a'b", 'say "hi"', "\udcff", "\\n", "{}"])
+def test_a_constant_is_printed_as_it_is(value: str) -> None:
+    assert rendered(f"a{{{{/* c */}}}}{{{{ `{value}` }}}}b") == f"a{value}b"
 
 
 def test_a_template_counts_all_its_branches_and_no_loops() -> None:
-    trees = parse("t", "a{{ if . }}b{{ else }}c{{ end }}{{ range . }}d{{ else }}e{{ end }}", functions=BUILTINS)
-    source = Source({}, is_pure=True)
-    Actions(source, trees["t"], (BUILTINS, BUILTINS), {"t": "b"}, printed).template()
-    assert source.lines[1] == " rendering.tick(7)"
+    text = "a{{ if . }}b{{ else }}c{{ end }}{{ range . }}d{{ else }}e{{ end }}"
+    assert rendered(text, [], steps=7) == "ace"
+    with pytest.raises(BudgetError, match="more than 6 steps"):
+        rendered(text, [], steps=6)
+
+
+def test_a_loop_counts_each_of_its_rounds() -> None:
+    assert rendered("{{ range . }}a{{ end }}", [1, 2], steps=6) == "aa"
+    with pytest.raises(BudgetError, match="more than 5 steps"):
+        rendered("{{ range . }}a{{ end }}", [1, 2], steps=5)
 
 
 def test_many_actions_in_a_row_look_at_the_budget_in_between() -> None:
-    assert lines_of("{{ . }}" * 130).count("rendering.tick(0)") == 2
+    calls: list[int] = []
+
+    def print_much() -> str:
+        calls.append(1)
+        return "much"
+
+    template = compile_template("t", "{{ f }}" * 130, funcs={"f": Func("f", "func() string", print_much)})
+    with pytest.raises(BudgetError, match="more than 8 bytes of output"):
+        template.execute(None, budget=Budget(output=8))
+    assert len(calls) == 64
+
+
+def test_an_error_at_a_long_list_shows_its_beginning() -> None:
+    with pytest.raises(BudgetError) as caught:
+        rendered("{{ range . }}" + "x" * 100 + "{{ end }}", [1], steps=1)
+    assert caught.value.node == "{{range .}}" + "x" * 29 + "..."
+
+
+def test_a_value_that_cannot_be_printed_is_named_by_its_node() -> None:
+    with pytest.raises(ExecError, match=r"at <{{\.a\.b}}>: can't print {{\.a\.b}} of type func\(\) string"):
+        rendered("{{ .a.b }}", {"a": {"b": Func("b", "func() string", str)}})
+
+
+def test_the_error_of_a_method_is_at_its_call() -> None:
+    with pytest.raises(ExecError, match=r"at <\.Panics>: error calling Panics: out of order"):
+        render("{{ len .Panics }}", record("main.User", Name="ann"))
+
+
+def test_a_field_is_read_again_after_a_function_that_changes_its_map() -> None:
+    def put(entries: dict[str, Any], value: int) -> str:
+        entries["a"] = value
+        return ""
+
+    changing = Func("put", "func(map[string]interface {}, int) string", put, mutates=True)
+    assert render("{{ .a }}{{ put . 2 }}{{ .a }}", {"a": 1}, put=changing) == "12"
 
 
 @pytest.mark.parametrize("links", [1, 4, 5, 40])
@@ -225,126 +206,3 @@ def test_a_template_that_is_not_there_fails_when_it_is_called() -> None:
     assert rendered('{{ if . }}{{ template "nope" }}{{ end }}', False) == ""
     with pytest.raises(ExecError, match=r'at <{{template "nope"}}>: template "nope" not defined'):
         rendered('{{ if . }}{{ template "nope" }}{{ end }}', True)
-
-
-TEXT = "one\n{{.a.b}}"
-FIELD = n.FieldNode(8, 2, ("a", "b"))
-DOT = n.DotNode(6, 2)
-ROOT = n.ListNode(0, 1, (n.TextNode(0, 1, "one\n"), FIELD))
-TREE = n.Tree("part", "t", ROOT, TEXT)
-
-
-def error_of(raised: Exception, mark: Mark, **given: Any) -> ExecError:
-    """What the user sees of an exception that a line with this mark raises; ``given`` are locals of the generated code."""
-    source = Source({"raised": raised, **given}, is_pure=True)
-    with source.block("def run():", Mark(TREE, ROOT)):
-        for name in given:
-            source.line(f"local_{name} = {name}", Mark(TREE, ROOT))
-        source.line("raise raised", mark)
-    source.places.append(DOT)
-    run = source.run("<template t>")["run"]
-    line_map = LineMap("<template t>", TREE, tuple(source.marks), tuple(source.places))
-    with pytest.raises(type(raised)) as caught:
-        run()
-    return line_map.error(caught.value)
-
-
-def test_a_failure_is_at_the_node_that_its_line_stands_for() -> None:
-    found = error_of(Failure("no"), Mark(TREE, FIELD))
-    assert str(found) == 'template: t:2:4: executing "part" at <.a.b>: no'
-
-
-def test_the_place_may_be_known_only_at_run_time() -> None:
-    found = error_of(Failure("no"), Mark(TREE, "local_place"), place=0)
-    assert (found.node, found.column) == (".", 2)
-
-
-@pytest.mark.parametrize("raised", [FuncError("no"), ParseError("u", 1, "no")])
-def test_the_error_of_a_function_is_at_its_call(raised: Exception) -> None:
-    found = error_of(raised, Mark(TREE, DOT, call=FIELD, name="f"))
-    assert (found.node, found.reason) == (".a.b", f"error calling f: {raised}")
-
-
-def test_the_error_of_a_method_is_at_its_call() -> None:
-    found = error_of(MethodFailure("error calling M: no"), Mark(TREE, DOT, call=FIELD))
-    assert (found.node, found.reason) == (".a.b", "error calling M: no")
-
-
-@pytest.mark.parametrize(
-    ("container", "expected"),
-    [(["x"], "interface {}"), ({"k": "x"}, "interface {}"), (None, "string"), ("text", "string")],
-)
-def test_the_type_in_the_reason_is_that_of_the_container_s_elements(container: Any, expected: str) -> None:
-    mark = Mark(TREE, FIELD, origin=Origin("local_container"))
-    assert error_of(FieldFailure("no {type}", "x"), mark, container=container).reason == f"no {expected}"
-
-
-def test_a_result_without_container_is_an_interface_and_anything_else_its_own_type() -> None:
-    assert error_of(FieldFailure("no {type}", "x"), Mark(TREE, FIELD, origin=Origin(""))).reason == "no interface {}"
-    assert error_of(FieldFailure("no {type}", "x"), Mark(TREE, FIELD)).reason == "no string"
-    assert error_of(FieldFailure("no {type}", None), Mark(TREE, FIELD)).reason == "no interface {}"
-
-
-def test_what_cannot_be_printed_is_named_by_its_node() -> None:
-    assert error_of(Unprintable("can't print {node}"), Mark(TREE, FIELD)).reason == "can't print .a.b"
-
-
-@pytest.mark.parametrize(("raised", "what"), [(Spent("too much"), "too much"), (RecursionError(), "nesting")])
-def test_a_spent_budget_is_a_budget_error_that_shows_the_beginning_of_its_list(raised: Exception, what: str) -> None:
-    found = error_of(raised, Mark(TREE, ROOT))
-    assert isinstance(found, BudgetError)
-    assert (found.node, found.reason) == (str(ROOT), f"the template's budget is spent: {what}")
-
-
-def test_a_long_list_is_cut() -> None:
-    text = n.ListNode(0, 1, (n.TextNode(0, 1, "x" * 100),))
-    assert error_of(Spent("time"), Mark(TREE, text)).node == "x" * 40 + "..."
-
-
-def test_a_failure_outside_generated_code_is_the_whole_template_s() -> None:
-    line_map = LineMap("<template t>", TREE, (), ())
-    assert line_map.error(Spent("too much")).node == str(ROOT)
-
-
-def test_a_block_without_lines_does_nothing() -> None:
-    source = Source({}, is_pure=True)
-    with source.block("def run():", Mark(TREE, ROOT)):
-        pass
-    assert source.lines == ["def run():", " pass"]
-    assert len(source.marks) == 2
-
-
-@pytest.mark.parametrize(("head", "depth"), [("if x:", 95), ("for x in y:", 19)])
-def test_blocks_nest_only_as_deep_as_python_s(head: str, depth: int) -> None:
-    source = Source({}, is_pure=True)
-
-    def nest(left: int) -> None:
-        with source.block(head, Mark(TREE, FIELD)):
-            if left > 1:
-                nest(left - 1)
-
-    nest(depth - 1)
-    with pytest.raises(ParseError, match="template: t:2: blocks nest too deeply"):
-        nest(200)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [("a'b", '"a\'b"'), (True, "True"), (None, "None"), (5, "5"), ("\udcff", "'\\udcff'")]
-)
-def test_plain_values_are_written_as_literals(value: Any, expected: str) -> None:
-    assert Source({}, is_pure=True).literal(value) == expected
-
-
-@pytest.mark.parametrize("value", [-5, 1.5, 1j, [1]])
-def test_other_values_get_a_name(value: Any) -> None:
-    source = Source({}, is_pure=True)
-    assert source.namespace[source.literal(value)] is value
-
-
-def test_a_line_can_be_put_before_others_of_its_block() -> None:
-    source = Source({}, is_pure=True)
-    with source.block("if x:", Mark(TREE, ROOT)):
-        source.line("b", Mark(TREE, FIELD))
-        source.insert(1, "a", Mark(TREE, DOT))
-    assert source.lines == ["if x:", " a", " b"]
-    assert [mark.place for mark in source.marks] == [ROOT, DOT, FIELD]
