@@ -97,6 +97,7 @@ class Revision:
     """The injection of one control plane, compiled and deeply immutable.
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
+    ``versions_by_node`` is empty if all nodes have the same version.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Revision:
     templates: Mapping[str, Template]
     fingerprint: str
     hermetic: bool
+    versions_by_node: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def istio_version(self) -> str:
