@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -25,6 +25,7 @@ from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.metrics import Metrics
+from injector.revisions.build import Overrides
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
 from injector.revisions.files import file_changes
@@ -139,7 +140,9 @@ def source_of(settings: Settings, cluster: RevisionSource | None = None) -> Revi
             values=settings.values_file,
             mesh=settings.mesh_config,
             name=settings.revision or DEFAULT_NAME,
-            settings=_revision_settings(settings),
+            settings=Overrides(
+                settings.istio_version, key_values(settings.set_env, flag="--set-env"), settings.node_version
+            ).settings({}),
         )
     else:
         files = offline_source(settings.revisions_dir)
@@ -147,17 +150,6 @@ def source_of(settings: Settings, cluster: RevisionSource | None = None) -> Revi
         return files
     has_files = settings.inject_config is not None or settings.revisions_dir is not None
     return MergedSource(files, cluster) if has_files else cluster
-
-
-def _revision_settings(settings: Settings) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if settings.istio_version is not None:
-        given["istioVersion"] = settings.istio_version
-    if settings.set_env:
-        given["env"] = key_values(settings.set_env, flag="--set-env")
-    if settings.node_version:
-        given["nodeVersions"] = list(settings.node_version)
-    return given
 
 
 def watched_folders(settings: Settings) -> tuple[Path, ...]:
