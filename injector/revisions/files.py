@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 from injector.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
 CHECK_INTERVAL: Final = 0.5
 """Seconds between two checks for changes. A check of thirty revisions takes less than a millisecond."""
+LEVELS: Final = 3
+"""A directory of revisions, its folders, and their files."""
 
 
 def read_text(path: Path) -> str | None:
@@ -109,41 +112,34 @@ def _mode(path: Path) -> int:
     return 0o666 & ~mask
 
 
-async def file_changes(folders: Iterable[Path], *, recursive: bool) -> AsyncGenerator[None]:
-    """Yield at once, and after each change of the files in the folders.
+async def file_changes(paths: Sequence[Path]) -> AsyncGenerator[None]:
+    """Yield at once, and after each change of the files, or of the content of the folders, two levels deep.
 
-    The caller reads the files after each yield, so it misses no change.
-
-    Args:
-        folders: the folders.
-        recursive: whether their subfolders count too, one level deep.
-
-    Raises:
-        OSError: a folder cannot be read.
+    The caller reads them after each yield, so it misses no change.
     """
     # Imported here, because commands that only read files start in half the time without it.
     import asyncio  # noqa: PLC0415
 
-    known = await asyncio.to_thread(_file_states, folders, recursive=recursive)
+    known = await asyncio.to_thread(_file_states, paths)
     while True:
         yield
         current = known
         while current == known:
             await asyncio.sleep(CHECK_INTERVAL)
-            current = await asyncio.to_thread(_file_states, folders, recursive=recursive)
+            current = await asyncio.to_thread(_file_states, paths)
         known = current
 
 
-def _file_states(folders: Iterable[Path], *, recursive: bool) -> dict[Path, tuple[int, int, int]]:
+def _file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:
     """Return the inode, the time of the last change and the size of each file. Links, as in a mounted ConfigMap, are followed."""
-    paths = [path for folder in folders for path in folder.iterdir()]
-    if recursive:
-        for path in tuple(paths):
-            with suppress(OSError):  # it is not a folder, or was just removed
-                paths += path.iterdir()
-    states = {}
-    for path in paths:
-        with suppress(FileNotFoundError):  # it is a link without a target, or was just removed
-            stat = path.stat()
-            states[path] = stat.st_ino, stat.st_ctime_ns, stat.st_size
+    states: dict[Path, tuple[int, int, int]] = {}
+    level = list(paths)
+    for _ in range(LEVELS):
+        files, level = level, []
+        for path in files:
+            with suppress(OSError):  # it is missing, a link without a target, or cannot be read
+                found = path.stat()
+                states[path] = found.st_ino, found.st_ctime_ns, found.st_size
+                if stat.S_ISDIR(found.st_mode):
+                    level += path.iterdir()
     return states

@@ -33,14 +33,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Watch: TypeAlias = "Callable[[], AsyncIterator[None]]"
-"""Yields after each possible change of the source. If it fails, a new watch is started."""
+"""Yields after each possible change of the source."""
 
 SETTLE: Final = 0.1
 MAX_SETTLES: Final = 4
 """A source that is never quiet is read after this many settle times."""
-
-REWATCH: Final = 0.5
-"""Seconds between a failed watch and the next one."""
 
 RETRY: Final = 600.0
 """Seconds until a revision that fails on a recent pod is tried again; the pod may be forgotten by then."""
@@ -141,20 +138,8 @@ class Follower:
             self._triggers.put_nowait(Trigger.POLL)
 
     async def _watches(self, watch: Watch) -> None:
-        known = ""
-        while True:
-            try:
-                async for _ in watch():
-                    known = ""
-                    self._triggers.put_nowait(Trigger.CHANGE)
-            except Exception as error:  # noqa: BLE001 -- this task must not end; the poll also goes on
-                if str(error) != known:
-                    known = str(error)
-                    _log.warning(
-                        "file watch failed, falling back to polling every %g s: %s", self._timing.interval, error
-                    )
-                    self._triggers.put_nowait(Trigger.CHANGE)
-            await self._timing.sleep(REWATCH)
+        async for _ in watch():
+            self._triggers.put_nowait(Trigger.CHANGE)
 
     async def _reloads(self) -> None:
         while True:
