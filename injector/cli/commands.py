@@ -108,7 +108,7 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
-        """Import and return a command, or return None if there is no command of this name."""
+        """Import and return a command; None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"injector.cli.{COMMANDS[cmd_name][0]}")

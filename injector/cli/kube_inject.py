@@ -87,7 +87,7 @@ manifest_options: Final = option_group(
 
 @dataclass(frozen=True, slots=True)
 class RevisionOptions:
-    """Which revision to inject, and what to change in it."""
+    """The revision to inject, and the settings to change in it."""
 
     config: Path | None
     values: Path | None
@@ -134,7 +134,7 @@ class RevisionOptions:
             return directory_revisions(self.revisions_dir).find(self.revision or "")
         if self.revisions_dir is not None:
             raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
-        # As in istioctl, there is no revision name without --revision; templates of 1.9 and later then write `default`.
+        # As in istioctl, the revision has no name without --revision. Templates of 1.9 and later then write `default`.
         settings = {"revision": ""} if self.revision is None else {}
         name = DEFAULT_NAME if self.revision is None else self.revision
         return SingleSource(self.config, name=name, settings=settings).read().revisions[0]
@@ -176,11 +176,49 @@ revision_options: Final = option_group(
 )
 
 
+# Istio 1.0 and 1.1 could write a template from flags (istioctl/cmd/istioctl/kubeinject.go, 1.0.9). With a config file they ignored them
+# and printed a warning. --hub and --tag were only for that template, and an error without it.
+IGNORED: Final = (
+    *("verbosity", "sidecarProxyUID", "setVersionString", "imagePullPolicy", "statusPort"),
+    *("readinessInitialDelaySeconds", "readinessPeriodSeconds", "readinessFailureThreshold"),
+    *("includeIPRanges", "excludeIPRanges", "includeInboundPorts", "excludeInboundPorts"),
+)
+IGNORED_SWITCHES: Final = ("coreDump", "rewriteAppProbe", "debug")
+"""A switch takes no value, or one after ``=``."""
+REFUSED: Final = ("hub", "tag")
+
+
+def _ignore(_context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:  # the text is istioctl's
+        echo(f"Flag {option.opts[0]} has been deprecated, Use --injectConfigFile instead", err=True)
+
+
+def _refuse(_context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(
+            "templates from flags are not supported",
+            where=option.opts[0],
+            hint="give --injectConfigFile FILE: kubectl -n istio-system get configmap istio-sidecar-injector"
+            " -o=jsonpath='{.data.config}' > FILE",
+        )
+
+
+def old_options(command: F) -> F:
+    """Add flags of older releases of istioctl. Most are ignored with a warning, the others are refused."""
+    hidden: dict[str, Any] = {"hidden": True, "expose_value": False, "metavar": "VALUE"}
+    switch: dict[str, Any] = {**hidden, "is_flag": False, "flag_value": "true"}
+    for name in (*IGNORED, *IGNORED_SWITCHES, *REFUSED):
+        settings = switch if name in IGNORED_SWITCHES else hidden
+        command = click.option(f"--{name}", callback=_refuse if name in REFUSED else _ignore, **settings)(command)
+    return command
+
+
 @click.command("kube-inject")
 @manifest_options
 @revision_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace for workloads that have none.")
 @GUARD
+@old_options
 @verbose
 def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace: str | None, guard: str) -> None:
     """Inject the sidecar into every workload of the FILES and print the result.

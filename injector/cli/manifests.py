@@ -156,7 +156,7 @@ def read_workloads(names: Sequence[str], *, recursive: bool, namespace: str | No
 
     Raises:
         UsageError: no file is given.
-        DataError: a file or a workload cannot be read, or there is no workload.
+        DataError: a file or a workload cannot be read, or the files have no workload.
     """
     created: list[Created] = []
     labels: dict[str, Mapping[str, str]] = {}

@@ -67,7 +67,7 @@ class Follower:
 
     Args:
         loader: loads the source; used by nothing else meanwhile.
-        watch: reports changes; None if there is no watch.
+        watch: reports changes; None for a source that reports them by ``changed``, or has none.
         timing: how long to wait.
         recent: the pods to verify a new build with.
         metrics: shows the revisions and counts reloads.

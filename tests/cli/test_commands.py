@@ -106,6 +106,17 @@ def test_no_command_but_serve_loads_what_only_a_server_needs() -> None:
     assert set(run.stdout.splitlines()) & {"aiohttp", "kubernetes_asyncio", "prometheus_client"} == set()
 
 
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [("probe", {"asyncio", "yaml", "injector.kube.typed"}), ("tag", {"asyncio"}), ("webhook", {"asyncio"})],
+)
+def test_a_command_loads_only_what_it_needs(module: str, unneeded: set[str]) -> None:
+    code = f"import sys, injector.cli.{module}; print(*sys.modules, sep='\\n')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert set(run.stdout.splitlines()) & {*unneeded, "aiohttp", "injector.injection.pipeline"} == set()
+
+
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 
 

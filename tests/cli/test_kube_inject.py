@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.kube_inject import RevisionOptions
+from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions
 from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
 from injector.istio.revision import Revision
@@ -378,6 +378,32 @@ def test_without_flags_it_is_the_embedded_default() -> None:
 
 HELLO = str(Path(__file__).resolve().parents[2] / "docs" / "samples" / "hello.yaml")
 EX_USAGE = 64
+
+
+def test_obsolete_flags_are_named_and_ignored() -> None:
+    plain = CliRunner().invoke(main, ["kube-inject", "-f", HELLO])
+    flags = [*(f"--{name}=1" for name in IGNORED), *(f"--{name}" for name in IGNORED_SWITCHES)]
+
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, *flags])
+
+    assert (result.exit_code, result.stdout) == (0, plain.stdout)
+    assert sorted(result.stderr.splitlines()) == sorted(
+        f"Flag --{name} has been deprecated, Use --injectConfigFile instead" for name in (*IGNORED, *IGNORED_SWITCHES)
+    )
+
+
+def test_a_switch_takes_a_value_after_its_equals_sign() -> None:
+    result = CliRunner().invoke(main, ["kube-inject", "--debug=false", "-f", HELLO])
+
+    assert (result.exit_code, len(result.stderr.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_template_from_flags_is_refused_with_what_to_do(name: str) -> None:
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, f"--{name}", "x"])
+
+    assert (result.exit_code, result.stdout) == (EX_USAGE, "")
+    assert f"--{name}: templates from flags are not supported; give --injectConfigFile FILE" in result.stderr
 
 
 STATUS = "sidecar.istio.io/status"
