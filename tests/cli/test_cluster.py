@@ -38,6 +38,7 @@ from injector.cluster.resources import (
 from injector.cluster.session import open_session
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
 from injector.kube.pods import Created
+from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG
@@ -170,18 +171,7 @@ def test_a_workload_is_named_as_for_kubectl_and_istioctl(
     assert parse_target(text, namespace=namespace, default="home") == target
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "service/web",
-            "'service' is not a type of workload; known types are pod, deployment, statefulset, daemonset, ",
-        ),
-        ("/web", "'' is not a type of workload"),
-        ("deploy/", "no workload name; write [TYPE/]NAME[.NAMESPACE]"),
-        (".shop", "no workload name"),
-    ],
-)
+@cases("text", "says")
 def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=r".") as caught:
         parse_target(text, namespace=None, default="home")
@@ -259,15 +249,7 @@ def test_ended_pods_are_not_listed() -> None:
     assert client.asked[-1] == f"list pods in shop by {RUNNING}"
 
 
-@pytest.mark.parametrize(
-    ("pod", "over"),
-    [
-        ({"metadata": {}, "status": {"phase": "Running"}}, False),
-        ({"metadata": {}}, False),
-        ({"metadata": {}, "status": {"phase": "Failed"}}, True),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running"}}, True),
-    ],
-)
+@cases("pod", "over")
 def test_a_pod_that_is_being_deleted_has_ended(pod: dict[str, Any], over: bool) -> None:
     assert has_ended(pod) == over
 
@@ -364,16 +346,7 @@ def test_work_gets_a_client_with_credentials_that_is_closed_afterwards(notes: li
     assert notes == ["made a", "opened", "worked", "closed"]
 
 
-@pytest.mark.parametrize(
-    ("reason", "hint"),
-    [
-        ("forbidden", "get this permission, or give another --context or --kubeconfig"),
-        ("unauthorized", "log in again, or give another --context or --kubeconfig"),
-        ("unreachable", "check the network, or give another --context or --kubeconfig"),
-        ("conflict", "try again"),
-        ("refused", "ask the owner"),
-    ],
-)
+@cases("reason", "hint")
 def test_an_error_of_the_api_server_has_a_hint_for_the_user(notes: list[str], reason: str, hint: str) -> None:
     async def work(_: KubeClient) -> None:
         raise ClusterError("no", where="https://a/b", hint="ask the owner", reason=reason, status=4)

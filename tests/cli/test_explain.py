@@ -19,6 +19,7 @@ from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.cli.clusters import (
     HOME,
     FakeKube,
@@ -149,14 +150,7 @@ def test_a_skipped_pod_ends_with_0_and_the_rule(
     assert (result.exit_code, found["outcome"], found["reason"]) == (0, "skipped", reason)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "path", "reason"),
-    [
-        ({"sidecar.istio.io/proxyCPU": "odd!"}, "/inject/1-30", "validation"),
-        ({"inject.istio.io/templates": "nope"}, "/inject/1-30", "templates"),
-        ({}, "/inject/1-99", "revision"),
-    ],
-)
+@cases("annotations", "path", "reason")
 def test_a_refused_pod_ends_with_65_and_its_trace(
     folder: Path, annotations: dict[str, str], path: str, reason: str
 ) -> None:
@@ -213,17 +207,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
     assert says in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path exclude each other"),
-        (["-r", "nope"], 64, "there is no revision or tag 'nope'"),
-        (["--path", "/mutate"], 64, "--path: '/mutate' is not a path of the webhook"),
-        (["--path", "/inject/No"], 65, "'No' is not a valid name of a revision or tag"),
-        (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is not a label; write istio-injection=enabled"),
-        (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = explain(folder, *arguments)
 

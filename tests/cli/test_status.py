@@ -18,6 +18,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
@@ -188,19 +189,7 @@ def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("has", "place", "gets", "state"),
-    [
-        ("1-24", "prod", "1-24", "current"),
-        ("1-24", "1-30", "1-30", "older revision"),
-        (None, "1-30", "1-30", "missing sidecar"),
-        ("1-24", "none", None, "unexpected sidecar"),
-        ("1-24", "off", None, "unexpected sidecar"),
-        ("1-24", "gone", "gone", "unknown revision"),
-        (None, "gone", "gone", "unknown revision"),
-        ("1-24", "broken", "broken", "unknown revision"),
-    ],
-)
+@cases("has", "place", "gets", "state")
 def test_the_status_compares_the_sidecar_with_the_requested_revision(
     around: ClusterView, has: str | None, place: str, gets: str | None, state: str
 ) -> None:

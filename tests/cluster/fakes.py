@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import selectors
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from injector.cluster.client import KubeClient, Page
 from injector.cluster.resources import Scope
 from injector.errors import ClusterError
 from injector.metrics import Metrics
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -40,10 +42,15 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         return self._skipping.now
 
 
-def in_fake_time(test: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine with a clock that costs no time, and return its result."""
-    with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
-        return runner.run(test)
+def in_fake_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Decorate an asynchronous function: a call runs it with a clock that costs no time, and returns its result."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
+            return runner.run(test(*args, **kwargs))
+
+    return run
 
 
 def item(name: str, version: int, namespace: str = "", **fields: Any) -> dict[str, Any]:

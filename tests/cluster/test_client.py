@@ -29,6 +29,7 @@ from injector.cluster.client import (
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
+from tests.cases import cases
 from tests.cluster.fakes import in_fake_time
 from tests.webhook.certificates import write_certificate
 
@@ -270,20 +271,7 @@ async def test_one_name_is_asked_for_by_a_field_selector(api: Api, client: KubeC
     ]
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "says"),
-    [
-        (401, "unauthorized", "the API server does not know the credentials (HTTP 401); renew"),
-        (403, "forbidden", "the API server forbids it (HTTP 403): told why; grant the injector's account"),
-        (404, "missing", "the API server has no such object or resource (HTTP 404): told why"),
-        (409, "conflict", "(HTTP 409): told why"),
-        (410, "gone", "the API server no longer has that version (HTTP 410); list again"),
-        (422, "refused", "the API server refuses it (HTTP 422): told why"),
-        (429, "throttled", "the API server asks to wait (HTTP 429); wait"),
-        (500, "server", "the API server failed (HTTP 500): told why; look at its log"),
-        (503, "server", "the API server failed (HTTP 503)"),
-    ],
-)
+@cases("status", "reason", "says")
 async def test_a_refusal_says_where_what_and_what_to_do(
     api: Api, client: KubeClient, status: int, reason: str, says: str
 ) -> None:
@@ -545,21 +533,7 @@ async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
     assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "down"),
-    [
-        (401, "unauthorized", True),
-        (403, "forbidden", False),
-        (404, "missing", False),
-        (409, "conflict", False),
-        (410, "gone", False),
-        (418, "refused", False),
-        (429, "throttled", True),
-        (500, "server", True),
-        (503, "server", True),
-        (600, "server", True),
-    ],
-)
+@cases("status", "reason", "down")
 def test_a_status_says_what_is_wrong_and_whether_the_next_request_would_fare_better(
     status: int, reason: str, down: bool
 ) -> None:
@@ -617,7 +591,7 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
             task.cancel()
         await asyncio.wait(tasks)
 
-    in_fake_time(run())
+    in_fake_time(run)()
     return times
 
 
@@ -653,4 +627,4 @@ def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
 
         return sorted(await asyncio.gather(one(), one(), one()))
 
-    assert in_fake_time(run()) == [1.0, 2.0, 3.0]
+    assert in_fake_time(run)() == [1.0, 2.0, 3.0]

@@ -24,6 +24,7 @@ from tests.cluster.fakes import (
     page,
     status,
 )
+from tests.tasks import running
 
 SCOPE = Scope(CONFIG_MAPS, "istio-system")
 SILENT: list[Told] = [3600.0]
@@ -64,12 +65,10 @@ def ran(client: FakeClient, seconds: float) -> Ran:
             metrics=found.observed,
             chance=no_chance(),
         )
-        task = asyncio.create_task(watch.run())
-        await asyncio.sleep(seconds)
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(watch.run()):
+            await asyncio.sleep(seconds)
 
-    in_fake_time(run())
+    in_fake_time(run)()
     return found
 
 
@@ -191,14 +190,12 @@ def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
             metrics=found.observed,
             chance=lambda: 1.0,
         )
-        task = asyncio.create_task(watch.run())
-        await asyncio.sleep(down)
-        client.pages, client.watches = [page(A, B)], [SILENT]
-        await asyncio.sleep(20)
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(watch.run()):
+            await asyncio.sleep(down)
+            client.pages, client.watches = [page(A, B)], [SILENT]
+            await asyncio.sleep(20)
 
-    in_fake_time(run())
+    in_fake_time(run)()
 
     assert found.told[-1][1] == {"a": 1, "b": 2}
     assert found.told[-1][0] - down < 5
@@ -243,10 +240,8 @@ def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
             metrics=Observed(),
             chance=no_chance(),
         )
-        task = asyncio.create_task(watch.run())
-        await watch.answered.wait()
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(watch.run()):
+            await watch.answered.wait()
         return watch.answered.is_set(), watch.synced.is_set()
 
-    assert in_fake_time(run()) == (True, False)
+    assert in_fake_time(run)() == (True, False)

@@ -26,10 +26,12 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import Tag, TagObject, read_tags
+from tests.cases import cases
 from tests.cli.clusters import FakeKube, Refusing, revision, tag
 from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.tasks import running
 
 HOME = "istio-system"
 
@@ -52,17 +54,7 @@ def config_maps(suffix: str = "", **data: str) -> tuple[dict[str, Any], dict[str
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "revision"),
-    [
-        ("istio-sidecar-injector", "istio-sidecar-injector", "default"),
-        ("istio-sidecar-injector-1-24", "istio-sidecar-injector", "1-24"),
-        ("istio-sidecar-injector-default", "istio-sidecar-injector", "default"),
-        ("istio", "istio", "default"),
-        ("istio-1-24", "istio", "1-24"),
-        ("istio-canary", "istio", "canary"),
-    ],
-)
+@cases("name", "kind", "revision")
 def test_the_name_says_which_revision_it_is_of(name: str, kind: str, revision: str) -> None:
     half = istio_config_map(config_map(name, config="c", mesh="m"))
 
@@ -150,20 +142,7 @@ def test_the_default_revision_is_the_pair_that_istiod_reads() -> None:
     assert (texts.origin, texts.values) == ("ConfigMap istio-system/istio-sidecar-injector", None)
 
 
-@pytest.mark.parametrize(
-    ("values", "own", "env"),
-    [
-        ({"pilot": {"env": {"ENABLE_NATIVE_SIDECARS": True}}}, None, {"ENABLE_NATIVE_SIDECARS": "true"}),
-        ({"pilot": {"env": {"A": "b", "N": 1, "X": {"y": 1}}}}, None, {"A": "b", "N": "1"}),
-        ({"global": {"platform": "openshift"}}, None, {"PLATFORM": "openshift"}),
-        ({"global": {"platform": "openshift"}, "pilot": {"env": {"PLATFORM": "x"}}}, None, {"PLATFORM": "x"}),
-        ({"pilot": {"env": {"A": "b", "C": "d"}}}, "env: {A: own}", {"A": "own", "C": "d"}),
-        ({"pilot": {"env": {"A": "b"}}}, "istioVersion: '1.24'", {"A": "b"}),
-        ({"pilot": []}, None, None),
-        ({"global": {"platform": ""}}, None, None),
-        ({}, "env: {A: own}", {"A": "own"}),
-    ],
-)
+@cases("values", "own", "env")
 def test_istiods_variables_are_those_of_the_values_and_then_of_revision_yaml(
     values: dict[str, Any], own: str | None, env: dict[str, str] | None
 ) -> None:
@@ -309,26 +288,15 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
             return registry.snapshot.revisions.values()
 
         registry.subscribe(source.served_changed)
-        task = asyncio.create_task(source.follow(changed, served, settled))
-        await asyncio.sleep(seconds)
-        settled_after.append(settled.is_set())
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(source.follow(changed, served, settled)):
+            await asyncio.sleep(seconds)
+            settled_after.append(settled.is_set())
 
-    in_fake_time(run())
+    in_fake_time(run)()
     return registry, sorted({what.split()[1] for _, what in cluster.asked if what.startswith("list")}), settled_after
 
 
-@pytest.mark.parametrize(
-    ("values", "asked"),
-    [
-        ('{"global": {"tag": "1.24.6"}}', []),
-        ('{"global": {"tag": "1.28.1"}}', ["nodes"]),
-        ('{"global": {"tag": "1.28.1"}, "pilot": {"env": {"ENABLE_NATIVE_SIDECARS": "true"}}}', []),
-        ('{"global": {"tag": "1.28.1", "platform": "openshift"}}', ["namespaces", "nodes"]),
-        ('{"global": {"tag": "1.24.6", "platform": "openshift"}}', ["namespaces"]),
-    ],
-)
+@cases("values", "asked")
 def test_nodes_and_namespaces_are_watched_only_where_a_revision_needs_them(values: str, asked: list[str]) -> None:
     _, listed, settled = followed(Cluster({"configmaps": small_pair(values=values)}))
 
@@ -402,7 +370,7 @@ def test_credentials_that_cannot_be_used_end_it_before_it_begins() -> None:
         await source.follow(lambda: None, lambda: (), asyncio.Event())
 
     with pytest.raises(ConfigError, match="no credentials"):
-        in_fake_time(run())
+        in_fake_time(run)()
 
 
 NODE = {"kind": "Node", "metadata": {"name": "a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"}}}

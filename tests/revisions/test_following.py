@@ -26,6 +26,7 @@ from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock, until
 from tests.revisions.fakes import CONFIG, VALUES
+from tests.tasks import running
 
 LIMIT = 20.0
 INTERVAL = 30.0
@@ -116,12 +117,9 @@ class Following:
 async def following(source: RevisionSource, **fields: Any) -> AsyncIterator[Following]:
     """Follow a source for as long as a test needs it."""
     at_work = Following(Spy(source), **fields)
-    task = asyncio.create_task(at_work.follower.run())
-    async with asyncio.timeout(LIMIT):
-        yield at_work
-    assert not task.done()
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(at_work.follower.run()):
+        async with asyncio.timeout(LIMIT):
+            yield at_work
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from injector.revisions.tagstore import (
     remove_tag,
     shown_target,
 )
+from tests.cases import cases
 from tests.revisions.fakes import CONFIG
 
 PROD = Tag("prod", (("1-24", 1),))
@@ -250,15 +251,7 @@ def test_the_first_tag_makes_the_file(directory: Path) -> None:
     assert (directory / "tags.yaml").read_text() == "prod: 1-24\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{prod: 1-24, blue: {1-24: 1, 1-30: 2}}\n",
-        "prod: &both {1-24: 1, 1-30: 2}\nblue: *both\n",
-        "prod: 1-24\nprod: 1-30\nblue: 1-24\n...\n",
-        '{"prod": "1-24", "blue": "1-30"}',
-    ],
-)
+@cases("text")
 def test_a_layout_that_cannot_be_kept_loses_no_tag(directory: Path, text: str) -> None:
     file, store = directory / "tags.yaml", DirectoryTags(directory)
     file.write_text(text)

@@ -200,7 +200,7 @@ def while_it_runs(net: Net, test: Coroutine[Any, Any, None]) -> None:
             task.cancel()
             await asyncio.wait([task])
 
-    in_fake_time(run())
+    in_fake_time(run)()
 
 
 @pytest.fixture

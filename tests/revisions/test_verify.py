@@ -19,6 +19,7 @@ from injector.revisions.verify import (
     verify,
     verify_recent,
 )
+from tests.cases import cases
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
 
 
@@ -183,16 +184,7 @@ def test_the_pods_of_revisions_that_are_gone_are_forgotten() -> None:
     assert list(recent.snapshot()) == ["b"]
 
 
-@pytest.mark.parametrize(
-    ("pod", "named"),
-    [
-        ({"metadata": {"name": "hello"}}, "Pod hello in namespace shop"),
-        ({"metadata": {"generateName": "job-"}}, "Pod job- in namespace shop"),
-        ({"metadata": {"name": "a\n\x1b[31mb"}}, "Pod a??[31mb in namespace shop"),
-        ({}, "Pod without a name in namespace shop"),
-        ({"metadata": {"generateName": "a-", "ownerReferences": [None]}}, "a pod without a name in namespace shop"),
-    ],
-)
+@cases("pod", "named")
 def test_a_pod_is_named_by_its_owner_on_one_line(pod: dict[str, Any], named: str) -> None:
     recent = RecentPods()
 

@@ -20,6 +20,7 @@ from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
 from injector.webhook.status.report import quantile, request_rows, status
+from tests.cases import cases
 from tests.revisions.fakes import fake_revision
 
 GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
@@ -250,18 +251,7 @@ UNSERVED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({}, "Namespaces: 2 , pods without a sidecar: 7 . Name Namespaces Pods prdo 2 7"),
-        (
-            {"podsAtLeast": True, "more": 5},
-            "pods without a sidecar: at least 7 . Name Namespaces Pods prdo 2 7 and 5 more",
-        ),
-        ({"pods": None}, "Namespaces: 2 , pods without a sidecar: cannot be listed."),
-        ({"counted": False, "names": {}}, "Unknown revisions and tags Not counted yet. Requests"),
-    ],
-)
+@cases("changes", "says")
 def test_names_that_nobody_serves_are_shown(changes: dict[str, Any], says: str) -> None:
     assert says in text_of(status_page({**STATUS, "unserved": {**UNSERVED, **changes}}))
 
