@@ -117,11 +117,10 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
-    wanted = requested_name(view.webhooks, labels)
     try:
         routed = live_route(view, labels)
     except DataError:
-        return wanted, Drift(UNKNOWN)
+        return requested_name(view.webhooks, labels), Drift(UNKNOWN)
     if isinstance(routed, Route):
         revision = view.built.revisions.get(routed.raw.name)
         if revision is None:
@@ -131,6 +130,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
         answer = _inject(revision, created, routed)
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
+    wanted = requested_name(view.webhooks, labels)
     if wanted is not None or routed.reason != NO_WEBHOOK:
         return wanted, Drift(UNKNOWN)
     return None, drift_of(running, None)
