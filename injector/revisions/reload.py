@@ -91,8 +91,7 @@ def _tags(before: Mapping[str, Tag], after: Mapping[str, Tag]) -> Iterator[tuple
             yield logging.INFO, f"tag {name}: removed"
     for name, tag in after.items():
         if before.get(name) != tag:
-            weights = ", ".join(f"{target} {weight}" for target, weight in tag.weights)
-            yield logging.INFO, f"tag {name}: {tag.revision if len(tag.weights) == 1 else weights}"
+            yield logging.INFO, f"tag {name}: {tag.destination}"
 
 
 READS: Final = 5

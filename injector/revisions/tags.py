@@ -88,6 +88,11 @@ class Tag:
         return len(self.weights) == 1 or sum(weight > 0 for _, weight in self.weights) == 1
 
     @property
+    def destination(self) -> str:
+        """The revisions in one word: ``1-24``, or ``1-24=90,1-30=10``."""
+        return ",".join(f"{name}={weight}" for name, weight in self.weights) if len(self.weights) > 1 else self.revision
+
+    @property
     def targets(self) -> tuple[str, ...]:
         """Every revision that the weights name."""
         return tuple(name for name, _ in self.weights)
