@@ -6,8 +6,8 @@ import gc
 from types import FrameType, TracebackType
 from typing import Final
 
-DAY: Final = 86_400
-"""The seconds of a day: so often is a file looked at in a day."""
+LOOKS: Final = 2_000
+"""How often a failure is repeated. If each left an object behind, ``failures_held`` would tell."""
 
 
 def failures_held() -> int:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.cli.manifests import read_manifests
-from injector.cli.options import (
+from injector.cli.options import NODE_VERSION, option_group
+from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
-    NODE_VERSION,
+    RevisionList,
+    directory_revisions,
     kubeconfig_options,
-    offline_source,
-    option_group,
     revisions_dir,
 )
-from injector.cluster.reader import (
+from injector.cluster.resources import (
     CONFIG_MAPS,
     CRON_JOBS,
     DAEMON_SETS,
@@ -27,10 +26,10 @@ from injector.cluster.reader import (
     REPLICA_SETS,
     STATEFUL_SETS,
     WEBHOOKS,
-    ClusterReader,
     Scope,
 )
-from injector.errors import ClusterError, ManifestError, UsageError
+from injector.cluster.session import open_session
+from injector.errors import ManifestError, UsageError
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import TAG_LABEL, live_webhooks
 from injector.kube.pods import Created, controller_of, created_pods
@@ -39,7 +38,6 @@ from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml, split_documents
 from injector.revisions.build import Overrides
 from injector.revisions.clustersource import build_all, listed_state, openshift_annotations
-from injector.revisions.directory import TAGS_FILE
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
@@ -47,82 +45,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cli.manifests import Manifest
-    from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Reader, Resource
+    from injector.cluster.resources import ObjectReader, Resource
     from injector.istio.webhooks import LiveWebhook
     from injector.revisions.clustersource import Built
-    from injector.revisions.source import SourceState
 
 T = TypeVar("T")
 
 
-_HINTS: Final = {
-    "forbidden": "get this permission, or give another --context or --kubeconfig",
-    "unauthorized": "log in again, or give another --context or --kubeconfig",
-    "unreachable": "check the network, or give another --context or --kubeconfig",
-    "idle": "try again later, or give another --context or --kubeconfig",
-    "cut": "try again",
-    "conflict": "try again",
-    "throttled": "try again later",
-}
-"""What the user can do about an error of the API server, by its reason. The hints of the client are for a server."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSession:
-    """A client of the API server, and the event loop that it belongs to."""
-
-    runner: asyncio.Runner
-    client: KubeClient
-
-    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work`` with the client and return its result.
-
-        Raises:
-            ClusterError: the API server cannot be reached or refuses. The hint is for the user of a command.
-        """
-        try:
-            return self.runner.run(work(self.client))
-        except ClusterError as error:
-            hint = _HINTS.get(error.reason, error.hint)
-            raise ClusterError(
-                error.what, where=error.where, hint=hint, reason=error.reason, status=error.status
-            ) from error
-
-
-@contextmanager
-def open_cluster(kubeconfig: Kubeconfig) -> Iterator[ClusterSession]:
-    """Connect to the API server. A command can do other things between requests.
-
-    Raises:
-        ConfigError: the credentials are missing or not valid.
-    """
-    # Imported here, because it takes half a second, and --help and commands without a cluster do not need it.
-    from injector.cluster.client import KubeClient  # noqa: PLC0415
-
-    client = KubeClient(kubeconfig)
-    with asyncio.Runner() as runner:
-        try:
-            runner.run(client.open())
-            yield ClusterSession(runner, client)
-        finally:
-            runner.run(client.close())
-
-
-def run_in_cluster(kubeconfig: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
-    """Connect to the API server, run ``work`` with a client and return its result.
-
-    Raises:
-        ConfigError: the credentials are missing or not valid.
-        ClusterError: the API server cannot be reached or refuses.
-    """
-    with open_cluster(kubeconfig) as connection:
-        return connection.run(work)
-
-
 class FileReader:
-    """Reads objects from memory with the methods of ``cluster.reader``. It ignores field selectors."""
+    """An ``ObjectReader`` of objects in memory. It ignores field selectors."""
 
     def __init__(self, objects: Iterable[dict[str, Any]], *, where: str) -> None:
         self._objects: dict[str, list[dict[str, Any]]] = {}
@@ -131,11 +63,11 @@ class FileReader:
             self._objects.setdefault(str(each.get("kind")), []).append(each)
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        """Call ``keep`` on each object of a scope, and return the results that are not None."""
+        """Return the results of ``keep`` for all objects of a scope, without None."""
         results = (keep(each) for each in self._of(scope.resource, scope.namespace) if _has_label(each, scope.labels))
         return [each for each in results if each is not None]
 
-    async def one(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object.
 
         Raises:
@@ -165,7 +97,7 @@ def _has_label(obj: dict[str, Any], selector: str) -> bool:
 def read_from(
     filenames: Sequence[str],
     kubeconfig: Kubeconfig,
-    work: Callable[[Reader], Coroutine[Any, Any, T]],
+    work: Callable[[ObjectReader], Coroutine[Any, Any, T]],
     *,
     recursive: bool = False,
 ) -> T:
@@ -176,11 +108,8 @@ def read_from(
     """
     if filenames:
         return asyncio.run(work(read_objects(filenames, recursive=recursive)))
-
-    async def on_cluster(client: KubeClient) -> T:
-        return await work(ClusterReader(client))
-
-    return run_in_cluster(kubeconfig, on_cluster)
+    with open_session(kubeconfig) as session:
+        return session.run(work)
 
 
 def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
@@ -250,25 +179,6 @@ cluster_options: Final = option_group(
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionList:
-    """The revisions and tags of a source, and what messages call the source and its tags."""
-
-    state: SourceState
-    where: str
-    tags_where: str
-
-
-def directory_revisions(revisions_dir: Path | None) -> RevisionList:
-    """Return the revisions of a directory, or without one the embedded revisions.
-
-    Raises:
-        ConfigError: the directory cannot be read.
-    """
-    source = offline_source(revisions_dir)
-    return RevisionList(source.read(), str(source.path), f"{source.path}/{TAGS_FILE}")
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterView:
     """Everything that decides which revision a pod of the cluster gets.
 
@@ -281,7 +191,7 @@ class ClusterView:
     namespaces: Mapping[str, Mapping[str, str]]
 
 
-async def read_revisions(reader: Reader, sources: Sources) -> RevisionList:
+async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList:
     """Return the revisions of a directory or of the cluster.
 
     Raises:
@@ -303,7 +213,7 @@ async def read_revisions(reader: Reader, sources: Sources) -> RevisionList:
     return revisions
 
 
-async def read_view(reader: Reader, sources: Sources, namespace: str | None) -> ClusterView:
+async def read_view(reader: ObjectReader, sources: Sources, namespace: str | None) -> ClusterView:
     """Read everything that decides about the pods of one namespace, or of all.
 
     Raises:
@@ -314,7 +224,7 @@ async def read_view(reader: Reader, sources: Sources, namespace: str | None) -> 
     if namespace is None:
         namespaces = dict(await reader.all(Scope(NAMESPACES), _namespace))
     else:
-        namespaces = dict([_namespace(await reader.one(NAMESPACES, namespace))])
+        namespaces = dict([_namespace(await reader.get(NAMESPACES, namespace))])
     annotated = {name: facts for name, (_, facts) in namespaces.items() if facts is not None}
     built = await build_all(reader, revisions.state, annotated, sources.overrides)
     return ClusterView(revisions, built, webhooks, {name: labels for name, (labels, _) in namespaces.items()})
@@ -348,7 +258,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WorkloadName:
     """One workload of the cluster, as the command line names it."""
 
     resource: Resource
@@ -356,7 +266,7 @@ class Target:
     namespace: str
 
 
-def parse_target(text: str, *, namespace: str | None, default: str) -> Target:
+def parse_target(text: str, *, namespace: str | None, default: str) -> WorkloadName:
     """Read ``[TYPE/]NAME[.NAMESPACE]``. If ``namespace`` is given, the name may have dots of its own.
 
     Raises:
@@ -371,24 +281,24 @@ def parse_target(text: str, *, namespace: str | None, default: str) -> Target:
         name, _, namespace = name.rpartition(".")
     if not name:
         raise UsageError("no workload name", where=text[:80], hint="write [TYPE/]NAME[.NAMESPACE]")
-    return Target(resource, name, namespace or default)
+    return WorkloadName(resource, name, namespace or default)
 
 
-async def read_target(reader: Reader, target: Target) -> Created:
+async def read_target(reader: ObjectReader, target: WorkloadName) -> Created:
     """Return a workload of the cluster with the pod that it would create now.
 
     Raises:
         DataError: the workload cannot be read.
         ClusterError: the workload does not exist, or the API server cannot be reached or refuses.
     """
-    item = await reader.one(target.resource, target.name, namespace=target.namespace)
+    item = await reader.get(target.resource, target.name, namespace=target.namespace)
     obj = {"apiVersion": target.resource.api_version, "kind": target.resource.kind, **item}
     if target.resource is PODS:
         return replace(_of_pod(obj), kind=PODS.kind, name=target.name)
     return next(created_pods(obj, target.namespace))
 
 
-async def read_targets(reader: Reader, namespace: str | None) -> list[Created]:
+async def read_targets(reader: ObjectReader, namespace: str | None) -> list[Created]:
     """Return every workload of a namespace, or of all, once: Deployments and the like, and one pod of every other workload.
 
     Raises:

@@ -49,7 +49,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 """The module of each command and the first sentence of its help, which ``--help`` prints without importing the module."""
 
 
-class Failure(click.ClickException):
+class CommandError(click.ClickException):
     """An error that is ready to be printed: ``error: `` and one line, after the traceback if ``-v`` asked for it."""
 
     def __init__(self, message: str, code: int, *, trace: str = "", prefix: str = "error: ") -> None:
@@ -63,11 +63,11 @@ class Failure(click.ClickException):
         echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
 
 
-def failure_of(error: Exception, *, command: str, verbose: bool) -> Failure:
+def failure_of(error: Exception, *, command: str, verbose: bool) -> CommandError:
     """Return the failure to print for an error that ended ``command``."""
     message, code = _message_and_code(error, command)
     trace = "".join(traceback.format_exception(error)) if verbose else ""
-    return Failure(one_line(message), code, trace=trace)
+    return CommandError(one_line(message), code, trace=trace)
 
 
 def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
@@ -91,13 +91,13 @@ def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
 
 @contextmanager
 def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
-    """Turn every error that ends a command into a ``Failure``."""
+    """Turn every error that ends a command into a ``CommandError``."""
     try:
         yield
-    except (click.exceptions.Exit, click.Abort, Failure, BrokenPipeError):
+    except (click.exceptions.Exit, click.Abort, CommandError, BrokenPipeError):
         raise
     except click.exceptions.NoArgsIsHelpError as error:
-        raise Failure(error.format_message(), EX_USAGE, prefix="") from error
+        raise CommandError(error.format_message(), EX_USAGE, prefix="") from error
     except Exception as error:
         raise failure_of(error, command=command, verbose=VERBOSE in meta) from error
 

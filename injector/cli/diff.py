@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, directory_revisions, read_from, read_targets, read_view
+from injector.cli.cluster import cluster_options, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
 from injector.cli.manifests import read_workloads
-from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option, find_revision
+from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
+from injector.cli.sources import directory_revisions
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import Injected, RequestFacts
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from injector.cli.cluster import Sources
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Reader
+    from injector.cluster.resources import ObjectReader
     from injector.injection.result import Answer
     from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
@@ -133,23 +134,17 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
 
 def _read_sides(sources: Sources, names: tuple[str, str]) -> tuple[Side, Side]:
-    found = directory_revisions(sources.revisions_dir)
-    old, new = (
-        Side(name, build(overridden(find_revision(found.state, name, where=found.where), sources.overrides)))
-        for name in names
-    )
+    revisions = directory_revisions(sources.revisions_dir)
+    old, new = (Side(name, build(overridden(revisions.find(name), sources.overrides))) for name in names)
     return old, new
 
 
 async def _read_live(
-    reader: Reader, sources: Sources, namespace: str | None, names: tuple[str, str]
+    reader: ObjectReader, sources: Sources, namespace: str | None, names: tuple[str, str]
 ) -> tuple[tuple[Side, Side], tuple[Created, ...], tuple[str, ...]]:
     """Return both sides, the workloads that a webhook injects, and notes for the user."""
     view = await read_view(reader, sources, namespace)
-    revisions = view.revisions
-    old, new = (
-        Side(name, view.built.revision(find_revision(revisions.state, name, where=revisions.where))) for name in names
-    )
+    old, new = (Side(name, view.built.revision(view.revisions.find(name))) for name in names)
     workloads = [each for each in await read_targets(reader, namespace) if each.namespace in view.namespaces]
     injected = tuple(
         each

@@ -9,9 +9,8 @@ import click
 
 from injector.cli.cluster import (
     NAME_LABEL,
-    Target,
+    WorkloadName,
     cluster_options,
-    directory_revisions,
     parse_target,
     read_from,
     read_target,
@@ -32,6 +31,7 @@ from injector.cli.route import (
     live_route,
     route,
 )
+from injector.cli.sources import directory_revisions
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from injector.cli.cluster import ClusterView, Sources
     from injector.cli.route import Route
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Reader
+    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
     from injector.revisions.source import RawRevision
@@ -130,14 +130,14 @@ def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabe
 
 
 async def explain_live(
-    reader: Reader, sources: Sources, wanted: Target | str | None, guard: str = ENFORCE
+    reader: ObjectReader, sources: Sources, wanted: WorkloadName | str | None, guard: str = ENFORCE
 ) -> tuple[list[Explanation], tuple[str, ...]]:
     """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
 
     Raises:
         InjectorError: the workload, its namespace, a webhook or the revisions cannot be read.
     """
-    if isinstance(wanted, Target):
+    if isinstance(wanted, WorkloadName):
         namespace: str | None = wanted.namespace
         workloads = [await read_target(reader, wanted)]
     else:
@@ -149,7 +149,7 @@ async def explain_live(
     return explanations, notes
 
 
-async def _explain_live(reader: Reader, workload: Created, view: ClusterView, guard: str) -> Explanation:
+async def _explain_live(reader: ObjectReader, workload: Created, view: ClusterView, guard: str) -> Explanation:
     labels = labels_of(workload, view.namespaces[workload.namespace])
     routed = live_route(view, labels)
     webhook = called_last(view.webhooks, labels)
@@ -203,7 +203,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         for flag, value in only_files.items():
             if value:
                 raise UsageError("only for FILES, not for the cluster", where=flag, hint="leave it out")
-        wanted: Target | str | None = namespace
+        wanted: WorkloadName | str | None = namespace
         if target is not None:
             wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace())
         explanations, notes = read_from((), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard))

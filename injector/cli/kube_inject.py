@@ -22,13 +22,11 @@ from injector.cli.options import (
     RECURSIVE,
     REVISION_FLAG,
     both_spellings,
-    find_revision,
     key_values,
-    offline_source,
     option_group,
-    revisions_dir,
 )
 from injector.cli.output import echo
+from injector.cli.sources import directory_revisions, revisions_dir
 from injector.errors import UsageError
 from injector.injection.tools.manifest import inject_object
 from injector.injection.tools.uninject import uninject_object
@@ -136,8 +134,7 @@ class RevisionOptions:
 
     def _raw(self) -> RawRevision:
         if self.config is None:
-            source = offline_source(self.revisions_dir)
-            return find_revision(source.read(), self.revision or "", where=str(source.path))
+            return directory_revisions(self.revisions_dir).find(self.revision or "")
         if self.revisions_dir is not None:
             raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
         if self.revision is not None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
-from injector.cli.options import SKIP_CONFIRMATION, offline_source, output_format, revision_name, revisions_dir
+from injector.cli.options import SKIP_CONFIRMATION, output_format
 from injector.cli.output import confirm, data_text, echo, table
+from injector.cli.sources import offline_source, revision_name, revisions_dir
 from injector.cli.status import status
 from injector.cli.tag import location_options
 from injector.revisions.registry import Registry

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cli.options import REVISION_FLAG, find_revision
-from injector.cluster.reader import ENDPOINT_SLICES, Scope
+from injector.cli.options import REVISION_FLAG
+from injector.cluster.resources import ENDPOINT_SLICES, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
 from injector.istio.webhooks import DEFAULT_NAME, INJECT_LABEL, called, passed_over, unserved, webhooks_of, why_none
@@ -19,8 +19,9 @@ from injector.webhook.path import parse_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from injector.cli.cluster import ClusterView, RevisionList
-    from injector.cluster.reader import Reader
+    from injector.cli.cluster import ClusterView
+    from injector.cli.sources import RevisionList
+    from injector.cluster.resources import ObjectReader
     from injector.istio.webhooks import LiveWebhook, Webhook
     from injector.revisions.source import RawRevision
     from injector.revisions.tags import Tag
@@ -136,7 +137,7 @@ def _resolve(
     tag = state.tags.get(wanted)
     detail = f"{wanted} is a revision, not a tag" if wanted in state.names else f"{wanted} is not a tag"
     try:
-        raw = find_revision(state, name, where=revisions.where, workload=lambda: workload)
+        raw = revisions.find(name, lambda: workload)
     except UsageError as error:
         if requested.flag == REVISION_FLAG:
             raise
@@ -230,7 +231,7 @@ def _configuration(webhook: LiveWebhook) -> str:
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
 
 
-async def delivery_steps(reader: Reader, webhook: LiveWebhook) -> tuple[Step, ...]:
+async def delivery_steps(reader: ObjectReader, webhook: LiveWebhook) -> tuple[Step, ...]:
     """Return the steps about the call of a webhook: its failure policy, its caBundle and its endpoints.
 
     Raises:
@@ -248,7 +249,7 @@ async def delivery_steps(reader: Reader, webhook: LiveWebhook) -> tuple[Step, ..
     return policy, bundle, await _endpoints_step(reader, webhook)
 
 
-async def _endpoints_step(reader: Reader, webhook: LiveWebhook) -> Step:
+async def _endpoints_step(reader: ObjectReader, webhook: LiveWebhook) -> Step:
     def step(verdict: str, detail: str) -> Step:
         return Step("endpoints", verdict, detail, _configuration(webhook) if service is None else f"Service {service}")
 

@@ -9,7 +9,6 @@ import asyncio
 import gc
 import logging
 import sys
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from injector.cli.options import key_values, offline_source
+from injector.cli.options import key_values
+from injector.cli.sources import offline_source
 from injector.cli.version import own_version
 from injector.cluster.client import ApiThrottle, KubeClient
 from injector.cluster.secrets import SecretStore
-from injector.cluster.webhooks import Target
-from injector.errors import ConfigError, InjectorError, UsageError
+from injector.cluster.webhooks import WebhookSelector
+from injector.errors import UsageError
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
@@ -30,7 +30,7 @@ from injector.revisions.directory import MergedSource, SingleSource
 from injector.revisions.files import file_changes
 from injector.revisions.following import Follower, Timing
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader, LoadReport, changes
+from injector.revisions.reload import Loader
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
@@ -39,7 +39,6 @@ from injector.webhook.logs import log_to
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.status.health import HealthFile
-from injector.webhook.status.report import revision_rows
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.clients import ClientAuthority
@@ -49,7 +48,7 @@ from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRol
 from injector.webhook.tls.source import Handshakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from injector.revisions.following import Watch
     from injector.revisions.source import RevisionSource
@@ -75,10 +74,9 @@ def run_server(settings: Settings) -> None:
     tls = tls_of(settings, client, metrics)
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
     loader = Loader(source_of(settings, cluster), registry)
-    report = loader.load(time.time())
-    if cluster is None:
-        _check_usable(report)
-    _log_changes(LoadReport(), report)
+    recent = RecentPods()
+    follower = Follower(loader, _watch(settings), Timing(settings.reload_interval), recent=recent, metrics=metrics)
+    follower.load(required=cluster is None)
 
     def started(port: int, ops_port: int) -> None:
         scheme = "http" if context is None else "https"
@@ -93,11 +91,6 @@ def run_server(settings: Settings) -> None:
     context = None if tls.certificates is None else tls.certificates.context
     listeners = Listeners(
         settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
-    )
-    show, recent = partial(_show, metrics), RecentPods()
-    show(report)
-    follower = Follower(
-        loader, _watch(settings), Timing(settings.reload_interval), recent=recent, metrics=metrics, report=show
     )
     services = Services(
         registry,
@@ -123,7 +116,7 @@ def run_server(settings: Settings) -> None:
         registry.subscribe(cluster.served_changed)
         follow["cluster"] = partial(
             cluster.follow,
-            partial(_cluster_changed, loader, follower, show),
+            follower.changed,
             lambda: registry.snapshot.revisions.values(),  # noqa: PLW0108 -- the snapshot is replaced
         )
 
@@ -195,37 +188,6 @@ def _unserved(settings: Settings, registry: Registry, throttle: ApiThrottle) -> 
     return UnservedNames(KubeClient(settings.kubeconfig, throttle), registry, frozenset(settings.served_elsewhere))
 
 
-def _check_usable(report: LoadReport) -> None:
-    """Raise the first error if no revision can be served."""
-    if not any(state.served for state in report.revisions.values()):
-        raise report.errors[0] if report.errors else ConfigError("no revision found", hint="add a folder for one")
-
-
-def _cluster_changed(loader: Loader, follower: Follower, show: Callable[[LoadReport], None]) -> None:
-    """Reload the cluster's revisions: at once before the server is ready, later in the background."""
-    if follower.running:
-        follower.changed()
-        return
-    before = loader.report
-    try:
-        report = loader.load(time.time())
-    except InjectorError as error:
-        _log.error("loading the configuration failed: %s", error)
-        return
-    _log_changes(before, report)
-    show(report)
-
-
-def _log_changes(before: LoadReport, after: LoadReport) -> None:
-    for level, text in changes(before, after):
-        _log.log(level, "%s", text)
-
-
-def _show(metrics: Metrics, report: LoadReport) -> None:
-    """Update the metrics about revisions."""
-    metrics.loaded(revision_rows(report), tags_valid=not report.tag_errors)
-
-
 # https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
 OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -266,8 +228,8 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
     if client is not None and settings.patches:
         by_name = settings.webhook_config_name or ""
         namespace = "" if by_name else own_namespace(settings)
-        target = Target(settings.service, namespace, by_name, settings.webhook_name or "")
-        bundles = CaBundles(client, target, lambda: certificates.bundle, rollout=rollout, observer=metrics)
+        selector = WebhookSelector(settings.service, namespace, by_name, settings.webhook_name or "")
+        bundles = CaBundles(client, selector, lambda: certificates.bundle, rollout=rollout, metrics=metrics)
         certificates.changed = bundles.wake
         follow["cabundle"] = partial(_patch_webhooks, client, bundles)
     return Tls(certificates, clients, follow)

@@ -13,7 +13,7 @@ from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import data_text, echo, printable, table
 from injector.cli.route import NO_WEBHOOK, PodLabels, Route, live_route, requested_name
-from injector.cluster.reader import PODS, Scope
+from injector.cluster.resources import PODS, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.pipeline import try_inject_pod
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from injector.cli.cluster import ClusterView, Sources
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Reader
+    from injector.cluster.resources import ObjectReader
     from injector.injection.result import Answer
     from injector.istio.revision import Revision
 
@@ -174,7 +174,7 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
         click.get_current_context().exit(EX_FAILED)
 
 
-async def _read_rows(reader: Reader, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
+async def _read_rows(reader: ObjectReader, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
     """Return the rows, and notes for the user."""
     view = await read_view(reader, sources, namespace)
     unknown: set[str] = set()

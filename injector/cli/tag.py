@@ -5,28 +5,15 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import open_cluster
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.options import (
-    ISTIO_NAMESPACE_OPTION,
-    REVISION_FLAG,
-    SKIP_CONFIRMATION,
-    WEBHOOK_PARAMETERS,
-    given_webhook_options,
-    kubeconfig_options,
-    option_group,
-    output_format,
-    revision_name,
-    revisions_dir,
-    tag_name,
-    was_given,
-    webhook_options,
-)
+from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, option_group, output_format, was_given
 from injector.cli.output import confirm, echo, json_text, table, yaml_text
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, revision_name, revisions_dir, tag_name
+from injector.cli.webhookoptions import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Placement
@@ -34,13 +21,12 @@ from injector.revisions.tags import Shadow, Tag, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.revisions.clustertags import Plan
-
-F = TypeVar("F", bound="Callable[..., Any]")
+    from injector.revisions.tagstore import TagState
 
 COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")
 WHOLE: Final = 100
@@ -49,13 +35,18 @@ WHOLE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class TagChange:
-    """The tag to write, and whether it keeps the shadow that it has."""
+    """The tag to write, whether it may replace one of its name, and whether it keeps the shadow that it has."""
 
     tag: Tag
+    overwrite: bool = False
     keep_shadow: bool = True
 
+    def checked(self, state: TagState) -> Tag:
+        """Return the tag as it is to be written; see ``checked_tag``."""
+        return checked_tag(state, self.tag, overwrite=self.overwrite, keep_shadow=self.keep_shadow)
 
-def _tag_change(
+
+def _tag_change(  # noqa: PLR0913 -- one parameter for each flag
     *,
     name: str,
     revision: str | None,
@@ -63,11 +54,12 @@ def _tag_change(
     salt: str | None,
     shadow: str | None,
     no_shadow: bool,
+    overwrite: bool,
 ) -> TagChange:
     if shadow is not None and no_shadow:
         raise UsageError("--shadow and --no-shadow exclude each other", hint="give one of the two")
     tag = Tag(tag_name(name), _weights(revision, weights), salt or "", None if shadow is None else _shadow(shadow))
-    return TagChange(tag, not no_shadow)
+    return TagChange(tag, overwrite, not no_shadow)
 
 
 tag_change_options: Final = option_group(
@@ -89,6 +81,7 @@ tag_change_options: Final = option_group(
         "--shadow", metavar="REVISION[=PERCENT]", help="Candidate revision to try on a sample of the requests."
     ),
     click.option("--no-shadow", is_flag=True, help="Remove the tag's shadow."),
+    click.option("--overwrite", is_flag=True, help="Move the tag if it already exists."),
 )
 
 
@@ -120,25 +113,39 @@ class TagLocation:
         if self.directory is not None:
             yield DirectoryTags(self.directory)
             return
+        from injector.cluster.session import open_session  # noqa: PLC0415 -- a directory needs no event loop
+
         placement = Placement(*given_webhook_options(self.options), self.webhook_name)
-        with open_cluster(self.kubeconfig) as cluster:
+        with open_session(self.kubeconfig) as cluster:
             yield ClusterTags(cluster, self.istio_namespace, placement)
 
+    def check_unused(self, *parameters: str) -> None:
+        """Refuse flags that have no effect on a directory, because the user probably means a cluster.
 
-_CLUSTER_FLAGS: Final = {"paths": "--kubeconfig", "context_name": "--context", "istio_namespace": "--istio-namespace"}
-_WEBHOOK_FLAGS: Final = {name: f"--{name.replace('_', '-')}" for name in ("webhook_name", *WEBHOOK_PARAMETERS)}
-
-
-def _check_unused(directory: Path | None, flags: Mapping[str, str]) -> None:
-    """Refuse flags that have no effect on a directory, because the user probably means a cluster."""
-    unused = [flag for name, flag in flags.items() if directory is not None and was_given(name)]
-    if unused:
-        raise UsageError(f"{unused[0]} has no effect with --revisions-dir", hint="leave one of the two out")
+        Raises:
+            UsageError: the tags are in a directory, and the command line has one of the flags.
+        """
+        if self.directory is None:
+            return
+        for each in click.get_current_context().command.params:
+            if each.name in parameters and was_given(each.name):
+                flag = next(opt for opt in each.opts if opt.startswith("--"))
+                raise UsageError(f"{flag} has no effect with --revisions-dir", hint="leave one of the two out")
 
 
 def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespace: str) -> TagLocation:
-    _check_unused(revisions_dir, _CLUSTER_FLAGS)
-    return TagLocation(revisions_dir, kubeconfig, istio_namespace)
+    location = TagLocation(revisions_dir, kubeconfig, istio_namespace)
+    location.check_unused("paths", "context_name", "istio_namespace")
+    return location
+
+
+def _write_location(
+    revisions_dir: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions, webhook_name: str | None
+) -> TagLocation:
+    name = None if webhook_name is None else _checked_webhook_name(webhook_name)
+    location = TagLocation(revisions_dir, kubeconfig, options.istio_namespace, options, name)
+    location.check_unused("paths", "context_name")
+    return location
 
 
 _DIRECTORY_OPTION: Final = revisions_dir("the tags in the cluster")
@@ -147,38 +154,27 @@ location_options: Final = option_group(
 )
 """The options that say where tags are, as the parameter ``location``."""
 
-
-def write_options(*, uses_webhook: bool) -> Callable[[F], F]:
-    """Return a decorator that adds the options of ``location_options`` and of a tag's webhook, as the parameter ``location``.
-
-    ``uses_webhook`` tells whether the latter have an effect if the tags are in a directory.
-    """
-    unused = _CLUSTER_FLAGS | _WEBHOOK_FLAGS
-    if uses_webhook:
-        unused = {name: flag for name, flag in _CLUSTER_FLAGS.items() if name != "istio_namespace"}
-
-    def location(
-        revisions_dir: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions, webhook_name: str | None
-    ) -> TagLocation:
-        _check_unused(revisions_dir, unused)
-        name = _checked_webhook_name(webhook_name)
-        return TagLocation(revisions_dir, kubeconfig, options.istio_namespace, options, name)
-
-    name_option = click.option(
+write_options: Final = option_group(
+    "location",
+    _write_location,
+    _DIRECTORY_OPTION,
+    kubeconfig_options,
+    webhook_options,
+    click.option(
         "--webhook-name",
         metavar="NAME",
         help="Name of the MutatingWebhookConfiguration. Default: istio-revision-tag-TAG.",
-    )
-    return option_group("location", location, _DIRECTORY_OPTION, kubeconfig_options, webhook_options, name_option)
-
+    ),
+)
+"""The options of ``location_options`` and of a tag's webhook, as the parameter ``location``."""
 
 # RFC 1123 subdomain, as Kubernetes checks the name of a MutatingWebhookConfiguration.
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _SUBDOMAIN_LENGTH: Final = 253
 
 
-def _checked_webhook_name(name: str | None) -> str | None:
-    if name is None or (_SUBDOMAIN.fullmatch(name) and len(name) <= _SUBDOMAIN_LENGTH):
+def _checked_webhook_name(name: str) -> str:
+    if _SUBDOMAIN.fullmatch(name) and len(name) <= _SUBDOMAIN_LENGTH:
         return name
     raise UsageError(
         f"{name[:80]!r} is not a valid name of a MutatingWebhookConfiguration",
@@ -238,53 +234,45 @@ def tag() -> None:
     """
 
 
-_OVERWRITE: Final = click.option("--overwrite", is_flag=True, help="Move the tag if it already exists.")
-
-
 @tag.command("generate")
 @tag_change_options
-@_OVERWRITE
 @SKIP_CONFIRMATION
 @click.option("--offline", is_flag=True, help="Read neither a cluster nor a directory, and skip all checks.")
-@write_options(uses_webhook=True)
+@write_options
 @verbose
-def generate(
-    *, change: TagChange, overwrite: bool, skip_confirmation: bool, offline: bool, location: TagLocation
-) -> None:
+def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, location: TagLocation) -> None:
     """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
     if offline:
-        echo(yaml_text(_webhook_of(change.tag, location)), nl=False)
-        return
-    with location.store() as store:
-        new = checked_tag(store.list(), change.tag, overwrite=overwrite, keep_shadow=change.keep_shadow)
-        if isinstance(store, DirectoryTags):
-            manifest = _webhook_of(new, location)
-        else:
-            plan = store.plan(new)
-            manifest = plan.manifest
-            if plan.conflicts and not skip_confirmation:
-                _print_conflicts(plan)
+        manifest = _webhook_of(change.tag, location)
+    else:
+        with location.store() as store:
+            new = change.checked(store.list())
+            if isinstance(store, DirectoryTags):
+                manifest = _webhook_of(new, location)
+            else:
+                plan = store.plan(new)
+                manifest = plan.manifest
+                if not skip_confirmation:
+                    _print_conflicts(plan)
     echo(yaml_text(manifest), nl=False)
 
 
 def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
     """Return the configuration of a tag from the command line alone."""
-    annotations = tag_annotations(new)
-    return tag_webhook(
-        new.name, new.revision, location.options, webhook_name=location.webhook_name, annotations=annotations
-    )
+    name, annotations = location.webhook_name, tag_annotations(new)
+    return tag_webhook(new.name, new.revision, location.options, webhook_name=name, annotations=annotations)
 
 
 @tag.command("set")
 @tag_change_options
-@_OVERWRITE
 @SKIP_CONFIRMATION
-@write_options(uses_webhook=False)
+@write_options
 @verbose
-def set_tag(*, change: TagChange, overwrite: bool, skip_confirmation: bool, location: TagLocation) -> None:
+def set_tag(*, change: TagChange, skip_confirmation: bool, location: TagLocation) -> None:
     """Create TAG, or move it with --overwrite."""
+    location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
     with location.store() as store:
-        new = checked_tag(store.list(), change.tag, overwrite=overwrite, keep_shadow=change.keep_shadow)
+        new = change.checked(store.list())
         if isinstance(store, DirectoryTags):
             store.set(new)
         else:
@@ -303,7 +291,8 @@ def set_tag(*, change: TagChange, overwrite: bool, skip_confirmation: bool, loca
 
 
 def _print_conflicts(plan: Plan) -> None:
-    echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
+    if plan.conflicts:
+        echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
     for conflict in plan.conflicts:
         echo(f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True)
 
@@ -339,11 +328,13 @@ def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any
 
 @tag.command("remove")
 @click.argument("name", metavar="TAG")
-@click.option("-y", "--skip-confirmation", is_flag=True, help="No effect; accepted for compatibility.")
+@click.option(
+    "-y", "--skip-confirmation", is_flag=True, expose_value=False, help="No effect; accepted for compatibility."
+)
 @click.option("--force", is_flag=True, help="Remove a tag that is in use, and succeed if the tag does not exist.")
 @location_options
 @verbose
-def remove(*, name: str, force: bool, location: TagLocation, **_: Any) -> None:
+def remove(*, name: str, force: bool, location: TagLocation) -> None:
     """Remove TAG. New pods in namespaces with its label, or with its label themselves, get no sidecar."""
     checked = tag_name(name)
     with location.store() as store:

@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import open_cluster
 from injector.cli.commands import verbose
-from injector.cli.manifests import SEPARATOR
-from injector.cli.options import (
-    REVISION_FLAG,
-    kubeconfig_options,
-    offline_source,
-    option_group,
-    revision_name,
-    revisions_dir,
-    tag_name,
-    webhook_options,
-)
+from injector.cli.options import REVISION_FLAG, option_group
 from injector.cli.output import echo, yaml_text
+from injector.cli.sources import kubeconfig_options, offline_source, revision_name, revisions_dir, tag_name
+from injector.cli.webhookoptions import webhook_options
 from injector.errors import ClusterError, InjectorError, TagError, UsageError
 from injector.istio.webhooks import (
     DEFAULT_NAME,
@@ -35,6 +26,7 @@ from injector.revisions.tags import tag_annotations, usable_tags
 from injector.revisions.tagstore import DirectoryTags
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
@@ -139,7 +131,7 @@ def generate(*, choice: Choice, unserved: str | None, revisions_dir: Path | None
     has_default_tag = any(tag.name == DEFAULT_NAME for tag in tags)
     documents = [_revision_manifest(name, options, has_default_tag=has_default_tag) for name in revisions]
     documents += [tag_webhook(tag.name, tag.revision, options, annotations=tag_annotations(tag)) for tag in tags]
-    echo(SEPARATOR.join(map(yaml_text, documents)), nl=False)
+    echo("---\n".join(map(yaml_text, documents)), nl=False)
 
 
 def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: bool) -> dict[str, Any]:
@@ -177,54 +169,52 @@ def apply(
 
     An existing caBundle stays unless --ca-bundle gives another one.
     """
-    with open_cluster(kubeconfig) as connection:
+    from injector.cluster.session import open_session  # noqa: PLC0415 -- the other commands need no event loop
+
+    lines: list[str] = []
+    with open_session(kubeconfig) as session:
         given = {each.name: getattr(options, each.name) for each in fields(options)}
-        cluster = ClusterTags(connection, options.istio_namespace, Placement(given, inherit_bundle=False))
+        cluster = ClusterTags(session, options.istio_namespace, Placement(given, inherit_bundle=False))
         if revisions_dir is None:
             state = cluster.list()
         else:
             state = DirectoryTags(revisions_dir).list()
             cluster.refresh()
-        revisions, tags = choice.among(state)
-        writer = _Writer(cluster, dry_run, force_conflicts)
         try:
-            # Tags come first, so that the default tag exists before the revision of this name is deactivated.
-            for tag in tags:
-                writer.write_tag(tag)
-            has_default_tag = any(tag.name == DEFAULT_NAME for tag in tags)
-            has_default_tag = has_default_tag or bool(cluster.refresh().of_tag(DEFAULT_NAME))
-            for name in revisions:
-                writer.write_revision(_revision_manifest(name, options, has_default_tag=has_default_tag))
+            for manifest in _apply(cluster, *choice.among(state), options, dry_run=dry_run, force=force_conflicts):
+                lines.append(f"{_KIND}/{manifest['metadata']['name']} {_APPLIED[dry_run]}\n")  # noqa: PERF401 -- an error ends it
         except InjectorError as error:
-            echo("".join(writer.lines), err=True, nl=False)
+            echo("".join(lines), err=True, nl=False)
             if isinstance(error, ClusterError) and error.reason == "conflict" and not force_conflicts:
                 hint = "add --force-conflicts to take over these fields"
                 raise TagError(error.what, where=error.where, hint=hint) from error
             raise
-    echo("".join(writer.lines), nl=False)
+    echo("".join(lines), nl=False)
 
 
-class _Writer:
-    """Writes objects to a cluster as the flags say. ``lines`` has a line for each written object, in the words of kubectl."""
-
-    def __init__(self, cluster: ClusterTags, dry_run: str, force: bool) -> None:  # noqa: FBT001 -- a flag's value
-        self._cluster = cluster
-        self._dry_run = dry_run
-        self._force = force
-        self.lines: list[str] = []
-
-    def write_tag(self, tag: Tag) -> None:
-        plan = self._cluster.plan(tag)
+def _apply(
+    cluster: ClusterTags,
+    revisions: Iterable[str],
+    tags: Iterable[Tag],
+    options: WebhookOptions,
+    *,
+    dry_run: str,
+    force: bool,
+) -> Iterator[dict[str, Any]]:
+    """Write the configurations as the flags say, and yield each one that is written."""
+    has_default_tag = False
+    # Tags come first, so that the default tag exists before the revision of this name is deactivated.
+    for tag in tags:
+        has_default_tag = has_default_tag or tag.name == DEFAULT_NAME
+        plan = cluster.plan(tag)
         for conflict in plan.conflicts:
             echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
-        if self._dry_run != "client":
-            self._cluster.write(plan, force=self._force, dry_run=self._dry_run == "server")
-        self._add_line(plan.manifest)
-
-    def write_revision(self, manifest: dict[str, Any]) -> None:
-        if self._dry_run != "client":
-            self._cluster.write_revision(manifest, force=self._force, dry_run=self._dry_run == "server")
-        self._add_line(manifest)
-
-    def _add_line(self, manifest: dict[str, Any]) -> None:
-        self.lines.append(f"{_KIND}/{manifest['metadata']['name']} {_APPLIED[self._dry_run]}\n")
+        if dry_run != "client":
+            cluster.write(plan, force=force, dry_run=dry_run == "server")
+        yield plan.manifest
+    has_default_tag = has_default_tag or bool(cluster.refresh().of_tag(DEFAULT_NAME))
+    for name in revisions:
+        manifest = _revision_manifest(name, options, has_default_tag=has_default_tag)
+        if dry_run != "client":
+            cluster.write_revision(manifest, force=force, dry_run=dry_run == "server")
+        yield manifest

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong
@@ -21,16 +21,44 @@ from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cluster.reader import Resource, Scope
+    from injector.cluster.resources import Resource, Scope
 
+T = TypeVar("T")
+
+USER_AGENT: Final = "revision-injector"
+# A page of 500 nodes, at about 20 KiB each, would take more memory than all objects that a watch remembers.
+WATCH_PAGE_SIZE: Final = 100
+PAGE_SIZE: Final = 500
+"""The number of objects in a page, as kubectl's --chunk-size."""
+# A list fails if it takes longer than the API server keeps its version, about five minutes. It is then started again.
+LIST_ATTEMPTS: Final = 3
+RETRY_INTERVAL: Final = 1.0
+"""Seconds between two requests while the API server is down."""
+CONNECT_TIMEOUT: Final = 4.0
+REQUEST_TIMEOUT: Final = 30.0
+# The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency). A watch
+# without data for longer than two bookmarks is dead.
+IDLE_TIMEOUT: Final = 150.0
+# Seconds that a watch may last longer than requested before it counts as dead.
+WATCH_GRACE: Final = 30.0
+# An object has at most 1.5 MiB in etcd and 3 MiB in a request; JSON escapes can double that.
+MAX_LINE: Final = 8 * 1024 * 1024
+_MAX_ERROR_BODY: Final = 64 * 1024
 _MAX_MESSAGE: Final = 300
+
+_JSON: Final = "application/json"
+# Kubernetes' "Alternate representations of resources": metadata only. The rest of a pod is about 10 KiB.
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_APPLY: Final = "application/apply-patch+yaml"
+_JSON_PATCH: Final = "application/json-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StatusMeaning:
     """The meaning of an HTTP status; ``down`` if an immediate retry would fail too."""
 
     reason: str
@@ -39,24 +67,29 @@ class Refusal:
     down: bool = False
 
 
-_STATUS: Final[dict[int, Refusal]] = {
-    401: Refusal("unauthorized", "does not know the credentials", "renew the token or certificate", down=True),
-    403: Refusal("forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"),
-    404: Refusal("missing", "has no such object or resource", "check the name and the API server's version"),
-    409: Refusal("conflict", "has a conflict", "check what else writes to it, and try again"),
-    410: Refusal("gone", "no longer has that version", "list again"),
-    429: Refusal("throttled", "asks to wait", "wait", down=True),
+_STATUS: Final = {
+    401: StatusMeaning("unauthorized", "does not know the credentials", "renew the token or certificate", down=True),
+    403: StatusMeaning(
+        "forbidden", "forbids it", "grant the injector's account the permissions that deploy/ has for it"
+    ),
+    404: StatusMeaning("missing", "has no such object or resource", "check the name and the API server's version"),
+    409: StatusMeaning("conflict", "has a conflict", "check what else writes to it, and try again"),
+    410: StatusMeaning("gone", "no longer has that version", "list again"),
+    429: StatusMeaning("throttled", "asks to wait", "wait", down=True),
 }
-_OTHER: Final = {
-    4: Refusal("refused", "refuses it", "correct the request"),
-    5: Refusal("server", "failed", "look at its log", down=True),
-}
-REFUSALS: Final = (*_STATUS.values(), *_OTHER.values())
+_REFUSED: Final = StatusMeaning("refused", "refuses it", "correct the request")
+_SERVER: Final = StatusMeaning("server", "failed", "look at its log", down=True)
+
+REASONS: Final = (
+    *(meaning.reason for meaning in (*_STATUS.values(), _REFUSED, _SERVER)),
+    *("unreachable", "idle", "cut", "garbage", "credentials"),
+)
+"""Every ``reason`` of a ClusterError."""
 
 
-def refusal_of(status: int) -> Refusal:
+def meaning_of(status: int) -> StatusMeaning:
     """Return the meaning of a status of 400 or more."""
-    return _STATUS.get(status) or _OTHER.get(status // 100) or _OTHER[5]
+    return _STATUS.get(status) or (_REFUSED if status // 100 == 4 else _SERVER)  # noqa: PLR2004 -- HTTP's own classes
 
 
 def message_of(body: bytes) -> str:
@@ -74,12 +107,8 @@ def seconds_of(text: str) -> float:
     return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
-GAP: Final = 1.0
-"""Seconds between two requests while the API server is down."""
-
-
 class ApiThrottle:
-    """Limits requests to one per ``GAP`` after a failure, until a request is answered."""
+    """Limits requests to one per ``RETRY_INTERVAL`` after a failure, until a request is answered."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -92,7 +121,7 @@ class ApiThrottle:
         while not self._answering.is_set():
             wait = self._next - loop.time()
             if wait <= 0:
-                self._next = loop.time() + GAP
+                self._next = loop.time() + RETRY_INTERVAL
                 return
             try:
                 async with asyncio.timeout(wait):
@@ -102,31 +131,12 @@ class ApiThrottle:
 
     def failed(self) -> None:
         """Note that a request was not answered, or that the API server is overloaded."""
-        self._next = asyncio.get_running_loop().time() + GAP
+        self._next = asyncio.get_running_loop().time() + RETRY_INTERVAL
         self._answering.clear()
 
     def answered(self) -> None:
         """Note that a request was answered."""
         self._answering.set()
-
-
-USER_AGENT: Final = "revision-injector"
-# A page of 500 nodes, at about 20 KiB each, would take more memory than all remembered objects.
-PAGE_SIZE: Final = 100
-CONNECT_TIMEOUT: Final = 4.0
-REQUEST_TIMEOUT: Final = 30.0
-# The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency). A watch
-# without data for longer than two bookmarks is dead.
-IDLE_TIMEOUT: Final = 150.0
-# Seconds that a watch may last longer than requested before it counts as dead.
-WATCH_GRACE: Final = 30.0
-# Kubernetes' "Alternate representations of resources": metadata only. The rest of a pod is about 10 KiB.
-_JSON: Final = "application/json"
-_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_MAX_ERROR_BODY: Final = 64 * 1024
-# An object has at most 1.5 MiB in etcd and 3 MiB in a request; JSON escapes can double that.
-MAX_LINE: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +146,6 @@ class Page:
     items: tuple[dict[str, Any], ...]
     resource_version: str
     token: str = ""
-
-
-_APPLY: Final = "application/apply-patch+yaml"
-_JSON_PATCH: Final = "application/json-patch+json"
-
-
-REASONS: Final = (
-    *(answer.reason for answer in REFUSALS),
-    *("unreachable", "idle", "cut", "garbage", "credentials"),
-)
-"""Every ``reason`` of a ClusterError."""
 
 
 class KubeClient:
@@ -172,9 +171,9 @@ class KubeClient:
         """
         await self._connected()
 
-    async def page(self, scope: Scope, *, token: str = "", limit: int = PAGE_SIZE) -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = WATCH_PAGE_SIZE) -> Page:
         """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before."""
-        query = [*_selector(scope), ("limit", str(limit)), *([("continue", token)] if token else [])]
+        query = {**_selectors(scope), "limit": str(limit), **({"continue": token} if token else {})}
         accept = _METADATA_LIST if scope.metadata_only else _JSON
         found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
         metadata = found.get("metadata")
@@ -182,6 +181,32 @@ class KubeClient:
         if not isinstance(metadata, dict) or not isinstance(items, list | None):
             raise _garbage(f"the list of {scope}")
         return Page(tuple(items or ()), str(metadata.get("resourceVersion", "")), str(metadata.get("continue") or ""))
+
+    async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
+        """Return the results of ``keep`` for all objects of ``scope``, without None; see ``ObjectReader``.
+
+        Raises:
+            ClusterError: as every request, also if the API server loses the list's version ``LIST_ATTEMPTS`` times.
+        """
+        for _ in range(LIST_ATTEMPTS - 1):
+            try:
+                return await self._all(scope, keep)
+            except ClusterError as error:
+                if error.reason != "gone":
+                    raise
+        return await self._all(scope, keep)
+
+    async def _all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
+        found: list[T] = []
+        token = ""
+        while True:
+            page = await self.page(scope, token=token, limit=PAGE_SIZE)
+            # The items of a list have no kind.
+            kept = (keep(_with_kind(scope.resource, item)) for item in page.items)
+            found += [each for each in kept if each is not None]
+            token = page.token
+            if not token:
+                return found
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         """Yield the changes of the objects of ``scope`` after ``resource_version``, one line of JSON each.
@@ -191,13 +216,13 @@ class KubeClient:
         Raises:
             ClusterError: the API server cannot be reached, refuses, closes the connection, or sends nothing for too long.
         """
-        query = [
-            *_selector(scope),
-            ("watch", "true"),
-            ("resourceVersion", resource_version),
-            ("allowWatchBookmarks", "true"),
-            ("timeoutSeconds", str(seconds)),
-        ]
+        query = {
+            **_selectors(scope),
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
         limits = aiohttp.ClientTimeout(
             total=seconds + WATCH_GRACE,
             sock_connect=CONNECT_TIMEOUT,
@@ -216,7 +241,7 @@ class KubeClient:
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object."""
-        return await self._json("GET", resource.path(namespace=namespace, name=name), [])
+        return await self._json("GET", resource.path(namespace=namespace, name=name), {})
 
     async def apply(
         self,
@@ -232,37 +257,37 @@ class KubeClient:
         ``manager`` becomes the manager of its fields. Fields of another manager are a conflict unless ``force`` takes them over. An
         outdated ``metadata.resourceVersion`` is always a conflict. With ``dry_run`` the API server checks everything and writes nothing.
         """
-        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
-        query = [("fieldManager", manager), *([("force", "true")] if force else []), *_dry_run(dry_run)]
-        return await self._json("PATCH", path, query, _whole(resource, manifest), content_type=_APPLY)
+        query = {
+            "fieldManager": manager,
+            **({"force": "true"} if force else {}),
+            **({"dryRun": "All"} if dry_run else {}),
+        }
+        return await self._json(
+            "PATCH", _path(resource, manifest), query, _with_kind(resource, manifest), content_type=_APPLY
+        )
 
-    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
-        """Delete one object; with ``resource_version`` only if the object still has it."""
-        preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
-        await self._json("DELETE", resource.path(namespace=namespace, name=name), [], body)
+    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Create an object and return it; reason ``conflict`` if it exists."""
+        path = resource.path(namespace=manifest["metadata"].get("namespace", ""))
+        return await self._json("POST", path, {"fieldManager": manager}, _with_kind(resource, manifest))
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Replace an object and return it; its ``resourceVersion`` names the version to replace; reason ``conflict`` if it has changed."""
+        query = {"fieldManager": manager}
+        return await self._json("PUT", _path(resource, manifest), query, _with_kind(resource, manifest))
 
     async def patch(
         self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
     ) -> dict[str, Any]:
         """Change one cluster-scoped object by a JSON patch, atomically, and return the object; reason ``refused`` if a test fails."""
-        body = [dict(each) for each in operations]
-        query = [("fieldManager", manager)]
+        query, body = {"fieldManager": manager}, list(operations)
         return await self._json("PATCH", resource.path(name=name), query, body, content_type=_JSON_PATCH)
 
-    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Create an object and return it; reason ``conflict`` if it exists."""
-        return await self._json(
-            "POST",
-            resource.path(namespace=_namespace(manifest)),
-            [("fieldManager", manager)],
-            _whole(resource, manifest),
-        )
-
-    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Replace an object and return it; its ``resourceVersion`` names the version to replace; reason ``conflict`` if it has changed."""
-        path = resource.path(namespace=_namespace(manifest), name=manifest["metadata"]["name"])
-        return await self._json("PUT", path, [("fieldManager", manager)], _whole(resource, manifest))
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
+        """Delete one object; with ``resource_version`` only if the object still has it."""
+        preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
+        await self._json("DELETE", resource.path(namespace=namespace, name=name), {}, body)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -274,7 +299,7 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        query: list[tuple[str, str]],
+        query: dict[str, str],
         body: Any = None,
         *,
         accept: str = _JSON,
@@ -297,7 +322,7 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        query: list[tuple[str, str]],
+        query: dict[str, str],
         *,
         body: Any = None,
         headers: dict[str, str],
@@ -333,15 +358,15 @@ class KubeClient:
         message = message_of(await response.content.read(_MAX_ERROR_BODY))
         if status == 401 and self._api is api:  # noqa: PLR2004 -- Unauthorized; another request may have read new credentials
             await self.close()
-        answer = refusal_of(status)
-        (self._throttle.failed if answer.down else self._throttle.answered)()
+        meaning = meaning_of(status)
+        (self._throttle.failed if meaning.down else self._throttle.answered)()
         # The message names accounts, objects and fields. That of a 401 may quote the credentials.
         said = f": {message}" if message and status not in (401, 410, 429) else ""
         raise ClusterError(
-            f"the API server {answer.what} (HTTP {status}){said}",
+            f"the API server {meaning.what} (HTTP {status}){said}",
             where=where,
-            hint=answer.hint,
-            reason=answer.reason,
+            hint=meaning.hint,
+            reason=meaning.reason,
             status=status,
             retry_after=seconds_of(response.headers.get("Retry-After", "")),
         )
@@ -383,22 +408,19 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
     return configuration
 
 
-def _dry_run(wanted: bool) -> list[tuple[str, str]]:  # noqa: FBT001 -- a parameter of the request
-    return [("dryRun", "All")] if wanted else []
+def _selectors(scope: Scope) -> dict[str, str]:
+    name = f"metadata.name={scope.name}" if scope.name else ""
+    selectors = {"fieldSelector": ",".join(filter(None, (name, scope.fields))), "labelSelector": scope.labels}
+    return {key: selector for key, selector in selectors.items() if selector}
 
 
-def _selector(scope: Scope) -> list[tuple[str, str]]:
-    named = f"metadata.name={scope.name}" if scope.name else ""
-    given = {"fieldSelector": ",".join(filter(None, (named, scope.fields))), "labelSelector": scope.labels}
-    return [(name, text) for name, text in given.items() if text]
-
-
-def _whole(resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _with_kind(resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
 
 
-def _namespace(manifest: Mapping[str, Any]) -> str:
-    return str(manifest["metadata"].get("namespace", ""))
+def _path(resource: Resource, manifest: Mapping[str, Any]) -> str:
+    metadata = manifest["metadata"]
+    return resource.path(namespace=metadata.get("namespace", ""), name=metadata["name"])
 
 
 def _broken(error: Exception, where: str) -> ClusterError:

@@ -6,16 +6,17 @@ import asyncio
 import logging
 import random
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.watchstate import List, Seen, Wait, Watch, WatchState
+from injector.cluster.watchstate import Effect, List, Wait, Watch, WatchState
 from injector.errors import ClusterError, InjectorError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from injector.cluster.client import Page
-    from injector.cluster.reader import Scope
+    from injector.cluster.client import KubeClient
+    from injector.cluster.resources import Scope
+    from injector.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -24,31 +25,12 @@ DEBOUNCE: Final = 0.2
 # client-go's own: from 5 to 10 minutes, so that watches of many replicas do not end together.
 WATCH_SECONDS: Final = 300
 
-
-class Client(Protocol):
-    """The part of the API server's client that a list/watch uses."""
-
-    async def open(self) -> None:
-        """Read the credentials."""
-
-    async def close(self) -> None:
-        """Close every connection."""
-
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
-        """Return one page of a list."""
-
-    def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch."""
-
-
-class Observer(Protocol):
-    """Receives the state of a list/watch."""
-
-    def watch_fault(self, resource: str, reason: str) -> None:
-        """Count a fault."""
-
-    def watch_synced(self, resource: str, *, synced: bool) -> None:
-        """Note whether the known objects are up to date, as far as the watch can tell."""
+_FAULTS: Final = {
+    "gone": "the API server no longer has the watched version; listing again",
+    "error": "the API server ended the watch with an error; listing again",
+    "garbage": "a line of the watch cannot be read; listing again",
+    "short": "the API server ended the watch at once; watching again",
+}
 
 
 class ListWatch:
@@ -59,24 +41,25 @@ class ListWatch:
         scope: the objects to watch.
         keep: returns what to remember of an object; None leaves it out.
         changed: called with all remembered objects, shortly after a change.
-        observer: receives faults.
+        metrics: counts faults.
         chance: see ``WatchState``.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: KubeClient,
         scope: Scope,
         *,
         keep: Callable[[Mapping[str, Any]], Any],
         changed: Callable[[Mapping[str, Any]], None],
-        observer: Observer,
+        metrics: Metrics,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._scope = scope
         self._changed = changed
-        self._observer = observer
+        self._metrics = metrics
+        self._name = scope.watch_name or scope.resource.plural
         self._chance = chance
         self._pending: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
@@ -122,27 +105,27 @@ class ListWatch:
         try:
             async with aclosing(self._client.watch(self._scope, resource_version=version, seconds=seconds)) as lines:
                 async for line in lines:
-                    seen = self.state.line(line)
-                    self._update(seen)
-                    if seen is Seen.STOP:
+                    effect = self.state.line(line)
+                    self._update(effect)
+                    if effect is Effect.STOP:
                         break
         except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
             self._failed(error, loop.time() - started)
         else:
             self.state.ended(loop.time() - started)
 
-    def _update(self, seen: Seen) -> None:
-        if seen is Seen.STOP or not self.state.listed:
+    def _update(self, effect: Effect) -> None:
+        if effect is Effect.STOP or not self.state.listed:
             return
         if self._current_fault:
             _log.info("%s: watching again", self._scope)
         self._current_fault = ""
-        self._observer.watch_synced(self._scope.resource.plural, synced=True)
+        self._metrics.watch_synced(self._name, synced=True)
         if not self.synced.is_set():
             self._notify()
             self.synced.set()
             self.answered.set()
-        elif seen is Seen.CHANGED and self._pending is None:
+        elif effect is Effect.CHANGED and self._pending is None:
             self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._notify)
 
     def _notify(self) -> None:
@@ -159,19 +142,11 @@ class ListWatch:
     def _report(self) -> None:
         """Count the fault, and log the first of consecutive faults."""
         error, self._error = self._error, None
-        self._observer.watch_fault(self._scope.resource.plural, self.state.last_fault)
-        self._observer.watch_synced(self._scope.resource.plural, synced=False)
+        self._metrics.watch_fault(self._name, self.state.last_fault)
+        self._metrics.watch_synced(self._name, synced=False)
         if not self._current_fault:
-            unforeseen = error if error is not None and not isinstance(error, InjectorError) else None
-            _log.warning("%s: %s", self._scope, error or _MEANING[self.state.last_fault], exc_info=unforeseen)
+            unforeeffect = error if error is not None and not isinstance(error, InjectorError) else None
+            _log.warning("%s: %s", self._scope, error or _FAULTS[self.state.last_fault], exc_info=unforeeffect)
         if self.state.last_fault == "forbidden":
             self.answered.set()
         self._current_fault = self.state.last_fault
-
-
-_MEANING: Final = {
-    "gone": "the API server no longer has the watched version; listing again",
-    "error": "the API server ended the watch with an error; listing again",
-    "garbage": "a line of the watch cannot be read; listing again",
-    "short": "the API server ended the watch at once; watching again",
-}

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.reader import SECRETS
+from injector.cluster.resources import SECRETS
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.cluster.reader import Resource
+    from injector.cluster.client import KubeClient
 
 MANAGER: Final = "injector-ca"
 """The field manager of the Secret."""
-
-
-class SecretClient(Protocol):
-    """The part of the API server's client that is used here."""
-
-    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        """Return one object."""
-
-    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Create an object."""
-
-    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Replace an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +29,7 @@ class Stored:
 class SecretStore:
     """One Secret of a cluster, which may not exist. Its methods raise ClusterError as the client does."""
 
-    client: SecretClient
+    client: KubeClient
     namespace: str
     name: str
 
@@ -52,11 +39,13 @@ class SecretStore:
     async def read(self) -> Stored | None:
         """Return its content; None if it does not exist."""
         try:
-            return _stored(await self.client.get(SECRETS, self.name, namespace=self.namespace))
+            found = await self.client.get(SECRETS, self.name, namespace=self.namespace)
         except ClusterError as error:
             if error.reason == "missing":
                 return None
             raise
+        data = {key: str(value) for key, value in (found.pop("data", None) or {}).items()}
+        return Stored(data, found)
 
     async def write(self, data: Mapping[str, str], before: Stored | None) -> None:
         """Write ``data`` in place of ``before``, the content that was read; labels and annotations stay.
@@ -68,10 +57,3 @@ class SecretStore:
             return
         metadata = {"name": self.name, "namespace": self.namespace}
         await self.client.create(SECRETS, {"metadata": metadata, "type": "Opaque", "data": dict(data)}, manager=MANAGER)
-
-
-def _stored(found: Mapping[str, Any]) -> Stored:
-    data = found.get("data") or {}
-    return Stored(
-        {str(key): str(value) for key, value in data.items()}, {k: v for k, v in found.items() if k != "data"}
-    )

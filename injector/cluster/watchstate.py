@@ -37,6 +37,8 @@ STEADY: Final = 10.0
 # After etcd is restored, known versions can lie in the future, and every watch from them fails.
 RESUMES: Final = 3
 
+_GONE: Final = 410
+_ABSENT: Final = object()
 _RELIST: Final = frozenset({"gone", "garbage", "error"})
 
 
@@ -64,7 +66,7 @@ class Wait:
 Action: TypeAlias = List | Watch | Wait
 
 
-class Seen(Enum):
+class Effect(Enum):
     """The effect of a line or a page."""
 
     CHANGED = "changed"
@@ -110,7 +112,7 @@ class WatchState:
             return Wait(wait)
         return Watch(self._version) if self._version else List(self._token)
 
-    def page(self, page: Page) -> Seen:
+    def page(self, page: Page) -> Effect:
         """Process a page of the list; the last one replaces the known objects."""
         if not page.token and not page.resource_version:
             return self._stop("garbage")
@@ -118,13 +120,13 @@ class WatchState:
             self._put(self._pages, item)
         self._token = page.token
         if page.token:
-            return Seen.SAME
+            return Effect.SAME
         before, self.objects, self._pages = self.objects, self._pages, {}
         first, self.listed = not self.listed, True
         self._version = page.resource_version
-        return Seen.CHANGED if first or before != self.objects else Seen.SAME
+        return Effect.CHANGED if first or before != self.objects else Effect.SAME
 
-    def line(self, line: bytes) -> Seen:
+    def line(self, line: bytes) -> Effect:
         """Process one line of a watch."""
         try:
             event = load_json(line)
@@ -147,7 +149,7 @@ class WatchState:
         if not isinstance(version, str) or not version:
             return self._stop("garbage")
         self._version = version
-        return Seen.SAME if self._kept(item) == before else Seen.CHANGED
+        return Effect.SAME if self._kept(item) == before else Effect.CHANGED
 
     def ended(self, lasted: float) -> None:
         """Note that the API server ended the watch after ``lasted`` seconds, which is a fault only if it was at once."""
@@ -171,9 +173,9 @@ class WatchState:
             self._token, self._pages = "", {}
         self._wait = max(wait, min(retry_after, MAX_RETRY_AFTER))
 
-    def _stop(self, reason: str) -> Seen:
+    def _stop(self, reason: str) -> Effect:
         self.failed(reason)
-        return Seen.STOP
+        return Effect.STOP
 
     def _kept(self, item: Mapping[str, Any]) -> Any:
         return self.objects.get(_key(item), _ABSENT)
@@ -184,10 +186,6 @@ class WatchState:
             objects.pop(key, None)
         elif self._room is None or len(objects) < self._room or key in objects:
             objects[key] = kept
-
-
-_GONE: Final = 410
-_ABSENT: Final = object()
 
 
 def _key(item: Mapping[str, Any]) -> str:

@@ -136,7 +136,7 @@ class OwnWebhooks:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookSelector:
     """Selects the injector's own webhooks.
 
     These are the webhooks that call its Service. If ``configuration`` is given, they are those of the object with this name instead, and if

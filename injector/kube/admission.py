@@ -4,7 +4,8 @@ Follows the Kubernetes page "Dynamic Admission Control" and k8s.io/api/admission
 
 ``decode`` also brings the pod into its canonical form, so that the pods of one workload are equal requests: without
 ``metadata.managedFields``, and with a constant in place of the random name of the service account token volume. ``Response.encode`` puts
-the real name back.
+the real name back. The canonical form is bytes: a pod whose answer is cached is never decoded, and every other one is decoded from these
+bytes, so that its answer cannot depend on anything else.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import re
 import secrets
 import string
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from injector.errors import DataError, ManifestError, ReviewError
 from injector.kube.serial import dump_json, load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 V1: Final = "admission.k8s.io/v1"
 V1BETA1: Final = "admission.k8s.io/v1beta1"
@@ -33,14 +37,22 @@ _MAX_WARNINGS: Final = 4096 // MAX_WARNING
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 # The service account admission plugin appends five random characters of this alphabet (k8s.io/apimachinery pkg/util/rand) to the name
 # (kubernetes 1.35, plugin/pkg/admission/serviceaccount/admission.go, mountServiceAccountToken).
-_TOKEN_VOLUME: Final = re.compile(r"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}")
+_PREFIX: Final = b"kube-api-access-"
+_TOKEN_VOLUME: Final = re.compile(_PREFIX + rb"[bcdfghjklmnpqrstvwxz2456789]{5}")
+# The JSON around its name in the list of volumes, and in the mounts that the plugin adds.
+_BEFORE_NAME: Final = b'{"name":"'
+_AFTER_NAME: Final = (
+    b'","projected":{',
+    b'","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"',
+)
 
 
 def _unused_name() -> str:
     while True:
-        name = "kube-api-access-" + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
+        suffix = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
+        name = _PREFIX + suffix.encode()
         if not _TOKEN_VOLUME.fullmatch(name):
-            return name
+            return name.decode()
 
 
 CANONICAL_TOKEN_VOLUME: Final = _unused_name()
@@ -52,7 +64,7 @@ namespace, a path or a value that a template decodes (``"kube-api-access-0000\\u
 _CANONICAL: Final = CANONICAL_TOKEN_VOLUME.encode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """The request of an AdmissionReview.
 
@@ -64,9 +76,8 @@ class Request:
         name: the name of the object, if it has one yet.
         operation: ``CREATE``, ``UPDATE`` or another.
         dry_run: whether nothing will be stored.
-        object: the object, in its canonical form.
-        object_json: the same as JSON.
-        token_volume: the real name of the volume that ``object`` calls ``CANONICAL_TOKEN_VOLUME``; empty if there is none.
+        object_json: the object in its canonical form, as JSON.
+        token_volume: the real name of the volume that the object calls ``CANONICAL_TOKEN_VOLUME``; empty if there is none.
     """
 
     uid: str
@@ -76,9 +87,22 @@ class Request:
     name: str
     operation: str
     dry_run: bool
-    object: dict[str, Any]
     object_json: bytes
     token_volume: str = ""
+
+    @cached_property
+    def object(self) -> dict[str, Any]:
+        """The object in its canonical form.
+
+        Raises:
+            ReviewError: it cannot be decoded, or is nested too deeply to be encoded again.
+        """
+        try:
+            decoded: dict[str, Any] = load_json(self.object_json)
+            dump_json(decoded)
+        except DataError as error:
+            raise ReviewError(f"could not decode its object: {error.what}", where="AdmissionReview") from error
+        return decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +184,34 @@ def _unicode(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+_Field: TypeAlias = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | int | float | bool | None
+"""A field of an object. The fields of ``metadata`` and ``spec`` are not decoded."""
+
+
+class _RequestFields(msgspec.Struct, gc=False):
+    """What is read of a request. The rest is skipped: user, options, the old object and others."""
+
+    uid: Any = None
+    kind: Any = None
+    namespace: Any = None
+    name: Any = None
+    operation: Any = None
+    dryRun: Any = None  # noqa: N815 -- the name in JSON
+    object: dict[str, _Field] | None = None
+
+
+class _Review(msgspec.Struct, gc=False):
+    """What is read of an AdmissionReview."""
+
+    apiVersion: Any = None  # noqa: N815 -- the name in JSON
+    kind: Any = None
+    request: _RequestFields = msgspec.field(default_factory=_RequestFields)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Review)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
 def decode(body: bytes) -> Request:
     """Read an AdmissionReview, and bring its object into the canonical form.
 
@@ -167,87 +219,69 @@ def decode(body: bytes) -> Request:
         BrokenReviewError: it is not a review; the error carries the uid if it has one.
     """
     try:
-        review = load_json(body)
-    except ManifestError as error:
-        raise BrokenReviewError(f"could not decode body: {error.what}", Broken(), hint="send JSON") from error
-    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
-        raise BrokenReviewError("the body is not an AdmissionReview", Broken(), hint="send an AdmissionReview")
-    request = review.get("request")
-    broken = Broken(_uid_of(request), _version_of(review))
-    if review.get("apiVersion") not in _VERSIONS:
-        raise BrokenReviewError("its apiVersion is not known", broken, hint=f"send one of {', '.join(_VERSIONS)}")
-    if not isinstance(request, dict):
-        raise BrokenReviewError("it has no request", broken, hint="send what the API server sends")
-    if not broken.uid:
-        raise BrokenReviewError("its request has no uid", broken, hint="send what the API server sends")
-    obj = request.get("object")
-    if not isinstance(obj, dict):
-        raise BrokenReviewError("its request has no object", broken, hint="send what the API server sends")
-    try:
-        token_volume, obj_json = _canonicalise(obj)
-    except DataError as error:
-        raise BrokenReviewError(f"its object cannot be encoded: {error.what}", broken, hint="nest it less") from error
+        review = _DECODER.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _broken(body) from error
+    request = review.request
+    if review.kind != "AdmissionReview" or review.apiVersion not in _VERSIONS:
+        raise _broken(body)
+    if not _string(request.uid) or request.object is None:
+        raise _broken(body)
+    token_volume, object_json = _canonical(request.object)
     return Request(
-        uid=broken.uid,
-        api_version=broken.api_version,
-        kind=_text(request.get("kind"), "kind"),
-        namespace=_string(request.get("namespace")),
-        name=_string(request.get("name")),
-        operation=_string(request.get("operation")),
-        dry_run=request.get("dryRun") is True,
-        object=obj,
-        object_json=obj_json,
+        uid=request.uid,
+        api_version=review.apiVersion,
+        kind=_text(request.kind, "kind"),
+        namespace=_string(request.namespace),
+        name=_string(request.name),
+        operation=_string(request.operation),
+        dry_run=request.dryRun is True,
+        object_json=object_json,
         token_volume=token_volume,
     )
 
 
-def _canonicalise(obj: dict[str, Any]) -> tuple[str, bytes]:
-    """Bring an object that was just decoded into its canonical form, in place.
+def _broken(body: bytes) -> BrokenReviewError:
+    """Return the error for a body that ``decode`` cannot read."""
+    try:
+        review = load_json(body)
+    except ManifestError as error:
+        return BrokenReviewError(f"could not decode body: {error.what}", Broken(), hint="send JSON")
+    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
+        return BrokenReviewError("the body is not an AdmissionReview", Broken(), hint="send an AdmissionReview")
+    request, version = review.get("request"), review.get("apiVersion")
+    uid = _text(request, "uid")
+    broken = Broken(uid, version if version in _VERSIONS else V1)
+    if version not in _VERSIONS:
+        return BrokenReviewError("its apiVersion is not known", broken, hint=f"send one of {', '.join(_VERSIONS)}")
+    what = "its request has no object"
+    if not isinstance(request, dict):
+        what = "it has no request"
+    elif not uid:
+        what = "its request has no uid"
+    return BrokenReviewError(what, broken, hint="send what the API server sends")
 
-    Nothing is renamed if there are several such volumes, or if the constant already occurs in the object: the real name could not be put
-    back.
 
-    Returns:
-        The name of the token volume, empty if nothing was renamed, and the canonical object as JSON.
+def _canonical(obj: dict[str, _Field]) -> tuple[str, bytes]:
+    """Return the name of the token volume, empty if nothing was renamed, and the canonical object as JSON.
+
+    The volume is recognised in the form in which API servers send it. It is not renamed if its name also occurs elsewhere in the object, or
+    if the constant does: the real name could not be put back.
     """
-    meta = obj.get("metadata")
-    if isinstance(meta, dict):
-        meta.pop("managedFields", None)
-    spec = obj.get("spec")
-    named = _named_like_token_volumes(spec) if isinstance(spec, dict) else []
-    token_volume = named[0]["name"] if named else ""
-    if not named or any(each["name"] != token_volume for each in named):
-        return "", dump_json(obj)
-    for each in named:
-        each["name"] = CANONICAL_TOKEN_VOLUME
-    encoded = dump_json(obj)
-    if encoded.count(_CANONICAL) == len(named):
-        return token_volume, encoded
-    for each in named:
-        each["name"] = token_volume
-    return "", dump_json(obj)
-
-
-def _named_like_token_volumes(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the volumes of a pod, and the mounts of its containers, whose name is that of a token volume."""
-    found = _dicts(spec.get("volumes"))
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
-        for container in _dicts(spec.get(kind)):
-            found += _dicts(container.get("volumeMounts"))
-    return [each for each in found if isinstance(name := each.get("name"), str) and _TOKEN_VOLUME.fullmatch(name)]
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _uid_of(request: Any) -> str:
-    return _string(request.get("uid")) if isinstance(request, dict) else ""
-
-
-def _version_of(review: Mapping[str, Any]) -> str:
-    version = review.get("apiVersion")
-    return version if version in _VERSIONS else V1
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    encoded = _ENCODER.encode(obj)
+    start = encoded.find(_BEFORE_NAME + _PREFIX)
+    found = _TOKEN_VOLUME.match(encoded, start + len(_BEFORE_NAME)) if start >= 0 else None
+    if found is None or _CANONICAL in encoded:
+        return "", encoded
+    parts = encoded.split(found[0])
+    if not all(each.endswith(_BEFORE_NAME) for each in parts[:-1]):
+        return "", encoded
+    if not all(each.startswith(_AFTER_NAME) for each in parts[1:]):
+        return "", encoded
+    return found[0].decode(), _CANONICAL.join(parts)
 
 
 def _string(value: Any) -> str:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope, every
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
 from injector.errors import ClusterError, ConfigError, TagError
 from injector.injection.containers import labels_of
@@ -30,20 +30,19 @@ from injector.istio.webhooks import (
     overlaps,
     tag_webhook,
 )
-from injector.revisions.clustersource import istio_config_map, raw_revisions
+from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.tags import ANNOTATIONS, read_tags, tag_annotations, tag_object
-from injector.revisions.tagstore import SHOWN, TagState, Users, followers
+from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from injector.cluster.reader import Client
+    from injector.cluster.client import KubeClient
+    from injector.cluster.resources import Resource
+    from injector.cluster.session import ClusterSession
     from injector.errors import DataError
     from injector.istio.webhooks import Endpoint
-    from injector.revisions.clustersource import IstioConfigMap
     from injector.revisions.tags import Tag
-
-T = TypeVar("T")
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
@@ -190,7 +189,6 @@ def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, A
 
 
 def _current(tag: str, seen: Configurations, placement: Placement) -> dict[str, Any] | None:
-    """Return the current object of a tag."""
     found = seen.of_tag(tag)
     names, doing = [_name(each) for each in found], f'cannot modify tag "{tag}"'
     if len(found) > 1:
@@ -232,13 +230,6 @@ def _bundle(configuration: Mapping[str, Any]) -> str | None:
     return next((bundle for bundle in bundles if bundle), None)
 
 
-class Cluster(Protocol):
-    """A connection to the API server for synchronous code."""
-
-    def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work`` with the client and return its result; raise ClusterError if the API server fails or refuses."""
-
-
 @dataclass
 class ClusterTags:
     """The tags of one cluster. Changes are based on the state that ``list`` or ``refresh`` read last.
@@ -251,20 +242,16 @@ class ClusterTags:
         placement: how to build a tag's object.
     """
 
-    cluster: Cluster
+    cluster: ClusterSession
     istio_namespace: str
     placement: Placement = field(default_factory=Placement)
     _seen: Configurations = field(default_factory=Configurations)
 
     def list(self) -> TagState:
         """Return the tags, and the revisions that have ConfigMaps or a MutatingWebhookConfiguration."""
-
-        async def read_config_maps(client: Client) -> list[IstioConfigMap]:
-            scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
-            return [found async for each in every(client, scope) if (found := istio_config_map(each)) is not None]
-
         self.refresh()
-        config_maps = self.cluster.run(read_config_maps)
+        scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
+        config_maps = self.cluster.run(lambda client: client.all(scope, istio_config_map))
         tags, faults = read_tags(found for each in self._seen.items if (found := tag_object(each)) is not None)
         stored, failures = raw_revisions(config_maps, namespace=self.istio_namespace)
         installed, several = self._seen.revisions()
@@ -274,46 +261,32 @@ class ClusterTags:
 
     def refresh(self) -> Configurations:
         """Read the MutatingWebhookConfigurations and return them."""
-
-        async def read(client: Client) -> Configurations:
-            return Configurations(tuple([each async for each in every(client, Scope(WEBHOOKS))]))
-
-        self._seen = self.cluster.run(read)
+        self._seen = Configurations(tuple(self._all(Scope(WEBHOOKS))))
         return self._seen
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
         """Return the namespaces that name each revision or tag."""
+        # Two lists, because a selector cannot combine two labels with "or".
+        scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
+        return followers((_name(each), labels_of(each)) for scope in scopes for each in self._all(scope))
 
-        async def read(client: Client) -> dict[str, tuple[str, ...]]:
-            # Two lists, because a selector cannot combine two labels with "or".
-            scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
-            metadata = [each["metadata"] for scope in scopes async for each in every(client, scope)]
-            return followers((each["name"], each["labels"]) for each in metadata)
-
-        return self.cluster.run(read)
-
-    def users(self, name: str) -> Users:
+    def users(self, name: str) -> Sequence[str]:
         """Return the namespaces and pods whose labels name a revision or tag."""
-        scopes = [("namespace", Scope(NAMESPACES, labels=f"{REVISION_LABEL}={name}"))]
+        selectors = [(NAMESPACES, f"{REVISION_LABEL}={name}"), (PODS, f"{REVISION_LABEL}={name}")]
         if name == DEFAULT_NAME:
-            enabled = f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"
-            scopes.append(("namespace", Scope(NAMESPACES, labels=enabled)))
-        scopes.append(("pod", Scope(PODS, labels=f"{REVISION_LABEL}={name}")))
+            selectors.insert(1, (NAMESPACES, f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"))
+        return [user for resource, labels in selectors for user in self._users(resource, labels)]
 
-        async def read(client: Client) -> Users:
-            found = Users()
-            for kind, scope in scopes:
-                first: list[str] = []
-                total = 0
-                async for item in every(client, scope):
-                    total += 1
-                    if total <= SHOWN:
-                        metadata = item["metadata"]
-                        first.append("/".join(filter(None, (metadata.get("namespace"), metadata["name"]))))
-                found += Users.of(kind, first, total=total)
-            return found
+    def _users(self, resource: Resource, labels: str) -> Sequence[str]:
+        def describe(item: Mapping[str, Any]) -> str:
+            metadata = item["metadata"]
+            place = f"{metadata['namespace']}/" if resource.namespaced else ""
+            return f"{resource.kind.lower()} {place}{metadata['name']}"
 
-        return self.cluster.run(read)
+        return self.cluster.run(lambda client: client.all(Scope(resource, labels=labels), describe))
+
+    def _all(self, scope: Scope) -> Sequence[dict[str, Any]]:
+        return self.cluster.run(lambda client: client.all(scope, lambda item: item))
 
     def plan(self, tag: Tag) -> Plan:
         """Return the changes that write ``tag``.
@@ -322,13 +295,26 @@ class ClusterTags:
             TagError: the object's name is taken, or there is more than one object to change.
         """
         plan = plan_tag(tag, self._seen, self.placement)
-        missing = self.cluster.run(_missing_service(plan.options.endpoint))
-        return replace(plan, conflicts=(*plan.conflicts, *missing))
+        return replace(plan, conflicts=(*plan.conflicts, *self._missing_service(plan.options.endpoint)))
+
+    def _missing_service(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """Return a conflict, in the words of Istio's analyzer, if the Service does not exist."""
+        name, namespace = endpoint.service, endpoint.namespace
+        if endpoint.url is not None:
+            return ()
+        try:
+            self.cluster.run(lambda client: client.get(SERVICES, name, namespace=namespace))
+        except ClusterError as error:
+            if error.reason == "missing":
+                return (f"Injector refers to a control plane service that does not exist: {namespace}/{name}.",)
+            if error.reason != "forbidden":  # the check needs a permission that setting a tag does not
+                raise
+        return ()
 
     def write(self, plan: Plan, *, force: bool = True, dry_run: bool = False) -> None:
         """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false."""
 
-        async def work(client: Client) -> None:
+        async def work(client: KubeClient) -> None:
             deactivation, moves = plan.deactivation, plan.moves and force
             if deactivation is not None:  # a dry run, so that nothing is written if this would fail
                 await client.apply(WEBHOOKS, deactivation, manager=TAG_MANAGER, force=True, dry_run=True)
@@ -345,11 +331,9 @@ class ClusterTags:
             TagError: an object with its name belongs to something else.
         """
         applied = plan_revision(manifest, self._seen)
-
-        async def work(client: Client) -> None:
-            await client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
-
-        self.cluster.run(work)
+        self.cluster.run(
+            lambda client: client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
+        )
 
     def remove(self, name: str) -> None:
         """Delete every object of a tag."""
@@ -369,29 +353,9 @@ class ClusterTags:
             )
         self._delete(found)
 
-    def _delete(self, found: Sequence[Mapping[str, Any]]) -> None:
-        async def work(client: Client) -> None:
-            for each in found:
-                metadata = each["metadata"]
-                await client.delete(WEBHOOKS, metadata["name"], resource_version=metadata["resourceVersion"])
+    def _delete(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        async def work(client: KubeClient) -> None:
+            for each in configurations:
+                await client.delete(WEBHOOKS, _name(each), resource_version=each["metadata"]["resourceVersion"])
 
         self.cluster.run(work)
-
-
-def _missing_service(endpoint: Endpoint) -> Callable[[Client], Coroutine[Any, Any, tuple[str, ...]]]:
-    """Return the check that the Service exists; the text is that of Istio's analyzer."""
-
-    async def check(client: Client) -> tuple[str, ...]:
-        if endpoint.url is not None:
-            return ()
-        try:
-            await client.get(SERVICES, endpoint.service, namespace=endpoint.namespace)
-        except ClusterError as error:
-            if error.reason == "missing":
-                service = f"{endpoint.namespace}/{endpoint.service}"
-                return (f"Injector refers to a control plane service that does not exist: {service}.",)
-            if error.reason != "forbidden":  # the check needs a permission that setting a tag does not
-                raise
-        return ()
-
-    return check

@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from injector.errors import InternalError, RecentPodError, whereabouts
+from injector.errors import ConfigError, InjectorError, InternalError, RecentPodError, whereabouts
+from injector.metrics import RevisionRow
 from injector.revisions.reload import changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from injector.metrics import Metrics
-    from injector.revisions.reload import Loader, LoadReport, Prepared
+    from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState
     from injector.revisions.verify import RecentPods
 
 _log = logging.getLogger(__name__)
@@ -72,8 +73,7 @@ class Follower:
         watch: reports changes; None if there is no watch.
         timing: how long to wait.
         recent: the pods to verify a new build with.
-        metrics: counts reloads.
-        report: receives the report of each reload, on the event loop.
+        metrics: shows the revisions and counts reloads.
     """
 
     def __init__(
@@ -84,30 +84,49 @@ class Follower:
         *,
         recent: RecentPods,
         metrics: Metrics,
-        report: Callable[[LoadReport], None],
     ) -> None:
         self._loader = loader
         self._watch = watch
         self._timing = timing
         self._recent = recent
         self._metrics = metrics
-        self._report = report
         self._triggers: set[Trigger] = set()
         self._woken = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
-        self.running = False
+        self._running = False
+
+    def load(self, *, required: bool = False) -> None:
+        """Load the source at once and show the result, before the server is ready.
+
+        Args:
+            required: whether at least one revision must be usable.
+
+        Raises:
+            InjectorError: the source cannot be read at all, and the last state stays in use; or no revision is usable.
+        """
+        before = self._loader.report
+        after = self._loader.load(self._timing.now())
+        if required and not any(state.served for state in after.revisions.values()):
+            raise after.errors[0] if after.errors else ConfigError("no revision found", hint="add a folder for one")
+        self._show(before, after)
 
     def reload(self) -> None:
         """Reload at once, and retry revisions that were refused; return before it is done."""
         self._wake(Trigger.SIGNAL)
 
     def changed(self) -> None:
-        """Read the source once it is quiet; return before it is done."""
-        self._wake(Trigger.CHANGE)
+        """Read the source once it is quiet; return before it is done. Before ``run``, load it at once."""
+        if self._running:
+            self._wake(Trigger.CHANGE)
+            return
+        try:
+            self.load()
+        except InjectorError as error:
+            _log.error("loading the configuration failed: %s", error)
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        self.running = True
+        self._running = True
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reloads())
@@ -192,13 +211,16 @@ class Follower:
         before = self._loader.report
         after = self._loader.adopt(prepared)
         self._recent.forget_others(prepared.snapshot.revisions)
-        for level, text in changes(before, after):
-            _log.log(level, "%s", text)
-        self._report(after)
+        self._show(before, after)
         self._metrics.reloaded(failure_of(after))
         self._stop_retry()
         if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
             self._retry = asyncio.get_running_loop().call_later(RETRY, self._wake, Trigger.RETRY)
+
+    def _show(self, before: LoadReport, after: LoadReport) -> None:
+        for level, text in changes(before, after):
+            _log.log(level, "%s", text)
+        self._metrics.loaded(revision_rows(after), tags_valid=not after.tag_errors)
 
     def _stop_retry(self) -> None:
         if self._retry is not None:
@@ -208,6 +230,22 @@ class Follower:
     def _fault(self, error: Exception) -> None:
         self._metrics.reloaded("internal")
         _log.error("failed to report a reload: %s", whereabouts(error))
+
+
+def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:
+    """Return the revisions of a report in the form of the metrics."""
+    return {name: _row(state) for name, state in report.revisions.items()}
+
+
+def _row(state: RevisionState) -> RevisionRow:
+    if state.served is None:
+        return RevisionRow(valid=False)
+    return RevisionRow(
+        valid=state.error is None,
+        loaded_at=state.loaded_at,
+        istio_version=state.served.istio_version,
+        fingerprint=state.served.fingerprint,
+    )
 
 
 def failure_of(report: LoadReport) -> str:

@@ -69,6 +69,10 @@ class Shadow:
     revision: str
     sample: float = _ALL
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it is written in ``tags.yaml`` and in an annotation."""
+        return {"revision": self.revision, "sample": self.sample}
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -96,6 +100,11 @@ class Tag:
     def targets(self) -> tuple[str, ...]:
         """Every revision that the weights name."""
         return tuple(name for name, _ in self.weights)
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """Every revision that the tag needs: those of the weights, and the shadow's."""
+        return self.targets if self.shadow is None else (*self.targets, self.shadow.revision)
 
     def revision_for(self, workload: Callable[[], Sequence[str]] | None) -> str:
         """Return the revision for the workload with this key; without a key, the one with the largest weight."""
@@ -203,15 +212,28 @@ def _not_served(names: Iterable[str], where: str, remedy: str) -> ConfigError:
     )
 
 
-def _read_tag(name: str, target: Any, where: str) -> Tag:
+def _read_tag(name: str, value: Any, where: str) -> Tag:
     """Read the value of one tag: a revision, weights or the long form."""
-    if isinstance(target, str):
-        return Tag(name, _one(target, f"{where}: {name}"))
-    if not isinstance(target, dict) or not target:
+    if isinstance(value, str):
+        value = {"revision": value}
+    if not isinstance(value, dict) or not value:
         raise _no_revision(name, where)
-    if any(isinstance(value, str | dict) for value in target.values()):
-        return _long(name, target, where)
-    return Tag(name, _weights(name, target, where))
+    if not any(isinstance(each, str | dict) for each in value.values()):
+        value = {"weights": value}
+    at = f"{where}: {name}"
+    _check_keys(value, _KEYS, at)
+    revision, weights, salt, shadow = (value.get(key) for key in _KEYS)
+    if revision is not None and weights is not None:
+        raise ConfigError("it has both `revision` and `weights`", where=at, hint="keep one of the two")
+    if salt is not None and (not isinstance(salt, str) or not salt):
+        raise ConfigError(f"`salt` is {salt!r}", where=at, hint="make it a text; quote what reads as a number")
+    if isinstance(revision, str):
+        shares: tuple[tuple[str, int], ...] = ((checked_name(revision, where=at), 1),)
+    elif isinstance(weights, dict) and weights:
+        shares = _weights(name, weights, where)
+    else:
+        raise _no_revision(name, where)
+    return Tag(name, shares, salt or "", None if shadow is None else _shadow(shadow, f"{at}: shadow"))
 
 
 def _no_revision(name: str, where: str) -> ConfigError:
@@ -220,24 +242,6 @@ def _no_revision(name: str, where: str) -> ConfigError:
         where=where,
         hint=f"write `{name}: REVISION` or `{name}: {{REVISION: WEIGHT}}`; quote a name that reads as a number",
     )
-
-
-def _long(name: str, target: Mapping[str, Any], where: str) -> Tag:
-    at = f"{where}: {name}"
-    _check_keys(target, _KEYS, at)
-    revision, weights, salt = (target.get(key) for key in ("revision", "weights", "salt"))
-    if revision is not None and weights is not None:
-        raise ConfigError("it has both `revision` and `weights`", where=at, hint="keep one of the two")
-    if salt is not None and (not isinstance(salt, str) or not salt):
-        raise ConfigError(f"`salt` is {salt!r}", where=at, hint="make it a text; quote what reads as a number")
-    if isinstance(revision, str):
-        found = _one(revision, at)
-    elif isinstance(weights, dict) and weights:
-        found = _weights(name, weights, where)
-    else:
-        raise _no_revision(name, where)
-    shadow = target.get("shadow")
-    return Tag(name, found, salt or "", None if shadow is None else _shadow(shadow, f"{at}: shadow"))
 
 
 def _shadow(target: Any, at: str) -> Shadow:
@@ -254,10 +258,6 @@ def _check_keys(target: Mapping[str, Any], known: tuple[str, ...], at: str) -> N
     unknown = sorted(set(target) - set(known))
     if unknown:
         raise ConfigError(f"unknown key `{unknown[0]}`", where=at, hint=f"known are {', '.join(known)}")
-
-
-def _one(revision: str, where: str) -> tuple[tuple[str, int], ...]:
-    return ((checked_name(revision, where=where), 1),)
 
 
 def _weights(tag: str, target: Mapping[str, Any], where: str) -> tuple[tuple[str, int], ...]:
@@ -375,5 +375,5 @@ def tag_annotations(tag: Tag) -> dict[str, str]:
     if tag.salt:
         found[SALT] = tag.salt
     if tag.shadow is not None:
-        found[SHADOW] = dump_json({"revision": tag.shadow.revision, "sample": tag.shadow.sample}).decode()
+        found[SHADOW] = dump_json(tag.shadow.to_dict()).decode()
     return found

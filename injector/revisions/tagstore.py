@@ -24,7 +24,7 @@ from injector.revisions.names import is_label, list_names
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -37,35 +37,16 @@ NO_TAGS: Final = "{}\n"
 _OBJECTS: Final = "MutatingWebhookConfiguration or Service"
 
 
-@dataclass(frozen=True, slots=True)
-class Users:
-    """Users of a revision or tag, which would get no sidecars without it: the first of them, and the total."""
+def check_unused(users: Sequence[str], *, doing: str) -> None:
+    """Check that a revision or tag has no users; ``doing`` is the start of the error text.
 
-    first: tuple[str, ...] = ()
-    total: int = 0
-
-    @classmethod
-    def of(cls, kind: str, names: Collection[str], *, total: int | None = None) -> Users:
-        """Return users of one kind; ``total`` also counts those that ``names`` leaves out."""
-        return cls(tuple(f"{kind} {name}" for name in names), len(names) if total is None else total)
-
-    def __add__(self, other: Users) -> Users:
-        return Users((*self.first, *other.first), self.total + other.total)
-
-    def __str__(self) -> str:
-        shown = self.first[:SHOWN]
-        more = self.total - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more else "")
-
-    def refuse(self, doing: str) -> None:
-        """Check that there are no users; ``doing`` is the start of the error text.
-
-        Raises:
-            TagError: there are users; the text names the first of them.
-        """
-        if self.total:
-            hint = "move or relabel them first, or add --force: they then get no sidecars"
-            raise TagError(f"{doing}: it is in use by {self}", hint=hint)
+    Raises:
+        TagError: there are users, which would get no sidecars; the text names the first of them.
+    """
+    if users:
+        more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
+        hint = "move or relabel them first, or add --force: they then get no sidecars"
+        raise TagError(f"{doing}: it is in use by {', '.join(users[:SHOWN])}{more}", hint=hint)
 
 
 def followers(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, ...]]:
@@ -134,8 +115,8 @@ class TagStore(Protocol):
     def list(self) -> TagState:
         """Return the tags, and the revisions that they may name."""
 
-    def users(self, name: str) -> Users:
-        """Return the users of a revision or tag, by their labels."""
+    def users(self, name: str) -> Sequence[str]:
+        """Return the users of a revision or tag, by their labels: each with its kind and name."""
 
     def remove(self, name: str) -> None:
         """Remove a tag if it exists."""
@@ -164,7 +145,7 @@ def _check_tag(state: TagState, tag: Tag, *, overwrite: bool) -> None:
             f'cannot create revision tag "{tag.name}": found existing control plane revision with same name',
             hint="choose another name: requests for that revision could not reach it",
         )
-    for name in (*tag.targets, *(() if tag.shadow is None else (tag.shadow.revision,))):
+    for name in tag.revisions:
         state.check_revision(name, doing="cannot modify tag")
     if state.has(tag.name) and not overwrite:
         before = state.tags.get(tag.name)
@@ -185,7 +166,7 @@ def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
     if name not in state.faults:
         state.find_tag(name, doing=doing)
     if not force:
-        store.users(name).refuse(doing)
+        check_unused(store.users(name), doing=doing)
     store.remove(name)
 
 
@@ -203,13 +184,9 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
         return
     # A tag that cannot be read may lead to any revision.
     unread = [tag for tag in state.faults if tag not in state.tags]
-    tags = Users.of("tag", [*(tag.name for tag in state.tags.values() if _leads_to(tag, name)), *unread])
+    tags = [f"tag {tag}" for tag in (*(tag.name for tag in state.tags.values() if name in tag.revisions), *unread)]
     # If a tag has the same name, which only `default` may have, labels follow the tag.
-    (tags if state.has(name) else tags + store.users(name)).refuse(doing)
-
-
-def _leads_to(tag: Tag, revision: str) -> bool:
-    return revision in tag.targets or (tag.shadow is not None and tag.shadow.revision == revision)
+    check_unused(tags if state.has(name) else [*tags, *store.users(name)], doing=doing)
 
 
 def shown_target(tag: Tag) -> str:
@@ -243,24 +220,24 @@ class DirectoryTags:
             for namespace, facts in _mapping(raw.settings.get("namespaces")).items()
         )
 
-    def users(self, name: str) -> Users:
+    def users(self, name: str) -> Sequence[str]:
         """Return the namespaces that name a revision or tag; see ``namespaces``."""
-        return Users.of("namespace", self.namespaces().get(name, ()))
+        return [f"namespace {namespace}" for namespace in self.namespaces().get(name, ())]
 
     def set(self, tag: Tag) -> None:
         """Write one tag."""
-        self._change(lambda text: with_entry(text, tag.name, _entry(tag)), tag.name, tag)
+        self._change(tag.name, tag)
 
     def remove(self, name: str) -> None:
         """Remove a tag if it exists."""
-        self._change(lambda text: without_entry(text, name), name, None)
+        self._change(name, None)
 
     def remove_revision(self, name: str) -> None:
         """Delete a revision's folder; readers of the directory see it disappear at once."""
         with self._locked(self.path / name):
             remove_folder(self.path / name)
 
-    def _change(self, edit: Callable[[str], str | None], name: str, tag: Tag | None) -> None:
+    def _change(self, name: str, tag: Tag | None) -> None:
         # A link stays a link: its target is replaced.
         path = (self.path / TAGS_FILE).resolve()
         with self._locked(path):
@@ -268,7 +245,7 @@ class DirectoryTags:
             before = parse_tags(text, where=str(path))
             after = _with(before, name, tag)
             if after != before:
-                edited = edit(text)
+                edited = without_entry(text, name) if tag is None else with_entry(text, name, _flow(_entry(tag)))
                 if edited is None or _tags_in(edited) != list(after.values()):
                     edited = _rewritten(text, name, tag)
                 replace_file(path, edited if edited.strip() else NO_TAGS)
@@ -300,9 +277,8 @@ def _rewritten(text: str, name: str, tag: Tag | None) -> str:
     The other entries are written from the YAML, not from the parsed tags, so that they lose no key.
     """
     head = "".join(takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
-    others = {other: _flow(value) for other, value in (load_yaml(text) or {}).items()}
-    entries = _with(others, name, None if tag is None else _entry(tag))
-    return head + "".join(f"{_flow(key)}: {entry}\n" for key, entry in entries.items())
+    entries = _with(load_yaml(text) or {}, name, None if tag is None else _entry(tag))
+    return head + "".join(f"{_flow(key)}: {_flow(value)}\n" for key, value in entries.items())
 
 
 def _tags_in(text: str) -> list[Tag] | None:
@@ -312,20 +288,21 @@ def _tags_in(text: str) -> list[Tag] | None:
         return None
 
 
-def _entry(tag: Tag) -> str:
-    plain = len(tag.weights) == 1 and tag.weights[0][1] == 1
+def _entry(tag: Tag) -> str | dict[str, Any]:
+    """Return the value of a tag in ``tags.yaml``."""
+    is_plain = len(tag.weights) == 1 and tag.weights[0][1] == 1
     if not tag.salt and tag.shadow is None:
-        return _flow(tag.revision if plain else dict(tag.weights))
-    entry: dict[str, Any] = {"revision": tag.revision} if plain else {"weights": dict(tag.weights)}
+        return tag.revision if is_plain else dict(tag.weights)
+    entry: dict[str, Any] = {"revision": tag.revision} if is_plain else {"weights": dict(tag.weights)}
     if tag.salt:
         entry["salt"] = tag.salt
     if tag.shadow is not None:
-        entry["shadow"] = {"revision": tag.shadow.revision, "sample": tag.shadow.sample}
-    return _flow(entry)
+        entry["shadow"] = tag.shadow.to_dict()
+    return entry
 
 
 def _flow(value: Any) -> str:
-    """Return JSON data as one line of YAML."""
+    """Return a value of ``tags.yaml`` as one line of YAML."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_flow(key)}: {_flow(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list):

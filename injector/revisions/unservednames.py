@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.reader import NAMESPACES, PODS, Scope
+from injector.cluster.resources import NAMESPACES, PODS, Scope
 from injector.injection.containers import labels_of
 from injector.injection.steps.status import STATUS
 from injector.istio.servednames import MAX_LABEL_VALUE
@@ -27,7 +27,7 @@ from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from injector.cluster.listwatch import Client, Observer
+    from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
 
@@ -60,15 +60,6 @@ def unserved_name(item: Mapping[str, Any], served: Collection[str]) -> str | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The remembered objects: the names in namespaces and pods; ``pods`` is None if they cannot be listed."""
-
-    namespaces: Mapping[str, str]
-    with_injection: Collection[str]
-    pods: Mapping[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class UnservedCount:
     """The numbers of namespaces and pods with unserved names, in total and by name; ``pods`` is None if unknown."""
 
@@ -90,49 +81,32 @@ class UnservedCount:
         }
 
 
-def count_unserved(seen: Seen, served: Collection[str]) -> UnservedCount:
-    """Count the namespaces and pods whose name is not ``served``."""
-    namespaces = Counter(name for name in seen.namespaces.values() if name not in served)
-    pods = Counter(
+def count_unserved(
+    namespaces: Mapping[str, str],
+    with_injection: Collection[str],
+    pods: Mapping[str, str] | None,
+    served: Collection[str],
+) -> UnservedCount:
+    """Count the namespaces and pods whose name is not ``served``.
+
+    Args:
+        namespaces: the namespaces with a name.
+        with_injection: the namespaces with the label ``istio-injection``.
+        pods: the names in pods, by namespace and name; None if they cannot be listed.
+        served: the names that are served.
+    """
+    in_namespaces = Counter(name for name in namespaces.values() if name not in served)
+    in_pods = Counter(
         name
-        for key, name in (seen.pods or {}).items()
-        if name not in served
-        and (home := key.partition("/")[0]) not in seen.namespaces
-        and home not in seen.with_injection
+        for key, name in (pods or {}).items()
+        if name not in served and (home := key.partition("/")[0]) not in namespaces and home not in with_injection
     )
-    names = {name: (namespaces[name], pods[name]) for name in {*namespaces, *pods}}
-    return UnservedCount(namespaces.total(), None if seen.pods is None else pods.total(), names)
+    names = {name: (in_namespaces[name], in_pods[name]) for name in {*in_namespaces, *in_pods}}
+    return UnservedCount(in_namespaces.total(), None if pods is None else in_pods.total(), names)
 
 
 @dataclass(frozen=True, slots=True)
-class _NamedObserver:
-    """Reports a watch under its own name, because several watches are of namespaces."""
-
-    observer: Observer
-    name: str
-
-    def watch_fault(self, resource: str, reason: str) -> None:  # noqa: ARG002 -- the observer's signature
-        self.observer.watch_fault(self.name, reason)
-
-    def watch_synced(self, resource: str, *, synced: bool) -> None:  # noqa: ARG002 -- the observer's signature
-        self.observer.watch_synced(self.name, synced=synced)
-
-
-@dataclass(frozen=True, slots=True)
-class _Namespaces:
-    """The watches of namespaces with either label."""
-
-    revisions: ListWatch
-    injections: ListWatch
-
-    @property
-    def synced(self) -> bool:
-        """Whether both have been listed."""
-        return self.revisions.synced.is_set() and self.injections.synced.is_set()
-
-
-@dataclass(frozen=True, slots=True)
-class _Pods:
+class _PodWatch:
     """The watch of the pods whose name is not in ``served``, and its task."""
 
     served: frozenset[str]
@@ -150,12 +124,13 @@ class UnservedNames:
         elsewhere: names that another injector serves.
     """
 
-    client: Client
+    client: KubeClient
     registry: Registry
     elsewhere: frozenset[str] = frozenset()
-    _namespaces: _Namespaces | None = None
-    _pods: _Pods | None = None
-    _next: _Pods | None = None
+    _namespaces: dict[str, ListWatch] = field(default_factory=dict)
+    """The watches of the namespaces with a label, by the label."""
+    _pods: _PodWatch | None = None
+    _next: _PodWatch | None = None
     _changed: bool = False
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _count: UnservedCount | None = None
@@ -171,9 +146,9 @@ class UnservedNames:
 
     def named_by(self, namespace: str) -> str | None:
         """Return the revision or tag that a namespace names; None if it names none, or is not known yet."""
-        if self._namespaces is None:
+        if REVISION_LABEL not in self._namespaces:
             return None
-        found: str | None = self._namespaces.revisions.state.objects.get(namespace)
+        found: str | None = self._namespaces[REVISION_LABEL].state.objects.get(namespace)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,27 +171,20 @@ class UnservedNames:
             await self.client.close()
 
     def _update(self, tasks: asyncio.TaskGroup, metrics: Metrics) -> None:
-        if self._namespaces is None:
-            self._namespaces = _Namespaces(
-                self._watch_namespaces(tasks, REVISION_LABEL, named_revision, metrics),
-                self._watch_namespaces(tasks, INJECTION_LABEL, has_injection_label, metrics),
-            )
+        for label, keep in ((REVISION_LABEL, named_revision), (INJECTION_LABEL, has_injection_label)):
+            if label not in self._namespaces:
+                scope = Scope(NAMESPACES, labels=label, metadata_only=True, watch_name=f"{NAMESPACES.plural}/{label}")
+                self._namespaces[label] = self._list_watch(scope, keep, metrics)
+                tasks.create_task(self._namespaces[label].run())
         served = self.served
         self._watch_pods(tasks, served, metrics)
-        if self._namespaces.synced and (self._changed or served != self._counted_for):
+        synced = all(watch.synced.is_set() for watch in self._namespaces.values())
+        if synced and (self._changed or served != self._counted_for):
             self._changed, self._counted_for = False, served
+            named, with_injection = (watch.state.objects for watch in self._namespaces.values())
             pods = None if self._pods is None else self._pods.watch.state.objects
-            seen = Seen(self._namespaces.revisions.state.objects, self._namespaces.injections.state.objects, pods)
-            self._count = count_unserved(seen, served)
+            self._count = count_unserved(named, with_injection, pods, served)
             metrics.unserved_names(self._count.namespaces, self._count.pods)
-
-    def _watch_namespaces(
-        self, tasks: asyncio.TaskGroup, label: str, keep: Callable[[Mapping[str, Any]], Any], metrics: Metrics
-    ) -> ListWatch:
-        scope = Scope(NAMESPACES, labels=label, metadata_only=True)
-        watch = self._list_watch(scope, keep, _NamedObserver(metrics, f"{NAMESPACES.plural}/{label}"))
-        tasks.create_task(watch.run())
-        return watch
 
     def _watch_pods(self, tasks: asyncio.TaskGroup, served: frozenset[str], metrics: Metrics) -> None:
         """Watch the pods whose name is not in ``served``. The previous watch counts until the new one is synced."""
@@ -225,19 +193,15 @@ class UnservedNames:
             if self._next is not None:
                 self._next.task.cancel()
             scope = Scope(PODS, labels=pod_selector(served), metadata_only=True, room=MAX_PODS)
-            watch = self._list_watch(
-                scope, lambda item: unserved_name(item, served), _NamedObserver(metrics, PODS.plural)
-            )
-            self._next = _Pods(served, watch, tasks.create_task(watch.run()))
+            watch = self._list_watch(scope, lambda item: unserved_name(item, served), metrics)
+            self._next = _PodWatch(served, watch, tasks.create_task(watch.run()))
         if self._next is not None and self._next.watch.synced.is_set():
             if self._pods is not None:
                 self._pods.task.cancel()
             self._pods, self._next, self._changed = self._next, None, True
 
-    def _list_watch(
-        self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any], observer: _NamedObserver
-    ) -> ListWatch:
-        return ListWatch(self.client, scope, keep=keep, changed=self._mark_changed, observer=observer)
+    def _list_watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any], metrics: Metrics) -> ListWatch:
+        return ListWatch(self.client, scope, keep=keep, changed=self._mark_changed, metrics=metrics)
 
     def _mark_changed(self, objects: Mapping[str, Any]) -> None:  # noqa: ARG002 -- the watch keeps them
         self._changed = True

@@ -115,7 +115,7 @@ class AnswerCache:
 
 
 def _exact(data: bytes) -> bytes:
-    """Return a copy of exactly the size of ``data``. orjson allocates up to twice as much, and at least 4 KiB."""
+    """Return a copy of exactly the size of ``data``. JSON encoders allocate up to twice as much."""
     return bytes(memoryview(data))
 
 

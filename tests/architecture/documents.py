@@ -15,12 +15,10 @@ The words after the language of a fence, which readers of the page do not see, t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GUIDES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

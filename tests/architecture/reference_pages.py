@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 import click
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
 
 from injector import metrics
 from injector.cli import main
 from injector.cli.commands import EXIT_CODES
 from tests.architecture.documents import ROOT
 from tests.reliability.long.rows import page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from prometheus_client.metrics_core import Metric
 
 FOLDER: Final = ROOT / "docs" / "reference"
 NOTE: Final = "Written by `scripts/reference`; do not edit.\n"

@@ -8,17 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.architecture.documents import ROOT, Block, prints
 from tests.architecture.serving import STOP_LIMIT, check, free_ports, post, wait_until_ready
 from tests.factories import make_review
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SERVES: Final = "injector serve"
 WEBHOOK: Final = "127.0.0.1:9443"

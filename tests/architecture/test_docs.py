@@ -6,10 +6,13 @@ import json
 import re
 import shutil
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from aiohttp.web import AbstractRoute
 from click import Context
 from prometheus_client import CollectorRegistry
 
@@ -30,13 +33,8 @@ from injector.webhook.unserved import UnservedHandler
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
+from tests.cases import cases
 from tests.deploy import rendering
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from aiohttp.web import AbstractRoute
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -119,17 +117,7 @@ def test_the_files_of_a_page_are_valid(block: Block, tmp_path: Path) -> None:
     READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("expected", "printed", "fits"),
-    [
-        ("a\nb\n", "a\nb\n", True),
-        ("a\n", "a\nb\n", False),
-        ("a\n...\n", "a\nb\nc\n", True),
-        ("...\nc\n", "a\nb\nc\n", True),
-        ("...\nb\n", "a\nb\nc\n", False),
-        ("a.\n", "ab\n", False),
-    ],
-)
+@cases("expected", "printed", "fits")
 def test_output_is_compared_line_by_line(expected: str, printed: str, *, fits: bool) -> None:
     assert prints(expected, printed) == fits
 

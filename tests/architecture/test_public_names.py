@@ -15,14 +15,8 @@ from injector import errors
 
 ROOT = Path(__file__).resolve().parents[2]
 ERRORS = {
-    "AnnotationError",
-    "BreakOutError",
-    "ConfigError",
-    "DataError",
-    "InjectorError",
-    "ManifestError",
-    "OverlayError",
-    "TemplateRenderError",
+    *("AnnotationError", "BreakOutError", "ConfigError", "DataError", "InjectorError", "ManifestError"),
+    *("OverlayError", "TemplateRenderError"),
 }
 OBJECTS = {"ABSENT", "Change", "Injection", "Revision", "Step", "Trace"}
 FUNCTIONS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from injector.cli import main
 from injector.cli.commands import COMMANDS
 from injector.settings import SETTINGS
 from tests.architecture.reference_pages import NOTE, PAGES, cli_page, commands, exposed, metrics_page, series
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import Result
 
 from injector.cli.cluster import FileReader
-from injector.cluster.client import Page
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ManifestError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakes import failure
+from tests.cluster.objects import Direct
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    import pytest
-    from click.testing import Result
-
-    from injector.cluster.client import KubeClient
-    from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.reader import Resource, Scope
 
 HOME = "istio-system"
 REV = "istio.io/rev"
@@ -74,7 +71,7 @@ def _config_map(name: str, rev: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-class FakeKube:
+class FakeKube(KubeClient):
     """A client of a cluster of made-up objects; ``forbidden`` are the resources that may not be listed."""
 
     def __init__(self, *objects: dict[str, Any], forbidden: tuple[str, ...] = ()) -> None:
@@ -94,7 +91,7 @@ class FakeKube:
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         self.asked.append(f"get {resource.plural} {namespace}/{name}")
         try:
-            return await self._reader.one(resource, name, namespace=namespace)
+            return await self._reader.get(resource, name, namespace=namespace)
         except ManifestError as error:
             raise ClusterError("has no such object", hint="x", reason="missing", status=404) from error
 
@@ -108,17 +105,18 @@ class Refusing:
     async def all(self, *_: Any) -> list[Any]:
         raise failure(self.reason)
 
-    async def one(self, *_: Any, **__: Any) -> dict[str, Any]:
+    async def get(self, *_: Any, **__: Any) -> dict[str, Any]:
         raise failure(self.reason)
 
 
 def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
     """Let commands reach this cluster, whatever their flags."""
 
-    def run_in_cluster(_: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, Any]]) -> Any:
-        return asyncio.run(work(client))  # type: ignore[arg-type]  # a stand-in of what is used of it
+    @contextmanager
+    def open_session(_: Kubeconfig) -> Iterator[Direct]:
+        yield Direct(client)
 
-    monkeypatch.setattr("injector.cli.cluster.run_in_cluster", run_in_cluster)
+    monkeypatch.setattr("injector.cli.cluster.open_session", open_session)
 
 
 def assert_fails(result: Result, code: int, text: str) -> None:

@@ -3,23 +3,16 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-
-from injector.cli.cluster import run_in_cluster
-from injector.errors import ClusterError, ConfigError
-
-if TYPE_CHECKING:
-    from injector.cluster.client import KubeClient
-from typing import TYPE_CHECKING
 
 from injector.cli.cluster import (
     NAME_LABEL,
     RUNNING,
     Sources,
-    Target,
+    WorkloadName,
     has_ended,
     parse_target,
     read_from,
@@ -29,37 +22,36 @@ from injector.cli.cluster import (
     read_targets,
     read_view,
 )
+from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import (
+from injector.cluster.resources import (
     CONFIG_MAPS,
     CRON_JOBS,
     DEPLOYMENTS,
     NAMESPACES,
     PODS,
     STATEFUL_SETS,
-    ClusterReader,
+    ObjectReader,
     Resource,
     Scope,
 )
-from injector.errors import DataError, ManifestError, UsageError
+from injector.cluster.session import open_session
+from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
+from injector.kube.pods import Created
+from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from injector.cluster.reader import Reader
-    from injector.kube.pods import Created
-
 
 PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]
 SHOP = labelled("shop", "prod")
 
 
-def names(reader: Reader, scope: Scope) -> list[str]:
+def names(reader: ObjectReader, scope: Scope) -> list[str]:
     return asyncio.run(_names(reader, scope))
 
 
-async def _names(reader: Reader, scope: Scope) -> list[str]:
+async def _names(reader: ObjectReader, scope: Scope) -> list[str]:
     return await reader.all(scope, lambda item: item["metadata"]["name"])
 
 
@@ -93,9 +85,9 @@ def test_objects_can_be_dropped() -> None:
 def test_one_object_is_found_by_name(resource: Resource, name: str, place: str, says: str) -> None:
     reader = cluster(*PODS_HERE, SHOP)
 
-    assert asyncio.run(reader.one(PODS, "a", namespace="shop")) == PODS_HERE[0]
+    assert asyncio.run(reader.get(PODS, "a", namespace="shop")) == PODS_HERE[0]
     with pytest.raises(ManifestError) as caught:
-        asyncio.run(reader.one(resource, name, namespace=place))
+        asyncio.run(reader.get(resource, name, namespace=place))
     assert str(caught.value) == says
 
 
@@ -151,7 +143,7 @@ def test_files_are_read_where_they_are_named_and_else_the_cluster(
     (tmp_path / "all.yaml").write_text(yaml.safe_dump(PODS_HERE[0]))
     reached(monkeypatch, FakeKube(*PODS_HERE))
 
-    def work(reader: Reader) -> Any:
+    def work(reader: ObjectReader) -> Any:
         return _names(reader, Scope(PODS))
 
     assert read_from([str(tmp_path / "all.yaml")], Kubeconfig(), work) == ["a"]
@@ -161,34 +153,25 @@ def test_files_are_read_where_they_are_named_and_else_the_cluster(
 @pytest.mark.parametrize(
     ("text", "namespace", "target"),
     [
-        ("web", None, Target(PODS, "web", "home")),
-        ("web", "shop", Target(PODS, "web", "shop")),
-        ("web.shop", None, Target(PODS, "web", "shop")),
-        ("web.0.shop", None, Target(PODS, "web.0", "shop")),
-        ("web.0", "shop", Target(PODS, "web.0", "shop")),
-        ("pod/web", None, Target(PODS, "web", "home")),
-        ("deploy/web.shop", None, Target(DEPLOYMENTS, "web", "shop")),
-        ("Deployment/web", None, Target(DEPLOYMENTS, "web", "home")),
-        ("sts/db", None, Target(STATEFUL_SETS, "db", "home")),
-        ("cronjobs/tidy", None, Target(CRON_JOBS, "tidy", "home")),
+        ("web", None, WorkloadName(PODS, "web", "home")),
+        ("web", "shop", WorkloadName(PODS, "web", "shop")),
+        ("web.shop", None, WorkloadName(PODS, "web", "shop")),
+        ("web.0.shop", None, WorkloadName(PODS, "web.0", "shop")),
+        ("web.0", "shop", WorkloadName(PODS, "web.0", "shop")),
+        ("pod/web", None, WorkloadName(PODS, "web", "home")),
+        ("deploy/web.shop", None, WorkloadName(DEPLOYMENTS, "web", "shop")),
+        ("Deployment/web", None, WorkloadName(DEPLOYMENTS, "web", "home")),
+        ("sts/db", None, WorkloadName(STATEFUL_SETS, "db", "home")),
+        ("cronjobs/tidy", None, WorkloadName(CRON_JOBS, "tidy", "home")),
     ],
 )
-def test_a_workload_is_named_as_for_kubectl_and_istioctl(text: str, namespace: str | None, target: Target) -> None:
+def test_a_workload_is_named_as_for_kubectl_and_istioctl(
+    text: str, namespace: str | None, target: WorkloadName
+) -> None:
     assert parse_target(text, namespace=namespace, default="home") == target
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "service/web",
-            "'service' is not a type of workload; known types are pod, deployment, statefulset, daemonset, ",
-        ),
-        ("/web", "'' is not a type of workload"),
-        ("deploy/", "no workload name; write [TYPE/]NAME[.NAMESPACE]"),
-        (".shop", "no workload name"),
-    ],
-)
+@cases("text", "says")
 def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=r".") as caught:
         parse_target(text, namespace=None, default="home")
@@ -197,14 +180,14 @@ def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
 
 
 def test_a_pod_is_read_as_it_would_be_created_under_its_own_name() -> None:
-    found = asyncio.run(read_target(cluster(owned("web", "shop")), Target(PODS, "web-abc-1", "shop")))
+    found = asyncio.run(read_target(cluster(owned("web", "shop")), WorkloadName(PODS, "web-abc-1", "shop")))
 
     assert str(found) == "Pod shop/web-abc-1"
     assert "name" not in found.pod["metadata"]
 
 
 def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
-    found = asyncio.run(read_target(cluster(deployment("web", "shop")), Target(DEPLOYMENTS, "web", "shop")))
+    found = asyncio.run(read_target(cluster(deployment("web", "shop")), WorkloadName(DEPLOYMENTS, "web", "shop")))
 
     assert str(found) == "Deployment shop/web"
     assert found.pod["metadata"]["labels"] == {"app": "web"}
@@ -212,7 +195,7 @@ def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
 
 def test_a_missing_workload_is_an_error() -> None:
     with pytest.raises(ClusterError, match="has no such object"):
-        asyncio.run(read_target(ClusterReader(FakeKube()), Target(DEPLOYMENTS, "web", "shop")))
+        asyncio.run(read_target(FakeKube(), WorkloadName(DEPLOYMENTS, "web", "shop")))
 
 
 def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
@@ -262,19 +245,11 @@ def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:
 def test_ended_pods_are_not_listed() -> None:
     client = FakeKube()
 
-    assert asyncio.run(read_targets(ClusterReader(client), "shop")) == []
+    assert asyncio.run(read_targets(client, "shop")) == []
     assert client.asked[-1] == f"list pods in shop by {RUNNING}"
 
 
-@pytest.mark.parametrize(
-    ("pod", "over"),
-    [
-        ({"metadata": {}, "status": {"phase": "Running"}}, False),
-        ({"metadata": {}}, False),
-        ({"metadata": {}, "status": {"phase": "Failed"}}, True),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running"}}, True),
-    ],
-)
+@cases("pod", "over")
 def test_a_pod_that_is_being_deleted_has_ended(pod: dict[str, Any], over: bool) -> None:
     assert has_ended(pod) == over
 
@@ -298,12 +273,12 @@ def test_the_view_has_everything_that_decides_about_pods() -> None:
 def test_only_the_given_namespace_is_read() -> None:
     client = FakeKube(*OBJECTS, forbidden=("namespaces",))
 
-    around = asyncio.run(read_view(ClusterReader(client), FROM_CLUSTER, "shop"))
+    around = asyncio.run(read_view(client, FROM_CLUSTER, "shop"))
 
     assert list(around.namespaces) == ["shop"]
     assert "get namespaces /shop" in client.asked
     with pytest.raises(ClusterError, match='cannot list resource "namespaces"'):
-        asyncio.run(read_view(ClusterReader(client), FROM_CLUSTER, None))
+        asyncio.run(read_view(client, FROM_CLUSTER, None))
 
 
 def test_openshifts_annotations_of_namespaces_reach_the_revisions() -> None:
@@ -366,26 +341,18 @@ def test_work_gets_a_client_with_credentials_that_is_closed_afterwards(notes: li
         notes.append("worked")
         return 7
 
-    assert run_in_cluster(Kubeconfig((Path("a"),)), work) == 7
+    with open_session(Kubeconfig((Path("a"),))) as session:
+        assert session.run(work) == 7
     assert notes == ["made a", "opened", "worked", "closed"]
 
 
-@pytest.mark.parametrize(
-    ("reason", "hint"),
-    [
-        ("forbidden", "get this permission, or give another --context or --kubeconfig"),
-        ("unauthorized", "log in again, or give another --context or --kubeconfig"),
-        ("unreachable", "check the network, or give another --context or --kubeconfig"),
-        ("conflict", "try again"),
-        ("refused", "ask the owner"),
-    ],
-)
+@cases("reason", "hint")
 def test_an_error_of_the_api_server_has_a_hint_for_the_user(notes: list[str], reason: str, hint: str) -> None:
     async def work(_: KubeClient) -> None:
         raise ClusterError("no", where="https://a/b", hint="ask the owner", reason=reason, status=4)
 
-    with pytest.raises(ClusterError) as caught:
-        run_in_cluster(Kubeconfig(), work)
+    with pytest.raises(ClusterError) as caught, open_session(Kubeconfig()) as session:
+        session.run(work)
 
     assert (str(caught.value), caught.value.exit_code) == (f"https://a/b: no; {hint}", 1)
     assert (caught.value.reason, caught.value.status) == (reason, 4)
@@ -398,5 +365,8 @@ def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) ->
     async def work(_: KubeClient) -> None:
         pytest.fail("there is no cluster to work in")
 
-    with pytest.raises(ConfigError, match=r"^kubeconfig: not given, .*; give --kubeconfig"):
-        run_in_cluster(Kubeconfig(), work)
+    with (
+        pytest.raises(ConfigError, match=r"^kubeconfig: not given, .*; give --kubeconfig"),
+        open_session(Kubeconfig()) as session,
+    ):
+        session.run(work)

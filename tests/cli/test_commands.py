@@ -19,6 +19,7 @@ from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, failure_of
 from injector.cli.output import one_line
 from injector.cli.version import own_version
 from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
@@ -43,16 +44,7 @@ def test_the_help_has_the_table_of_exit_codes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nope"], "No such command 'nope'; see `injector --help`"),
-        (["--nope"], "No such option '--nope'; see `injector --help`"),
-        (["version", "--nope"], "No such option '--nope'; see `injector version --help`"),
-        (["version", "-o", "xml"], "'xml' is not one of 'json', 'yaml'; see `injector version --help`"),
-        (["completion"], "Missing argument"),
-    ],
-)
+@cases("arguments", "says")
 def test_a_wrong_argument_is_one_line_and_64(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(main, arguments)
 

@@ -1,26 +1,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text, groups, tally
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
+from tests.cases import cases
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
 
 PRIVATE = "hunter2-hunter2"
 NATIVE = """\
@@ -212,16 +208,7 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
     assert json.loads(result.stdout)["new"]["name"] == "canary"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["1-24"], 64, "Missing argument 'REV_B'"),
-        (["1-24", "nope"], 64, "there is no revision or tag 'nope'; known are 1-24, 1-30, off, prod"),
-        (["1-24", "1-30", "--only", "nope"], 64, "'nope' is not one of 'decision', "),
-        (["1-24", "1-30", "-o", "table"], 64, "'table' is not one of 'text', 'summary', 'unified', 'json', 'yaml'"),
-        (["1-24", "1-30", "-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = diff(folder, *arguments)
 

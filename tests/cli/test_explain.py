@@ -2,22 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import Sources, Target, read_target, read_view
+from injector.cli.cluster import Sources, WorkloadName, read_target, read_view
 from injector.cli.explain import Explanation, explain_live, explain_workload, labels_of
 from injector.cli.route import Route
-from injector.cluster.reader import DEPLOYMENTS, PODS
+from injector.cluster.resources import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.cli.clusters import (
     HOME,
     FakeKube,
@@ -33,28 +35,9 @@ from tests.cli.clusters import (
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-
 STEPS = [
-    "webhook",
-    "tag",
-    "revision",
-    "host_network",
-    "ignored_namespace",
-    "illegal_policy",
-    "label",
-    "annotation",
-    "never_selector",
-    "always_selector",
-    "policy",
-    "validation",
-    "templates",
-    "guard",
-    "result",
+    *("webhook", "tag", "revision", "host_network", "ignored_namespace", "illegal_policy", "label", "annotation"),
+    *("never_selector", "always_selector", "policy", "validation", "templates", "guard", "result"),
 ]
 
 
@@ -167,14 +150,7 @@ def test_a_skipped_pod_ends_with_0_and_the_rule(
     assert (result.exit_code, found["outcome"], found["reason"]) == (0, "skipped", reason)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "path", "reason"),
-    [
-        ({"sidecar.istio.io/proxyCPU": "odd!"}, "/inject/1-30", "validation"),
-        ({"inject.istio.io/templates": "nope"}, "/inject/1-30", "templates"),
-        ({}, "/inject/1-99", "revision"),
-    ],
-)
+@cases("annotations", "path", "reason")
 def test_a_refused_pod_ends_with_65_and_its_trace(
     folder: Path, annotations: dict[str, str], path: str, reason: str
 ) -> None:
@@ -231,17 +207,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
     assert says in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["-r", "a", "--path", "/inject/a"], 64, "--revision and --path exclude each other"),
-        (["-r", "nope"], 64, "there is no revision or tag 'nope'"),
-        (["--path", "/mutate"], 64, "--path: '/mutate' is not a path of the webhook"),
-        (["--path", "/inject/No"], 65, "'No' is not a valid name of a revision or tag"),
-        (["--namespace-labels", "a"], 64, "--namespace-labels: 'a' is not a label; write istio-injection=enabled"),
-        (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read"),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     result = explain(folder, *arguments)
 
@@ -382,12 +348,12 @@ OBJECTS = (
 SOURCES = Sources(None, HOME)
 
 
-def explanation(wanted: Target | str, *more: dict[str, Any]) -> tuple[list[Explanation], tuple[str, ...]]:
+def explanation(wanted: WorkloadName | str, *more: dict[str, Any]) -> tuple[list[Explanation], tuple[str, ...]]:
     return asyncio.run(explain_live(cluster(*OBJECTS, *more), SOURCES, wanted))
 
 
 def test_the_delivery_steps_follow_the_webhook() -> None:
-    (found,) = explanation(Target(PODS, "web-abc-1", "shop"))[0]
+    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "shop"))[0]
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
     assert [step.step for step in found.trace.steps][:6] == [
@@ -402,19 +368,19 @@ def test_the_delivery_steps_follow_the_webhook() -> None:
 
 
 def test_a_deployment_is_explained_by_its_template() -> None:
-    (found,) = explanation(Target(DEPLOYMENTS, "web", "shop"))[0]
+    (found,) = explanation(WorkloadName(DEPLOYMENTS, "web", "shop"))[0]
 
     assert (str(found.workload), found.revision) == ("Deployment shop/web", "1-24")
 
 
 def test_the_guard_comes_from_the_option() -> None:
-    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, Target(PODS, "web-abc-1", "shop"), "warn"))[0]
+    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, WorkloadName(PODS, "web-abc-1", "shop"), "warn"))[0]
 
     assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
 
 
 def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
-    (found,) = explanation(Target(PODS, "web-abc-1", "lost"))[0]
+    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "lost"))[0]
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
     assert "names `gone`, which is not served" in found.trace.steps[0].detail
@@ -429,13 +395,15 @@ def test_a_namespace_stands_for_its_workloads_and_an_empty_one_is_noted() -> Non
 
 def test_explaining_a_broken_revision_fails() -> None:
     with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
-        explanation(Target(PODS, "web-abc-1", "bad"))
+        explanation(WorkloadName(PODS, "web-abc-1", "bad"))
 
 
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
     reader = cluster(*OBJECTS)
     around = asyncio.run(read_view(reader, SOURCES, None))
-    found = labels_of(asyncio.run(read_target(reader, Target(PODS, "web-abc-1", "shop"))), around.namespaces["shop"])
+    found = labels_of(
+        asyncio.run(read_target(reader, WorkloadName(PODS, "web-abc-1", "shop"))), around.namespaces["shop"]
+    )
 
     assert found.namespace["istio.io/rev"] == "prod"
     assert found.pod["app"] == "web"

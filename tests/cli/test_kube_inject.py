@@ -5,27 +5,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions
-from injector.cli.options import find_revision
+from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
+from injector.istio.revision import Revision
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from click.testing import Result
-
-    from injector.istio.revision import Revision
-
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
@@ -191,24 +187,7 @@ def test_workloads_without_a_namespace_get_the_one_of_the_flag(files: Path) -> N
     assert found[1]["metadata"]["namespace"] == "other"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        ([], 64, "no file is given; give -f FILE"),
-        (["-f", "nope.yaml"], 65, "nope.yaml: cannot be read: No such file or directory; check the path"),
-        (["-f", "hello.yaml", "--nope"], 64, "No such option '--nope'"),
-        (["-f", "hello.yaml", "--set-env", "A"], 64, "--set-env: 'A' is not NAME=VALUE"),
-        (["-f", "hello.yaml", "--istio-version", "9.9"], 65, "Istio 9.9 is not supported; supported are 1.0 to 1.30"),
-        (["-f", "hello.yaml", "--istio-version", "new"], 65, "'new' is not an Istio version; write it as 1.24"),
-        (["-f", "hello.yaml", "--revision", "No"], 65, "'No' cannot name a revision"),
-        (["-f", "hello.yaml", "--meshConfigFile", "nope"], 65, "nope: there is no such file; check the path"),
-        (["-f", "hello.yaml", "--meshConfigMapName", "istio"], 64, "give --meshConfigFile FILE"),
-        (["-f", "hello.yaml", "--revisions-dir", "."], 64, "exclude each other"),
-        (["-f", "hello.yaml", "-o", "nope/out.yaml"], 1, "nope/out.yaml: cannot be written"),
-        (["-f", "broken.yaml"], 65, "broken.yaml: yaml: line 4: "),
-        (["-f", "hello.yaml", "-f", "odd.yaml"], 65, "odd.yaml:3: Deployment odd: "),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_invalid_input_is_one_line_and_prints_nothing(
     files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
 ) -> None:
@@ -221,16 +200,7 @@ def test_invalid_input_is_one_line_and_prints_nothing(
     assert_fails(result, code, says)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("config", "templates: {sidecar: '{{ .x'}", "config: template: sidecar:1: "),
-        ("config", "a: [\n", "config: yaml: line "),
-        ("config", "", "config: "),
-        ("values", "{", "values: "),
-        ("config", "templates: {sidecar: '{{ .Nope }}'}", "Nope"),
-    ],
-)
+@cases("name", "text", "says")
 def test_a_revision_that_cannot_be_used_is_named_by_its_file(
     files: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, says: str
 ) -> None:
@@ -319,30 +289,30 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "a"), ("prod", "b")])
 def test_a_revision_is_found_by_its_name_or_a_tag(name: str, expected: str) -> None:
-    assert find_revision(STATE, name, where="x").name == expected
+    assert RevisionList(STATE, "x", "y").find(name).name == expected
 
 
 @pytest.mark.parametrize("name", ["broken", "bad"])
 def test_a_revision_that_cannot_be_read_says_why(name: str) -> None:
     with pytest.raises(ConfigError, match="it has no `config`"):
-        find_revision(STATE, name, where="x")
+        RevisionList(STATE, "x", "y").find(name)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):
-        find_revision(STATE, "nope", where="x")
+        RevisionList(STATE, "x", "y").find("nope")
 
 
 def test_without_a_name_and_a_default_it_fails() -> None:
     with pytest.raises(UsageError, match=r"^x: no default revision; .*create the tag `default`; known are a, b"):
-        find_revision(STATE, "", where="x")
+        RevisionList(STATE, "x", "y").find("")
 
 
 def test_an_unknown_name_with_broken_tags_reports_the_tags() -> None:
     state = SourceState((make_raw("a"),), tags_error=ConfigError("tags.yaml is broken"))
 
     with pytest.raises(ConfigError, match=r"tags\.yaml is broken"):
-        find_revision(state, "prod", where="x")
+        RevisionList(state, "x", "y").find("prod")
 
 
 @pytest.mark.parametrize(("name", "expected"), [(None, "a"), ("b", "b"), ("prod", "b")])
@@ -482,28 +452,7 @@ def test_a_patch_removes_what_was_added() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["-f", "-", "-f", "-"], 64, "-f -: stdin can be read only once; give it once"),
-        (["-", "--revision", "stable"], 64, "No such option '--revision'"),
-        (
-            ["-", "-o", "xml", "--output-file", "x"],
-            64,
-            "-o: 'xml' is not an output format; with --output-file, give one of yaml, json, patch",
-        ),
-        (
-            ["-f", "odd.yaml"],
-            65,
-            "odd.yaml:2: Deployment odd: spec.template is required value; give the workload its pod template",
-        ),
-        (
-            ["-f", "env.yaml"],
-            65,
-            "env.yaml:1: Pod hello: istio-proxy: the proxy's variable ISTIO_KUBE_APP_PROBERS is no",
-        ),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_invalid_input_of_uninject_is_one_line_and_prints_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
 ) -> None:

@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,7 @@ from injector.cli.manifests import (
     write_manifests,
 )
 from injector.errors import AnnotationError, InjectorError, ManifestError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.cases import cases
 
 
 def names(manifests: list[Manifest], root: Path) -> list[str]:
@@ -137,15 +136,7 @@ def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
         changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("kind: Pod\nmetadata: {name: hello}\n", "a.yaml:1: Pod hello: is wrong; correct it"),
-        ("x: 1\n---\n\n# first\nkind: Pod\nwhere: image\n", "a.yaml:5: Pod: image: is wrong; correct it"),
-        ("kind: Job\nmetadata: {generateName: h-}\n", "a.yaml:1: Job h-: is wrong; correct it"),
-        ("a: 1\nmetadata: 7\n", "a.yaml:1: is wrong; correct it"),
-    ],
-)
+@cases("text", "says")
 def test_an_object_that_cannot_be_changed_is_named_with_file_and_line(text: str, says: str) -> None:
     def change(obj: dict[str, Any]) -> dict[str, Any] | None:
         return None if "x" in obj else refused(obj)

@@ -8,21 +8,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from injector.cli.options import (
-    ISTIO_NAMESPACE_OPTION,
-    Duration,
-    both_spellings,
-    checked_namespace,
-    given_webhook_options,
-    key_values,
-    kubeconfig_options,
-    seconds_of,
-    webhook_options,
-)
+from injector.cli.options import Duration, both_spellings, key_values, seconds_of
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
+from injector.cli.webhookoptions import given_webhook_options, webhook_options
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import DataError, UsageError
 from injector.istio.webhooks import Endpoint, WebhookOptions
 from injector.revisions.clustertags import Placement
+from tests.cases import cases
 
 
 @pytest.fixture(autouse=True)
@@ -151,26 +144,7 @@ def test_a_bundle_is_certificates_and_nothing_secret(tmp_path: Path, text: str, 
         options("--ca-bundle", str(tmp_path / "ca.pem"))
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "says"),
-    [
-        ("--service", "1st", "'1st' is not a valid Service name"),
-        ("--service-namespace", "A", "'A' is not a valid namespace"),
-        ("--istio-namespace", "a.b", "'a.b' is not a valid namespace"),
-        ("--timeout", "0", "0 is not a valid webhook timeout; give whole seconds from 1s to 30s"),
-        ("--timeout", "31s", "31s is not a valid webhook timeout"),
-        ("--timeout", "1500ms", "1500ms is not a valid webhook timeout"),
-        ("--timeout", "soon", "--timeout: 'soon' is not a valid duration"),
-        ("--url", "http://h", "it does not begin with https://"),
-        ("--url", "https://", "it has no host"),
-        ("--url", "https://h:0", "its port is 0"),
-        ("--url", "https://h:99999", "not a URL that the API server accepts: Port out of range"),
-        ("--url", "https://me@h", "it has a user"),
-        ("--url", "https://h?x=1", "it has a query"),
-        ("--url", "https://h#x", "it has a fragment"),
-        ("--url", "https://h/a b", "it contains a space"),
-    ],
-)
+@cases("flag", "value", "says")
 def test_webhook_options_are_checked_as_by_kubernetes(flag: str, value: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         options(flag, value)
@@ -249,19 +223,7 @@ def test_an_invalid_duration_is_a_bad_parameter() -> None:
         Duration().convert("5", None, None)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0", 0.0),
-        ("5s", 5.0),
-        ("1m30s", 90.0),
-        ("1.5h", 5400.0),
-        ("250ms", 0.25),
-        (".5s", 0.5),
-        ("10us", 1e-5),
-        ("0s", 0.0),
-    ],
-)
+@cases("text", "seconds")
 def test_durations_are_parsed_as_in_go(text: str, seconds: float) -> None:
     assert seconds_of(text) == pytest.approx(seconds)
 

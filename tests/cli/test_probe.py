@@ -2,20 +2,16 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.probe import check_fresh
 from injector.errors import InjectorError
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
 
 WRITTEN = 1_000_000.0
 
@@ -61,15 +57,7 @@ def test_a_file_that_is_old_or_missing_is_one_line_and_1(health: Path, name: str
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--probe-path=f"], "Missing option '--interval'"),
-        (["--interval=4s"], "Missing option '--probe-path'"),
-        (["--probe-path=f", "--interval=4"], "'4' is not a valid duration"),
-        (["--probe-path=f", "--interval=0s"], "--interval: the interval must be greater than 0"),
-    ],
-)
+@cases("arguments", "says")
 def test_a_wrong_flag_is_one_line_and_64(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(main, ["probe", *arguments])
 

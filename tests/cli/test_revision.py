@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cluster.reader import WEBHOOKS
+from injector.cluster.resources import WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -142,14 +140,7 @@ def test_a_revision_in_use_is_removed_only_by_force(directory: Path) -> None:
     assert not (directory / "1-24").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "says"),
-    [
-        ("nope", 1, 'cannot remove revision "nope": cannot find'),
-        ("../1-24", 64, "REVISION: '../1-24' cannot name a revision"),
-        ("tags.yaml", 64, "REVISION: 'tags.yaml' cannot name a revision"),
-    ],
-)
+@cases("name", "code", "says")
 def test_an_unknown_revision_is_not_removed(directory: Path, name: str, code: int, says: str) -> None:
     before = sorted(directory.iterdir())
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from injector.cli.cluster import RevisionList, Sources, read_view
+from injector.cli.cluster import ClusterView, Sources, read_view
 from injector.cli.route import (
     PodLabels,
     RequestedName,
@@ -17,7 +18,7 @@ from injector.cli.route import (
     route,
     served_names,
 )
-from injector.cluster.reader import ClusterReader
+from injector.cli.sources import RevisionList
 from injector.errors import ClusterError, ConfigError, UsageError
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
@@ -25,12 +26,6 @@ from injector.revisions.source import SourceState
 from injector.revisions.tags import choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
 from tests.revisions.fakes import CONFIG, make_raw
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from injector.cli.cluster import ClusterView
-
 
 STATE = SourceState(
     (make_raw("1-24"), make_raw("1-30")),
@@ -388,7 +383,7 @@ def test_a_url_is_not_tried() -> None:
 
 
 def test_without_permission_the_endpoints_are_unknown() -> None:
-    reader = ClusterReader(FakeKube(forbidden=("endpointslices",)))
+    reader = FakeKube(forbidden=("endpointslices",))
 
     last = asyncio.run(delivery_steps(reader, webhook()))[-1]
 

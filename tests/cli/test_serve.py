@@ -6,12 +6,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.serve import option_of, serve
@@ -20,22 +21,16 @@ from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
 from injector.revisions.registry import Registry
+from injector.revisions.source import RevisionSource
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.status.health import HealthFile
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.revisions.fakes import CONFIG, VALUES
 from tests.webhook.certificates import Order, issue, write_certificate
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.testing import Result
-
-    from injector.revisions.source import RevisionSource
-
-
 PLAIN = ("--insecure-http", "--port", "0")
-LOGGER = "injector.cli.server"
+LOGGERS = ("injector.cli.server", "injector.revisions.following")
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +67,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     """Return the messages of the command at a level."""
-    return [each.getMessage() for each in caplog.records if (each.name, each.levelno) == (LOGGER, level)]
+    return [each.getMessage() for each in caplog.records if each.name in LOGGERS and each.levelno == level]
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,17 +149,7 @@ def test_the_help_has_every_flag() -> None:
     assert [each.name for each in SETTINGS if each.flags[-1] not in shown] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ([], None),
-        (["--patch-webhooks"], True),
-        (["--patch-webhooks", "--insecure-http"], True),
-        (["--patch-webhooks=true"], True),
-        (["--patch-webhooks=false"], False),
-        (["--patchWebhooks=false"], False),
-    ],
-)
+@cases("arguments", "expected")
 def test_the_patch_webhooks_switch_has_three_states(arguments: list[str], expected: bool | None) -> None:
     assert parsed(*arguments)["patch_webhooks"] is expected
 
@@ -257,20 +242,7 @@ def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says
     assert_fails(result, 64, says)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--injectConfig", "nope"], "nope: there is no such file; check the path"),
-        (["--injectConfig", "config", "--valuesFile", "nope"], "nope: there is no such file; check the path"),
-        (["--injectConfig", "config", "--meshConfig", "mesh"], "mesh: "),
-        (["--injectConfig", "broken"], "broken: config: template: sidecar:1: unclosed action"),
-        (["--injectConfig", "config", "--revision", "No"], "'No' cannot name a revision"),
-        (["--injectConfig", "config", "--istio-version", "9.9"], "Istio 9.9 is not supported"),
-        (["--revisions-dir", "nope"], "nope: cannot be read as a directory of revisions: No such file or directory"),
-        (["--revisions-dir", "empty"], "no revision found; add a folder for one"),
-        (["--revisions-dir", "bad"], "bad/a"),
-    ],
-)
+@cases("arguments", "says")
 def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arguments: list[str], says: str) -> None:
     (files / "broken").write_text("templates: {sidecar: '{{ .x'}")
     (files / "mesh").write_text("defaultConfig: [")
@@ -282,16 +254,7 @@ def test_a_configuration_that_serves_nothing_is_one_line_and_65(files: Path, arg
     assert_fails(result, 65, says)
 
 
-@pytest.mark.parametrize(
-    ("certificate", "key", "says"),
-    [
-        ("nope.crt", "tls.key", "nope.crt: cannot be read: No such file or directory; correct --tlsCertFile"),
-        ("tls.crt", "nope.key", "nope.key: cannot be read: No such file or directory; correct --tlsKeyFile"),
-        ("tls.crt", "other.key", "other.key: the key belongs to another certificate; give the key of tls.crt"),
-        ("old.crt", "old.key", "old.crt: it expired at "),
-        ("config", "tls.key", "config: not a PEM certificate; give a certificate chain"),
-    ],
-)
+@cases("certificate", "key", "says")
 def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
     files: Path, certificate: str, key: str, says: str
 ) -> None:
@@ -304,14 +267,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
     assert_fails(result, 65, says)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ([], "kubeconfig: not given, and this process has no service account token; give --kubeconfig"),
-        (["--kubeconfig", "nope"], "nope: cannot be read: No such file or directory; correct --kubeconfig"),
-        (["--kubeconfig", "config"], "config: its credentials cannot be used (ConfigException)"),
-    ],
-)
+@cases("arguments", "says")
 def test_missing_cluster_credentials_are_one_line_and_65(
     files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
 ) -> None:

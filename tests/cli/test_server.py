@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.server import own_namespace, tls_of
+from injector.cli.server import Tls, own_namespace, tls_of
 from injector.cluster.client import KubeClient
-from injector.cluster.webhooks import Target
+from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
@@ -17,10 +17,6 @@ from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
 from tests.webhook.certificates import authority, issue
-
-if TYPE_CHECKING:
-    from injector.cli.server import Tls
-
 
 SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}
 
@@ -71,14 +67,16 @@ def test_the_ca_of_files_is_patched_into_webhooks_on_request(files: dict[str, An
     tls = made(**files, patch_webhooks=True, service="s", namespace="n")
 
     assert len(tls.follow) == 1
-    assert patching(tls)._target == Target("s", "n")
+    assert patching(tls)._selector == WebhookSelector("s", "n")
     assert patching(tls)._bundle() == files["ca_cert_file"].read_bytes()
 
 
 def test_the_old_flags_name_what_is_patched(files: dict[str, Any]) -> None:
     tls = made(**files, webhook_config_name="istio-sidecar-injector", webhook_name="sidecar-injector.istio.io")
 
-    assert patching(tls)._target == Target("injector", "", "istio-sidecar-injector", "sidecar-injector.istio.io")
+    assert patching(tls)._selector == WebhookSelector(
+        "injector", "", "istio-sidecar-injector", "sidecar-injector.istio.io"
+    )
 
 
 def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
@@ -88,7 +86,7 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
     assert (len(tls.follow), str(secret(tls).store)) == (2, "Secret mesh/c")
     assert secret(tls).certificates is tls.certificates
     assert tls.certificates._names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
-    assert patching(tls)._target == Target("s", "mesh")
+    assert patching(tls)._selector == WebhookSelector("s", "mesh")
     assert isinstance(secret(tls).rollout, BundleRollout)
     assert secret(tls).rollout is patching(tls)._rollout is tls.certificates._rollout
 

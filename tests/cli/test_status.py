@@ -3,30 +3,24 @@ from __future__ import annotations
 import asyncio
 import json
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import RUNNING, Sources, read_view
+from injector.cli.cluster import RUNNING, ClusterView, Sources, read_view
 from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
+from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-    from injector.cli.cluster import ClusterView
-
 
 REVISIONS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-30"))
 
@@ -191,19 +185,7 @@ def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("has", "place", "gets", "state"),
-    [
-        ("1-24", "prod", "1-24", "current"),
-        ("1-24", "1-30", "1-30", "older revision"),
-        (None, "1-30", "1-30", "missing sidecar"),
-        ("1-24", "none", None, "unexpected sidecar"),
-        ("1-24", "off", None, "unexpected sidecar"),
-        ("1-24", "gone", "gone", "unknown revision"),
-        (None, "gone", "gone", "unknown revision"),
-        ("1-24", "broken", "broken", "unknown revision"),
-    ],
-)
+@cases("has", "place", "gets", "state")
 def test_the_status_compares_the_sidecar_with_the_requested_revision(
     around: ClusterView, has: str | None, place: str, gets: str | None, state: str
 ) -> None:

@@ -17,12 +17,14 @@ from injector.cli.tag import (
     tag_change_options,
     write_options,
 )
+from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import InjectorError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.tags import Shadow, Tag
 from injector.revisions.tagstore import DirectoryTags
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS
@@ -76,16 +78,7 @@ def test_a_tag_moves_only_with_overwrite(directory: Path) -> None:
     assert tags_of(directory) == TAGS.replace("1-24", "1-30")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "entry"),
-    [
-        (["--weight", "1-24=90", "--weight", "1-30=10"], "{1-24: 90, 1-30: 10}"),
-        (["--weight", "1-24=90", "--weight", "1-30=10", "-r", "1-30"], "{1-24: 90, 1-30: 10}"),
-        (["--revision", "1-24", "--weight", "1-30=10"], "{1-24: 90, 1-30: 10}"),
-        (["--weight", "1-24=1", "--weight", "1-30=0"], "{1-24: 1, 1-30: 0}"),
-        (["--weight", "1-30=100"], "{1-30: 100}"),
-    ],
-)
+@cases("arguments", "entry")
 def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: str) -> None:
     result = run(directory, "set", "canary", *arguments)
 
@@ -93,55 +86,7 @@ def test_a_tag_can_have_weights(directory: Path, arguments: list[str], entry: st
     assert tags_of(directory) == f"{TAGS}canary: {entry}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["set", "a", "-r", "nope"], 1, 'with revision "nope"; known revisions are 1-24, 1-30'),
-        (["set", "1-30", "-r", "1-24", "--overwrite"], 1, 'cannot create revision tag "1-30": found existing'),
-        (["set", "a"], 64, "--revision: the tag needs a revision"),
-        (["set", "A", "-r", "1-24"], 64, "TAG: 'A' cannot name a tag"),
-        (["set", "net", "-r", "1-24"], 64, "TAG: `net` cannot name a tag"),
-        (
-            ["set", "a", "-r", "x_y"],
-            64,
-            "--revision: 'x_y' cannot name a revision",
-        ),
-        (["set", "a", "--weight", "1-24"], 64, "--weight: '1-24' is not a weight; write REVISION=N"),
-        (["set", "a", "--weight", "1-24=-1"], 64, "--weight: '1-24=-1' is not a weight"),
-        (["set", "a", "--weight", "B=1"], 64, "--weight: 'B' cannot name a revision"),
-        (["set", "a", "--weight", "1-24=0"], 64, "--weight: every weight is 0"),
-        (["set", "a", "--weight", "1-24=1", "--weight", "1-24=2"], 64, "--weight: a revision has two weights"),
-        (["set", "a", "-r", "1-24", "--weight", "1-30=100"], 64, "--weight: the weights leave nothing of 100"),
-        (
-            ["set", "a", "-r", "1-24", "--shadow", "1-30", "--no-shadow"],
-            64,
-            "--shadow and --no-shadow exclude each other",
-        ),
-        (
-            ["set", "a", "-r", "1-24", "--shadow", "1-30=101"],
-            64,
-            "--shadow: '101' is not a percentage; write REVISION=N",
-        ),
-        (["set", "a", "-r", "1-24", "--shadow", "1-30=-1"], 64, "--shadow: '-1' is not a percentage"),
-        (["set", "a", "-r", "1-24", "--shadow", "A"], 64, "--shadow: 'A' cannot name a revision"),
-        (["set", "a", "-r", "1-24", "--shadow", "nope"], 1, 'with revision "nope"'),
-        (["set", "a", "-r", "1-24", "--service", "s"], 64, "--service has no effect with --revisions-dir"),
-        (["set", "a", "-r", "1-24", "--webhook-name", "s"], 64, "--webhook-name has no effect with --revisions-dir"),
-        (["list", "--context", "x"], 64, "--context has no effect with --revisions-dir"),
-        (["remove", "prod", "--kubeconfig", "x"], 64, "--kubeconfig has no effect with --revisions-dir"),
-        (["generate", "a", "-r", "1-24", "-c", "x"], 64, "--kubeconfig has no effect with --revisions-dir"),
-        (["remove", "a"], 1, 'cannot remove tag "a": cannot find MutatingWebhookConfiguration or Service for tag'),
-        (["remove", "A"], 64, "TAG: 'A' cannot name a tag"),
-        (["generate", "prod", "-r", "1-30"], 1, 'revision tag "prod" already exists, and --overwrite is false'),
-        (["generate", "a", "-r", "nope"], 1, 'with revision "nope"'),
-        (["generate", "a"], 64, "--revision: the tag needs a revision"),
-        (
-            ["generate", "a", "-r", "1-24", "--webhook-name", "x_y"],
-            64,
-            "--webhook-name: 'x_y' is not a valid name of a MutatingWebhookConfiguration",
-        ),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_refused_changes_write_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     result = run(directory, *arguments)
 
@@ -253,15 +198,7 @@ def test_offline_generate_has_nothing_to_check() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("flags", "entry"),
-    [
-        (["--salt", "spring"], "{revision: 1-24, salt: spring}"),
-        (["--shadow", "1-30"], "{revision: 1-24, shadow: {revision: 1-30, sample: 100}}"),
-        (["--shadow", "1-30=25"], "{revision: 1-24, shadow: {revision: 1-30, sample: 25}}"),
-        (["--shadow", "1-30=0.5"], "{revision: 1-24, shadow: {revision: 1-30, sample: 0.5}}"),
-    ],
-)
+@cases("flags", "entry")
 def test_a_tag_can_have_a_salt_and_a_shadow(directory: Path, flags: list[str], entry: str) -> None:
     result = run(directory, "set", "canary", "-r", "1-24", *flags)
 
@@ -394,14 +331,7 @@ def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: Objects)
 @pytest.mark.parametrize(
     "arguments", [["list"], ["set", "a", "-r", "1-24"], ["remove", "a"], ["generate", "a", "-r", "1-24"]]
 )
-@pytest.mark.parametrize(
-    ("request_", "reason", "says"),
-    [
-        ("list mutatingwebhookconfigurations", "forbidden", "; get this permission, or give another --context"),
-        ("list mutatingwebhookconfigurations", "unauthorized", "; log in again, or give another --context"),
-        ("list mutatingwebhookconfigurations", "unreachable", "; check the network, or give another --context"),
-    ],
-)
+@cases("request_", "reason", "says")
 def test_a_cluster_that_refuses_is_one_line_and_nothing_on_stdout(
     cluster: Objects, arguments: list[str], request_: str, reason: str, says: str
 ) -> None:
@@ -455,8 +385,10 @@ def place(*arguments: str, of_objects: bool | None = None) -> TagLocation:
     made: list[TagLocation] = []
 
     @click.command()
-    @(location_options if of_objects is None else write_options(uses_webhook=of_objects))
+    @(location_options if of_objects is None else write_options)
     def command(location: TagLocation) -> None:
+        if of_objects is False:
+            location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
         made.append(location)
 
     CliRunner().invoke(command, arguments, catch_exceptions=False)
@@ -484,17 +416,7 @@ def test_tags_can_be_in_a_directory(tmp_path: Path) -> None:
         assert store == DirectoryTags(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("of_objects", "arguments"),
-    [
-        (None, ["--context", "x"]),
-        (None, ["-i", "mesh"]),
-        (True, ["-c", "x"]),
-        (False, ["--auto-inject-namespaces"]),
-        (False, ["--service-port", "443"]),
-        (False, ["--istioNamespace", "istio-system"]),
-    ],
-)
+@cases("of_objects", "arguments")
 def test_flags_of_a_cluster_have_no_effect_on_a_directory(of_objects: bool | None, arguments: list[str]) -> None:
     with pytest.raises(UsageError, match="has no effect with --revisions-dir; leave one of the two out"):
         place("--revisions-dir", "x", *arguments, of_objects=of_objects)
@@ -512,8 +434,8 @@ def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monk
     assert place("--revisions-dir", "x").directory == Path("x")
 
 
-@pytest.mark.parametrize("name", [None, "my-hook", "a.b-c.d", "a" * 253])
-def test_valid_webhook_names_are_accepted(name: str | None) -> None:
+@pytest.mark.parametrize("name", ["my-hook", "a.b-c.d", "a" * 253])
+def test_valid_webhook_names_are_accepted(name: str) -> None:
     assert _checked_webhook_name(name) == name
 
 

@@ -7,7 +7,8 @@ import os
 import pty
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,9 +19,6 @@ from injector.kube.escaping import has_controls
 from tests.cli.clusters import FakeKube, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ESCAPE, BIDI = "\x1b]0;owned\x07\x1b[2K\x9b31m", "\u202etxt.exe\u2066"
 HOSTILE = f"a{ESCAPE}{BIDI}\r\u2028z\nforged: injected"

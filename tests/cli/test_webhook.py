@@ -1,20 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cluster.reader import CONFIG_MAPS, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
+from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -188,17 +187,7 @@ def test_apply_writes_those_of_a_directory_and_leaves_the_clusters_config_maps_a
     assert cluster.applied[0]["webhooks"][0]["timeoutSeconds"] == 5
 
 
-@pytest.mark.parametrize(
-    ("dry_run", "said", "asked"),
-    [
-        ("client", "serverside-applied (dry run)", []),
-        (
-            "server",
-            "serverside-applied (server dry run)",
-            ["apply mutatingwebhookconfigurations istio-sidecar-injector-1-24 injector-webhook dry"],
-        ),
-    ],
-)
+@cases("dry_run", "said", "asked")
 def test_a_dry_run_writes_nothing(cluster: Objects, dry_run: str, said: str, asked: list[str]) -> None:
     result = apply("-r", "1-24", "--dry-run", dry_run)
 
@@ -250,16 +239,7 @@ def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:
     assert forced.stderr.endswith("; try again\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["-r", "a", "--tag", "b"], 64, "--revision and --tag exclude each other"),
-        (["-r", "1-99"], 1, 'with revision "1-99"; known revisions are 1-24, default'),
-        (["--tag", "nope"], 1, 'for tag "nope"; there are no tags'),
-        (["--tag", "odd"], 1, 'tag "odd" cannot be read; MutatingWebhookConfiguration istio-revision-tag-odd'),
-        (["--dry-run", "maybe"], 64, "'maybe' is not one of"),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str], code: int, says: str) -> None:
     if "odd" in arguments:
         cluster.put(
@@ -272,20 +252,7 @@ def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str
     assert says in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (["--unserved", "ignore"], 64, "'ignore' is not one of 'warn', 'deny'"),
-        (["--unserved", "warn", "-r", "a"], 64, "--unserved: this webhook is for every unknown name"),
-        (["--unserved", "deny", "--tag", "a"], 64, "--unserved: this webhook is for every unknown name"),
-        (["-r", "a", "--tag", "b"], 64, "--revision and --tag exclude each other"),
-        (["--tag", "b"], 64, "--tag: the tag's revision is not known; give --revisions-dir"),
-        (["-r", "A"], 64, "--revision: 'A' cannot name a revision"),
-        (["--revisions-dir", "DIR", "-r", "nope"], 1, 'with revision "nope"; known revisions are 1-24, default'),
-        (["--revisions-dir", "DIR", "--tag", "nope"], 1, 'for tag "nope"; known tags are prod'),
-        (["--revisions-dir", "DIR/nope"], 65, "nope: cannot be read as a directory of revisions"),
-    ],
-)
+@cases("arguments", "code", "says")
 def test_wrong_arguments_print_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     result = generate(*(argument.replace("DIR", str(directory)) for argument in arguments))
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 
-from injector.cluster.client import Page
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from injector.cluster.reader import Resource, Scope
 
 
 def refusal(reason: str, status: int = 0) -> ClusterError:
@@ -24,7 +21,7 @@ def refusal(reason: str, status: int = 0) -> ClusterError:
 
 
 @dataclass
-class FakeApi:
+class FakeApi(KubeClient):
     """Objects by plural, namespace and name.
 
     ``fault`` is raised by every call while it is set, those of ``fault_of`` by the calls of that name. ``delay`` says how
@@ -91,7 +88,8 @@ class FakeApi:
             raise refusal("refused", 422) from error
         return copy.deepcopy(before) if after == before else self.put(resource, after)
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         await self._called("list")
         assert token == ""
         found = [each for key, each in self.objects.items() if key[0] == scope.resource.plural]
@@ -117,7 +115,7 @@ class FakeApi:
         self._tell(resource, "MODIFIED", written)
         return copy.deepcopy(written)
 
-    def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+    def drop(self, resource: Resource, name: str, namespace: str = "") -> None:
         gone = self.objects.pop((resource.plural, namespace, name))
         self.version += 1
         gone["metadata"]["resourceVersion"] = str(self.version)

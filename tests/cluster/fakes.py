@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import selectors
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from injector.cluster.client import Page
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Scope
 from injector.errors import ClusterError
+from injector.metrics import Metrics
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
-
-    from injector.cluster.reader import Scope
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -42,10 +42,15 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         return self._skipping.now
 
 
-def in_fake_time(test: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine with a clock that costs no time, and return its result."""
-    with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
-        return runner.run(test)
+def in_fake_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Decorate an asynchronous function: a call runs it with a clock that costs no time, and returns its result."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
+            return runner.run(test(*args, **kwargs))
+
+    return run
 
 
 def item(name: str, version: int, namespace: str = "", **fields: Any) -> dict[str, Any]:
@@ -78,7 +83,7 @@ Told: TypeAlias = "bytes | Exception | float"
 
 
 @dataclass
-class FakeClient:
+class FakeClient(KubeClient):
     """Answers lists and watches in the order of its scripts; the last of each is repeated."""
 
     pages: list[Answer]
@@ -93,7 +98,8 @@ class FakeClient:
     async def close(self) -> None:
         self.closed += 1
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         self._note(f"list {scope.resource.plural}" + (f" {token}" if token else ""))
         answer = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
         if isinstance(answer, Exception):
@@ -116,7 +122,7 @@ class FakeClient:
 
 
 @dataclass
-class Observed:
+class Observed(Metrics):
     """Records the reports of a watch."""
 
     faults: list[tuple[str, str]] = field(default_factory=list)

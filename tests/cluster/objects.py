@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from injector.cluster.client import Page
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import Resource, Scope
+from injector.cluster.session import ClusterSession
 from injector.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from injector.cluster.reader import Client, Resource, Scope
 
 T = TypeVar("T")
 PAGE = 2
 
 
 @dataclass
-class Objects:
+class Objects(KubeClient):
     """Objects by resource and name; `refused` are the requests that fail, as `list pods`, and the reason."""
 
     items: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
@@ -102,14 +100,14 @@ class Objects:
             raise ClusterError(f"the API server says no to {what}", where="https://api", reason=reason, status=403)
 
 
-@dataclass
-class Direct:
+class Direct(ClusterSession):
     """The way to objects without credentials."""
 
-    objects: Objects
+    def __init__(self, client: KubeClient) -> None:
+        super().__init__(cast("asyncio.Runner", None), client)
 
-    def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        return asyncio.run(work(self.objects))
+    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run(work(self.client))
 
 
 def _key(metadata: Mapping[str, Any]) -> str:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -15,25 +17,21 @@ from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
 from injector.cluster.client import (
-    GAP,
     REASONS,
-    REFUSALS,
+    RETRY_INTERVAL,
     ApiThrottle,
     KubeClient,
     Page,
+    meaning_of,
     message_of,
-    refusal_of,
     seconds_of,
 )
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
+from tests.cases import cases
 from tests.cluster.fakes import in_fake_time
 from tests.webhook.certificates import write_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
 
 CANARY = "canary-of-a-token"
 SCOPE = Scope(CONFIG_MAPS, "istio-system", "istio.io/rev")
@@ -273,20 +271,7 @@ async def test_one_name_is_asked_for_by_a_field_selector(api: Api, client: KubeC
     ]
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "says"),
-    [
-        (401, "unauthorized", "the API server does not know the credentials (HTTP 401); renew"),
-        (403, "forbidden", "the API server forbids it (HTTP 403): told why; grant the injector's account"),
-        (404, "missing", "the API server has no such object or resource (HTTP 404): told why"),
-        (409, "conflict", "(HTTP 409): told why"),
-        (410, "gone", "the API server no longer has that version (HTTP 410); list again"),
-        (422, "refused", "the API server refuses it (HTTP 422): told why"),
-        (429, "throttled", "the API server asks to wait (HTTP 429); wait"),
-        (500, "server", "the API server failed (HTTP 500): told why; look at its log"),
-        (503, "server", "the API server failed (HTTP 503)"),
-    ],
-)
+@cases("status", "reason", "says")
 async def test_a_refusal_says_where_what_and_what_to_do(
     api: Api, client: KubeClient, status: int, reason: str, says: str
 ) -> None:
@@ -548,28 +533,14 @@ async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
     assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "down"),
-    [
-        (401, "unauthorized", True),
-        (403, "forbidden", False),
-        (404, "missing", False),
-        (409, "conflict", False),
-        (410, "gone", False),
-        (418, "refused", False),
-        (429, "throttled", True),
-        (500, "server", True),
-        (503, "server", True),
-        (600, "server", True),
-    ],
-)
+@cases("status", "reason", "down")
 def test_a_status_says_what_is_wrong_and_whether_the_next_request_would_fare_better(
     status: int, reason: str, down: bool
 ) -> None:
-    found = refusal_of(status)
+    found = meaning_of(status)
 
     assert (found.reason, found.down) == (reason, down)
-    assert found in REFUSALS
+    assert found.reason in REASONS
 
 
 @pytest.mark.parametrize(
@@ -620,7 +591,7 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
             task.cancel()
         await asyncio.wait(tasks)
 
-    in_fake_time(run())
+    in_fake_time(run)()
     return times
 
 
@@ -630,7 +601,7 @@ def test_while_nothing_is_answered_all_watches_together_ask_once_a_second() -> N
     # The first request has not failed yet.
     assert len(times) > DOWN / 2
     later = [each for each in times if each > 0]
-    assert all(after - before >= GAP for before, after in pairwise(later))
+    assert all(after - before >= RETRY_INTERVAL for before, after in pairwise(later))
 
 
 def test_once_one_is_answered_all_others_go_at_once() -> None:
@@ -656,4 +627,4 @@ def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
 
         return sorted(await asyncio.gather(one(), one(), one()))
 
-    assert in_fake_time(run()) == [1.0, 2.0, 3.0]
+    assert in_fake_time(run)() == [1.0, 2.0, 3.0]

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.cluster.listwatch import DEBOUNCE, ListWatch
-from injector.cluster.reader import CONFIG_MAPS, Scope
+from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.errors import ConfigError
 from tests.cluster.fakes import (
     FakeClient,
     Observed,
+    Told,
     bookmark,
     failure,
     in_fake_time,
@@ -22,11 +24,7 @@ from tests.cluster.fakes import (
     page,
     status,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.cluster.fakes import Told
+from tests.tasks import running
 
 SCOPE = Scope(CONFIG_MAPS, "istio-system")
 SILENT: list[Told] = [3600.0]
@@ -64,15 +62,13 @@ def ran(client: FakeClient, seconds: float) -> Ran:
             SCOPE,
             keep=lambda each: each.get("x"),
             changed=lambda objects: found.told.append((now(), objects)),
-            observer=found.observed,
+            metrics=found.observed,
             chance=no_chance(),
         )
-        task = asyncio.create_task(watch.run())
-        await asyncio.sleep(seconds)
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(watch.run()):
+            await asyncio.sleep(seconds)
 
-    in_fake_time(run())
+    in_fake_time(run)()
     return found
 
 
@@ -116,7 +112,7 @@ def test_the_scope_says_how_much_is_remembered() -> None:
     client = FakeClient([page(A, B)])
     scope = Scope(CONFIG_MAPS, room=1)
 
-    watch = ListWatch(client, scope, keep=lambda each: each, changed=lambda _: None, observer=Observed())
+    watch = ListWatch(client, scope, keep=lambda each: each, changed=lambda _: None, metrics=Observed())
     watch.state.page(page(A, B))
 
     assert (list(watch.state.objects), watch.state.full) == (["a"], True)
@@ -191,17 +187,15 @@ def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
             SCOPE,
             keep=lambda each: each.get("x"),
             changed=lambda objects: found.told.append((loop.time(), objects)),
-            observer=found.observed,
+            metrics=found.observed,
             chance=lambda: 1.0,
         )
-        task = asyncio.create_task(watch.run())
-        await asyncio.sleep(down)
-        client.pages, client.watches = [page(A, B)], [SILENT]
-        await asyncio.sleep(20)
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(watch.run()):
+            await asyncio.sleep(down)
+            client.pages, client.watches = [page(A, B)], [SILENT]
+            await asyncio.sleep(20)
 
-    in_fake_time(run())
+    in_fake_time(run)()
 
     assert found.told[-1][1] == {"a": 1, "b": 2}
     assert found.told[-1][0] - down < 5
@@ -243,13 +237,11 @@ def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
             SCOPE,
             keep=lambda each: each,
             changed=lambda _: None,
-            observer=Observed(),
+            metrics=Observed(),
             chance=no_chance(),
         )
-        task = asyncio.create_task(watch.run())
-        await watch.answered.wait()
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(watch.run()):
+            await watch.answered.wait()
         return watch.answered.is_set(), watch.synced.is_set()
 
-    assert in_fake_time(run()) == (True, False)
+    assert in_fake_time(run)() == (True, False)

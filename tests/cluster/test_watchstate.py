@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from injector.cluster.client import Page
-from injector.cluster.watchstate import MAX_RETRY_AFTER, STEADY, WAITS, List, Seen, Wait, Watch, WatchState
+from injector.cluster.watchstate import MAX_RETRY_AFTER, STEADY, WAITS, Effect, List, Wait, Watch, WatchState
 from tests.cluster.fakes import bookmark, item, line, page, status
 
 LONG = STEADY + 1
@@ -23,7 +23,7 @@ def make_state(chance: float = 0.0) -> WatchState:
 def state() -> WatchState:
     """One that has listed `a` at version 10."""
     made = make_state()
-    assert made.page(page(item("a", 5, x=1))) is Seen.CHANGED
+    assert made.page(page(item("a", 5, x=1))) is Effect.CHANGED
     return made
 
 
@@ -43,9 +43,9 @@ def test_it_lists_then_watches_from_the_version_of_the_list(state: WatchState) -
 def test_pages_are_one_list_and_show_only_when_all_are_here() -> None:
     state = make_state()
 
-    assert state.page(page(item("a", 1, x=1), more="more")) is Seen.SAME
+    assert state.page(page(item("a", 1, x=1), more="more")) is Effect.SAME
     assert (state.objects, state.listed, state.next()) == ({}, False, List("more"))
-    assert state.page(page(item("b", 1, x=2), version=11)) is Seen.CHANGED
+    assert state.page(page(item("b", 1, x=2), version=11)) is Effect.CHANGED
     assert (state.objects, state.next()) == ({"a": 1, "b": 2}, Watch("11"))
 
 
@@ -57,9 +57,9 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
 
     assert (before, state.full, state.objects) == (False, True, {"a": 1, "b": 1})
     state.line(line("MODIFIED", item("b", 12, x=2)))
-    assert (state.line(line("ADDED", item("d", 13, x=1))), state.objects) == (Seen.SAME, {"a": 1, "b": 2})
+    assert (state.line(line("ADDED", item("d", 13, x=1))), state.objects) == (Effect.SAME, {"a": 1, "b": 2})
     state.line(line("DELETED", item("a", 14, x=1)))
-    assert (state.full, state.line(line("MODIFIED", item("c", 15, x=3)))) == (False, Seen.CHANGED)
+    assert (state.full, state.line(line("MODIFIED", item("c", 15, x=3)))) == (False, Effect.CHANGED)
     assert state.objects == {"b": 2, "c": 3}
 
 
@@ -73,19 +73,19 @@ def test_there_is_room_for_everything_unless_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("told", "seen", "objects"),
     [
-        (line("ADDED", item("b", 11, x=2)), Seen.CHANGED, {"a": 1, "b": 2}),
-        (line("MODIFIED", item("a", 11, x=3)), Seen.CHANGED, {"a": 3}),
-        (line("MODIFIED", item("a", 11, x=1)), Seen.SAME, {"a": 1}),
-        (line("MODIFIED", item("a", 11)), Seen.CHANGED, {}),
-        (line("DELETED", item("a", 11, x=1)), Seen.CHANGED, {}),
-        (line("DELETED", item("b", 11, x=1)), Seen.SAME, {"a": 1}),
-        (line("ADDED", item("b", 11, "ns", x=2)), Seen.CHANGED, {"a": 1, "ns/b": 2}),
-        (line("ADDED", item("b", 11)), Seen.SAME, {"a": 1}),
-        (bookmark(11), Seen.SAME, {"a": 1}),
+        (line("ADDED", item("b", 11, x=2)), Effect.CHANGED, {"a": 1, "b": 2}),
+        (line("MODIFIED", item("a", 11, x=3)), Effect.CHANGED, {"a": 3}),
+        (line("MODIFIED", item("a", 11, x=1)), Effect.SAME, {"a": 1}),
+        (line("MODIFIED", item("a", 11)), Effect.CHANGED, {}),
+        (line("DELETED", item("a", 11, x=1)), Effect.CHANGED, {}),
+        (line("DELETED", item("b", 11, x=1)), Effect.SAME, {"a": 1}),
+        (line("ADDED", item("b", 11, "ns", x=2)), Effect.CHANGED, {"a": 1, "ns/b": 2}),
+        (line("ADDED", item("b", 11)), Effect.SAME, {"a": 1}),
+        (bookmark(11), Effect.SAME, {"a": 1}),
     ],
 )
 def test_an_event_changes_what_is_known_and_the_version(
-    state: WatchState, told: bytes, seen: Seen, objects: dict[str, Any]
+    state: WatchState, told: bytes, seen: Effect, objects: dict[str, Any]
 ) -> None:
     assert (state.line(told), state.objects, state.next()) == (seen, objects, Watch("11"))
 
@@ -111,7 +111,7 @@ def test_an_event_changes_what_is_known_and_the_version(
 def test_a_line_that_cannot_be_followed_is_counted_and_everything_is_listed_again(
     state: WatchState, told: bytes, reason: str
 ) -> None:
-    assert state.line(told) is Seen.STOP
+    assert state.line(told) is Effect.STOP
     assert (dict(state.faults), state.last_fault) == ({reason: 1}, reason)
     assert after_wait(state) == List()
 
@@ -158,7 +158,7 @@ def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
 def test_a_list_without_version_is_garbage() -> None:
     state = make_state()
 
-    assert state.page(Page((), "")) is Seen.STOP
+    assert state.page(Page((), "")) is Effect.STOP
     assert (state.listed, after_wait(state), state.last_fault) == (False, List(), "garbage")
 
 
@@ -186,7 +186,7 @@ def test_a_relist_without_differences_is_not_a_change(state: WatchState) -> None
     state.line(status(410))
     after_wait(state)
 
-    assert state.page(page(item("a", 5, x=1), version=20)) is Seen.SAME
+    assert state.page(page(item("a", 5, x=1), version=20)) is Effect.SAME
     assert state.next() == Watch("20")
 
 
@@ -194,7 +194,7 @@ def test_a_relist_forgets_deleted_objects(state: WatchState) -> None:
     state.line(status(410))
     after_wait(state)
 
-    assert state.page(page(version=20)) is Seen.CHANGED
+    assert state.page(page(version=20)) is Effect.CHANGED
     assert state.objects == {}
 
 
@@ -268,5 +268,5 @@ def test_no_line_breaks_it(told: bytes) -> None:
     state = make_state()
     state.page(page(item("a", 5, x=1)))
 
-    assert state.line(told) is Seen.STOP
+    assert state.line(told) is Effect.STOP
     assert state.objects == {"a": 1}

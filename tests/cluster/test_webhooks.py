@@ -12,7 +12,7 @@ from injector.cluster.webhooks import (
     INJECTED_BY_CERT_MANAGER,
     Entry,
     OwnWebhooks,
-    Target,
+    WebhookSelector,
     blank_stale_annotations,
     bundle_patch,
     merge_for_apply,
@@ -20,10 +20,10 @@ from injector.cluster.webhooks import (
 from injector.istio.webhooks import Endpoint, WebhookOptions, tag_webhook
 from tests.cluster.fakeapi import webhook_configuration
 
-TARGET = Target("injector", "injector-system")
+TARGET = WebhookSelector("injector", "injector-system")
 
 
-def own(item: dict[str, Any], target: Target = TARGET) -> OwnWebhooks:
+def own(item: dict[str, Any], target: WebhookSelector = TARGET) -> OwnWebhooks:
     found = target.keep(item)
     assert found is not None
     return found
@@ -49,17 +49,17 @@ def test_objects_of_cert_manager_are_left_alone(annotation: str) -> None:
     item = webhook_configuration("w", **{annotation: "mesh/injector"})
 
     assert TARGET.keep(item) is None
-    assert Target("", "", "w").keep(item) is None
+    assert WebhookSelector("", "", "w").keep(item) is None
 
 
 def test_a_name_stands_for_all_the_webhooks_of_that_object_or_for_one() -> None:
     item = webhook_configuration("w", "a.test.io", "b.test.io")
     item["webhooks"][1]["clientConfig"] = {"url": "https://example.com"}
 
-    assert [each.name for each in own(item, Target("", "", "w")).entries] == ["a.test.io", "b.test.io"]
-    assert [each.name for each in own(item, Target("", "", "w", "b.test.io")).entries] == ["b.test.io"]
-    assert Target("", "", "w", "c.test.io").keep(item) is None
-    assert Target("injector", "injector-system", "v").keep(item) is None
+    assert [each.name for each in own(item, WebhookSelector("", "", "w")).entries] == ["a.test.io", "b.test.io"]
+    assert [each.name for each in own(item, WebhookSelector("", "", "w", "b.test.io")).entries] == ["b.test.io"]
+    assert WebhookSelector("", "", "w", "c.test.io").keep(item) is None
+    assert WebhookSelector("injector", "injector-system", "v").keep(item) is None
 
 
 @pytest.mark.parametrize("bundle", [None, "", "%%%"])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.deploy.rendering import Object, of_kind, pod_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ConfigMaps = dict[str, dict[str, str]]
 

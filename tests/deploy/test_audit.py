@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.deploy.audit import UNAVAILABLE, audit_of, listed
 
 CLEAN = {"name": "aiohttp", "version": "3.14.1", "vulns": []}
@@ -33,17 +34,7 @@ def test_who_could_not_be_asked_about_is_not_clean(text: str, status: int, says:
     assert (audit_of(text).status, audit_of(text).figure) == (status, says)
 
 
-@pytest.mark.parametrize(
-    ("specifiers", "status", "says"),
-    [
-        (["<3.14"], 0, "0 known in 2 packages, 1 of which the list names"),
-        (
-            ["<3", ">=3.14,<3.14.2"],
-            1,
-            "1 known in 2 packages: py-yaml 3.14.1 >=3.14,<3.14.2, 1 of which the list names",
-        ),
-    ],
-)
+@cases("specifiers", "status", "says")
 def test_a_list_of_insecure_versions_is_asked_by_normal_names(specifiers: list[str], status: int, says: str) -> None:
     lock = "# made by a tool\nPy.YAML==3.14.1 \\\n    --hash=sha256:00\nyarl==1.0 ; python_version < '4' \\\n    --hash=sha256:11\n"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -27,9 +28,6 @@ from tests.deploy.rendering import (
     rendered,
     templated,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True, scope="module")

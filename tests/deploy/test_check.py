@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.architecture.serving import free_ports, wait_until_ready
 from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCRIPT = CHART / "files" / "check.py"
 

@@ -9,8 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.cases import cases
 from tests.deploy.dockerfile import Built, sent, stages
 from tests.deploy.rendering import ROOT
 
@@ -61,20 +60,7 @@ def test_everything_is_installed_by_hash() -> None:
     assert installs[2].endswith("dist/*.whl"), "the project's own wheel, built here"
 
 
-@pytest.mark.parametrize(
-    ("name", "is_sent"),
-    [
-        ("injector/webhook/server.py", True),
-        ("revisions/stable/config", True),
-        ("requirements.lock", True),
-        ("scripts/sbom", True),
-        ("scripts/test", False),
-        ("deploy/tls/tls.key", False),
-        (".git/config", False),
-        ("tests/conftest.py", False),
-        ("injector/__pycache__/a.pyc", False),
-    ],
-)
+@cases("name", "is_sent")
 def test_the_build_sees_what_it_needs_and_no_more(name: str, is_sent: bool) -> None:
     assert sent(ROOT, name) is is_sent
 

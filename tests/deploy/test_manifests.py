@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click import Context
+from click.core import Command
 
 from injector.cli import main
-from injector.cluster.reader import CONFIG_MAPS, NODES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS
 from injector.webhook.path import parse_path
 from tests.deploy.rendering import (
     BASES,
@@ -29,11 +30,6 @@ from tests.deploy.rendering import (
     one,
     pod_spec,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.core import Command
 
 REVISIONS = ROOT / "revisions"
 NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())

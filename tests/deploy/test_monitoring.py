@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import promql_parser as promql
 import pytest
@@ -16,9 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from injector.metrics import Metrics, Outcome, RevisionRow
 from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]

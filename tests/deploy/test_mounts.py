@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from injector.revisions.directory import DirectorySource
 from injector.revisions.files import file_changes
 from tests.deploy.mounts import ConfigMaps, config_maps, mount, volume
 from tests.deploy.rendering import ROOT, base
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REVISIONS = ROOT / "revisions"
 VOLUME = volume(base("files"), "revisions")

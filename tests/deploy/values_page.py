@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import yaml
 
 from tests.deploy.rendering import CHART, DEPLOY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE: Final = DEPLOY / "README.md"
 MARK: Final = "<!-- values: python -m tests.deploy.values_page -->\n"

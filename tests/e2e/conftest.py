@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import pytest
+from _pytest.terminal import TerminalReporter
 
 from tests.e2e.kubelab import Lab, missing, running
 from tests.e2e.served import Certificate, certificate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias
-
-    from _pytest.terminal import TerminalReporter
-
-    Figure: TypeAlias = Callable[[str], None]
+Figure: TypeAlias = Callable[[str], None]
 
 HERE = Path(__file__).resolve().parent
 MEASURED = "measured"

@@ -9,22 +9,19 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from aiohttp import web
 
+from tests.e2e.kubelab import Lab
 from tests.e2e.served import LIMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-    from pathlib import Path
-
-    from tests.e2e.kubelab import Lab
 
 T = TypeVar("T")
 

@@ -7,16 +7,14 @@ import os
 import shutil
 import ssl
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from tests.architecture.serving import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "kubelab"
 BUILT = Path(os.environ.get("KUBELAB", "~/.cache/kubelab")).expanduser() / "bin"

@@ -6,19 +6,16 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 
+from tests.e2e.kubelab import Lab
 from tests.e2e.served import LIMIT
 from tests.factories import make_pod
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.e2e.kubelab import Lab
 
 # What a ReplicaSet's name has behind its Deployment's.
 HASH = "7c9f8d6b54"

@@ -9,21 +9,18 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.architecture.serving import free_ports, post, wait_until_ready
+from tests.e2e.kubelab import Lab
 from tests.factories import make_review
 from tests.webhook.certificates import Order, authority, issue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.e2e.kubelab import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
 _LAST = 60.0

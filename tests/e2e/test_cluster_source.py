@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
 from tests.e2e.served import injector, of_cluster
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.kubelab import Lab
 
 PLAIN = "--insecure-http"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
 from tests.e2e.kubelab import Lab, running
 from tests.factories import make_pod
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())
 FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")

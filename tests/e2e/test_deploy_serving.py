@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click import Context
@@ -20,10 +21,6 @@ from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.served import started
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LIMIT = 120.0
 """Seconds until a pod must get its sidecar."""

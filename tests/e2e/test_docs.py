@@ -6,9 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click import Context
@@ -20,10 +21,6 @@ from tests.architecture.serving import wait_until_ready
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import control_plane, namespace_of
 from tests.istio.goldens import golden
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NAME, NAMESPACE = "injector", "injector-system"
 DEPLOYED = "kubectl apply -k deploy/kustomize/"

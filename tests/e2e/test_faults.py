@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.e2e.faultyapi import between
+from tests.e2e.conftest import Figure
+from tests.e2e.faultyapi import FaultyApi, between
+from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, created_meanwhile
 from tests.e2e.manifests import BROKEN, account_of, control_plane, namespace_of
-from tests.e2e.served import LIMIT, injector, of_cluster
+from tests.e2e.served import LIMIT, Certificate, Injector, injector, of_cluster
 from tests.e2e.webhooks import calling, written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.e2e.conftest import Figure
-    from tests.e2e.faultyapi import FaultyApi
-    from tests.e2e.kubelab import Lab
-    from tests.e2e.served import Certificate, Injector
 
 REVISION = "canary"
 WATCHED = ("configmaps", "mutatingwebhookconfigurations", "nodes")

@@ -6,9 +6,10 @@ import base64
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from tests.e2e.kubelab import Lab, running
 from tests.e2e.served import started, until
 from tests.factories import make_container
 from tests.webhook.certificates import Order, issue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "istio-system"

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import namespace_of
-from tests.e2e.served import LIMIT, command, injector
+from tests.e2e.served import LIMIT, Certificate, command, injector
 from tests.e2e.webhooks import calling, written
 from tests.factories import make_container
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.kubelab import Lab
-    from tests.e2e.served import Certificate
 
 REV, INJECT, INJECTION = "istio.io/rev", "sidecar.istio.io/inject", "istio-injection"
 OLD, NEW = "1-29", "1-30"

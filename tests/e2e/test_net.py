@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,10 +20,6 @@ from tests.e2e.served import Injector, injector, of_cluster
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NAMED = {"istio.io/rev": "prdo"}
 """The label of whoever meant `prod`."""

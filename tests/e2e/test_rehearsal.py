@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from injector.cli.tag import tag
-from tests.e2e.load import Load, created_meanwhile
+from tests.e2e.conftest import Figure
+from tests.e2e.kubelab import Lab
+from tests.e2e.load import Load, Pod, created_meanwhile
 from tests.e2e.manifests import BROKEN, account_of, namespace_of
-from tests.e2e.served import ROOT, command, injector
+from tests.e2e.served import ROOT, Certificate, Injector, command, injector
 from tests.e2e.webhooks import calling, written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.conftest import Figure
-    from tests.e2e.kubelab import Lab
-    from tests.e2e.load import Pod
-    from tests.e2e.served import Certificate, Injector
 
 OLD, NEW, TAG = "stable", "canary", "prod"
 PODS_A_MOVE = 10

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from tests.e2e.kubelab import Lab, running
 from tests.e2e.served import started, until
 from tests.webhook.certificates import Order, authority, issue
 from tests.webhook.chaos import SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 120.0

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import run_in_cluster
+from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.reader import WEBHOOKS
+from injector.cluster.resources import WEBHOOKS
+from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, namespace_of
 from tests.e2e.served import injector, of_cluster
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from injector.cluster.client import KubeClient
 
 KIND = "mutatingwebhookconfiguration"
 PREFIX = f"{KIND}.admissionregistration.k8s.io"
@@ -87,7 +84,8 @@ def trusted(lab: Lab, name: str) -> None:
     async def work(client: KubeClient) -> None:
         await client.apply(WEBHOOKS, {"metadata": {"name": name}, "webhooks": bundles}, manager="rotator")
 
-    run_in_cluster(Kubeconfig((lab.kubeconfig,)), work)
+    with open_session(Kubeconfig((lab.kubeconfig,))) as session:
+        session.run(work)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from tests.e2e.served import command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.e2e.kubelab import Lab
-    from tests.e2e.served import Certificate
+from tests.e2e.kubelab import Lab
+from tests.e2e.served import Certificate, command
 
 
 def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list[dict[str, Any]]:

@@ -14,19 +14,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.fuzz import corpus
-from tests.fuzz.target import ROOT, TARGETS, load
+from tests.fuzz.target import ROOT, TARGETS, Target, load
 from tests.reliability.long.rows import Row, keep, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.fuzz.target import Target
 
 FLOOR = 0.8
 """Of the branches of a target's modules."""

@@ -6,8 +6,9 @@ by one do not come to, and a status that does not read back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.errors import DataError
 from injector.injection.policy import DISABLED, ENABLED, INJECT, injection_required, verdicts
@@ -16,16 +17,12 @@ from injector.istio.annotations import ANNOTATIONS, checked_annotations, known_a
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
 from injector.istio.mesh import apply_proxy_config, parse_mesh_config, proto_to_json
+from injector.istio.proto import Message
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 from injector.kube.selectors import Selector
 from tests.fuzz.draws import DIGITS, Draws
 from tests.fuzz.target import Target, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from injector.istio.proto import Message
 
 NAMES = (
     *(row.name for row in ANNOTATIONS),
@@ -41,19 +38,8 @@ NAMES = (
 )
 PORTS = ("80", "80,443", " 80 , x", "*", "65536", "-1", "", ",", "1,", "99999999999999999999999")
 RANGES = (
-    *(f"10.0.0.0/{DIGITS}", f"{DIGITS}::/1", f"1.2.3.{DIGITS}/8"),
-    *(
-        "10.0.0.0/8",
-        "*",
-        "::1/128",
-        "1.2.3.4",
-        "1.2.3/8",
-        "fe80::1%eth0/64",
-        "::ffff:1.2.3.4/96",
-        "1.2.3.4/33",
-        "01.2.3.4/8",
-        "1::2::3/64",
-    ),
+    *(f"10.0.0.0/{DIGITS}", f"{DIGITS}::/1", f"1.2.3.{DIGITS}/8", "10.0.0.0/8", "*", "::1/128", "1.2.3.4", "1.2.3/8"),
+    *("fe80::1%eth0/64", "::ffff:1.2.3.4/96", "1.2.3.4/33", "01.2.3.4/8", "1::2::3/64"),
 )
 FRAGMENTS = (
     *(
@@ -70,12 +56,8 @@ FRAGMENTS = (
         "discoveryAddress: ''\n",
     ),
     *(
-        "concurrency: 2\n",
-        "concurrency: x\n",
-        "statusPort: 0\n",
-        "statusPort: 15020\n",
-        "proxyAdminPort: 99999\n",
-        "configPath: ''\n",
+        *("concurrency: 2\n", "concurrency: x\n", "statusPort: 0\n", "statusPort: 15020\n"),
+        *("proxyAdminPort: 99999\n", "configPath: ''\n"),
     ),
     *(
         "binaryPath: ''\n",
@@ -120,40 +102,9 @@ TEXTS = (
     *(DIGITS, f"{DIGITS}m", f"1e{DIGITS}", f"1.{DIGITS}Ki", f"1,{DIGITS}"),
     *PORTS,
     *RANGES,
-    *(
-        "true",
-        "false",
-        "1",
-        "T",
-        "yes",
-        "y",
-        "on",
-        "",
-        "REDIRECT",
-        "TPROXY",
-        "NONE",
-        "eth0,eth1",
-        "a" * 16,
-        "eth0,",
-        "1eth",
-        "100m",
-        "1Gi",
-        "1.5e3",
-    ),
-    *(
-        "-1",
-        "1e400",
-        "0x1",
-        "4294967296",
-        "\x00",
-        "é",
-        "\uff11",
-        '{"containers":["a"],"revision":"x"}',
-        '{"initContainers":[null]}',
-        "null",
-        "[]",
-        "{",
-    ),
+    *("true", "false", "1", "T", "yes", "y", "on", "", "REDIRECT", "TPROXY", "NONE", "eth0,eth1", "a" * 16, "eth0,"),
+    *("1eth", "100m", "1Gi", "1.5e3", "-1", "1e400", "0x1", "4294967296", "\x00", "é", "\uff11"),
+    *('{"containers":["a"],"revision":"x"}', '{"initContainers":[null]}', "null", "[]", "{"),
 )
 SELECTORS = (
     Selector.compile({"matchLabels": {"app": "web"}}),

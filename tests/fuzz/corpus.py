@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FOLDER = Path(__file__).with_name("corpus")
 LARGEST = 256 * 1024

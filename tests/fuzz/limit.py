@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+from collections.abc import Callable
+from types import FrameType
 
 SECONDS = 20.0
 """An input takes milliseconds."""

@@ -7,25 +7,21 @@ not lead from the object to the merged one, be it applied by us or by the ``json
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import jsonpatch
 import orjson
 
 from injector.errors import ManifestError
 from injector.kube.jsonpatch import create_patch
-from injector.kube.schema import OPAQUE, is_struct, struct_type, underlying
+from injector.kube.schema import OPAQUE, FieldType, is_struct, struct_type, underlying
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise
 from tests.fuzz.draws import Draws
 from tests.fuzz.jsondata import json_data, json_scalar
 from tests.fuzz.target import Target, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
-
-    from injector.kube.schema import FieldType
 
 TYPES = ("v1.Pod", "v1.PodSpec", "v1.Container", "v1.Deployment", "v1.ObjectMeta", "v1.Volume", "v1.List")
 # Few, so that an object and its patch are about the same.
@@ -160,27 +156,9 @@ TARGET = Target(
     modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "jsonpatch", "typed", "schema")),
     seeds=seeds,
     words=(
-        *(
-            '"$patch":',
-            '"delete"',
-            '"replace"',
-            '"$retainKeys":',
-            '"$setElementOrder/',
-            '"$deleteFromPrimitiveList/',
-            '"name":"a"',
-        ),
-        *(
-            '"containers":[',
-            '"spec":{',
-            '"metadata":{',
-            '"env":[',
-            "null",
-            "[]",
-            "{}",
-            '"finalizers":',
-            '"ports":[',
-            '"containerPort":80',
-        ),
+        *('"$patch":', '"delete"', '"replace"', '"$retainKeys":', '"$setElementOrder/', '"$deleteFromPrimitiveList/'),
+        *('"name":"a"', '"containers":[', '"spec":{', '"metadata":{', '"env":[', "null", "[]", "{}", '"finalizers":'),
+        *('"ports":[', '"containerPort":80'),
     ),
     longest=4096,
 )

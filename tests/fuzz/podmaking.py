@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from injector.injection.steps.overrides import OVERRIDES
 from injector.injection.steps.status import STATUS
 from tests.factories import make_container, make_pod
+from tests.fuzz.draws import Draws
 from tests.fuzz.jsondata import json_data
 from tests.fuzz.reviewing import OWNER, PODS, retyped
 from tests.property.mutations import mutated
 
-if TYPE_CHECKING:
-    from tests.fuzz.draws import Draws
-
 HOSTILE = (
-    "x\n      c: d",
-    "{a: b}",
-    "[a",
-    "*a",
-    "x: y",
-    "1",
-    "null",
-    "a # b",
-    '"',
-    "'x'",
-    "debug",
-    "!!int x",
+    *("x\n      c: d", "{a: b}", "[a", "*a", "x: y", "1", "null", "a # b", '"', "'x'", "debug", "!!int x"),
     "x\n    spec: {hostPID: true}",
 )
 SAID = (
@@ -64,15 +51,7 @@ VARIABLES = (
 )
 """What an injection tells the proxy, as it may be told by anybody."""
 FIELDS = (
-    "image",
-    "env",
-    "resources",
-    "securityContext",
-    "ports",
-    "lifecycle",
-    "readinessProbe",
-    "name",
-    "volumeMounts",
+    *("image", "env", "resources", "securityContext", "ports", "lifecycle", "readinessProbe", "name", "volumeMounts"),
     "x",
 )
 LISTS = ("containers", "initContainers")

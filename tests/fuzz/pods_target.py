@@ -7,9 +7,10 @@ changed, a patch that the ``jsonpatch`` package applies differently, and a secon
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 import orjson
@@ -18,17 +19,13 @@ from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import GUARDS, Injected, RequestFacts, Skipped
 from injector.injection.tools.uninject import uninject_object
+from injector.istio.revision import Revision
 from injector.kube.serial import dump_json
 from injector.revisions.build import build
 from tests.fuzz.draws import Draws
 from tests.fuzz.podmaking import MADE, drawn_pod
 from tests.fuzz.target import Target
 from tests.revisions.fakes import make_raw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from injector.istio.revision import Revision
 
 PROXY = """\
       - name: istio-proxy

@@ -6,8 +6,9 @@ exception, more output than the budget has, and a run that does not end: the clo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.gotemplate import Budget, ExecError, ParseError, compile_template
 from tests.fuzz.draws import DIGITS, LONG, Draws
@@ -15,122 +16,28 @@ from tests.fuzz.target import Target, recorded
 from tests.fuzz.wording import Wording
 from tests.gotemplate import world
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 OUTPUT = 20_000
 BUDGET = Budget(steps=3_000, output=OUTPUT, depth=20, memory=1 << 20, clock=lambda: 0.0)
 MISSING = ("default", "zero", "error", "invalid")
 SETS = ("", "loops", "shadow")
 VERBS = (
-    "%v",
-    "%+v",
-    "%#v",
-    "%T",
-    "%t",
-    "%d",
-    "%+d",
-    "%x",
-    "%X",
-    "%o",
-    "%O",
-    "%b",
-    "%c",
-    "%q",
-    "%U",
-    "%#U",
-    "%e",
-    "%g",
-    "%f",
-    "%s",
-    "%p",
+    *("%v", "%+v", "%#v", "%T", "%t", "%d", "%+d", "%x", "%X", "%o", "%O", "%b", "%c", "%q", "%U", "%#U", "%e", "%g"),
+    *("%f", "%s", "%p"),
 )
 FLAGS = (
-    "",
-    "6",
-    "-6",
-    "06",
-    ".2",
-    "8.3",
-    "+",
-    "#",
-    " ",
-    "*",
-    "[1]",
-    "[2]*[1]",
-    "%",
-    "+.1",
-    DIGITS,
-    f".{DIGITS}",
+    *("", "6", "-6", "06", ".2", "8.3", "+", "#", " ", "*", "[1]", "[2]*[1]", "%", "+.1", DIGITS, f".{DIGITS}"),
     f"[{DIGITS}]",
 )
 OPERANDS = (
     *(".", "$", "1", "-2.5", "1i", "'a'", '"a"', "`b`", "nil", "true", "0x1F", "99999999999", DIGITS, f"1e{DIGITS}"),
-    *(
-        ".user",
-        ".user.Name",
-        ".user.Tags",
-        ".box.Any",
-        ".m",
-        ".l",
-        ".mas",
-        ".ints",
-        ".i8",
-        ".f32",
-        ".c12",
-        ".fn",
-        ".nope",
-        ".p.X",
-    ),
-    *(
-        '(mkuser "x")',
-        "(mkpoint 1 2)",
-        '(fn "seq")',
-        '(fn "add")',
-        "nilany",
-        "nilmap",
-        "nilslice",
-        "niluser",
-        "(mkuint8 7)",
-    ),
+    *(".user", ".user.Name", ".user.Tags", ".box.Any", ".m", ".l", ".mas", ".ints", ".i8", ".f32", ".c12", ".fn"),
+    *(".nope", ".p.X", '(mkuser "x")', "(mkpoint 1 2)", '(fn "seq")', '(fn "add")', "nilany", "nilmap", "nilslice"),
+    *("niluser", "(mkuint8 7)"),
 )
 CALLS = (
-    *(
-        "print",
-        "printf",
-        "println",
-        "len",
-        "index",
-        "slice",
-        "not",
-        "and",
-        "or",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "call",
-    ),
-    *(
-        "html",
-        "js",
-        "urlquery",
-        "same",
-        "kind",
-        "many",
-        "str",
-        "num",
-        "i8",
-        "u64",
-        "f32",
-        "c128",
-        "ints",
-        "sep",
-        "two",
-        "anymap",
-    ),
+    *("print", "printf", "println", "len", "index", "slice", "not", "and", "or", "eq", "ne", "lt", "le", "gt", "ge"),
+    *("call", "html", "js", "urlquery", "same", "kind", "many", "str", "num", "i8", "u64", "f32", "c128", "ints"),
+    *("sep", "two", "anymap"),
 )
 WORDS = (
     *(f'"{verb}"' for verb in VERBS),
@@ -193,17 +100,7 @@ TARGET = Target(
     run=run,
     modules=tuple(
         f"gotemplate/{name}.py"
-        for name in (
-            *(
-                "budget",
-                "runtime",
-                "builtins",
-                "fmt",
-                "values",
-                "reflect",
-            ),
-            *("errors", "codegen"),
-        )
+        for name in ("budget", "runtime", "builtins", "fmt", "values", "reflect", "errors", "codegen")
     ),
     seeds=seeds,
     words=WORDS,

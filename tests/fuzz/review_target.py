@@ -12,9 +12,10 @@ import json
 import logging
 import selectors
 import time
+from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -39,9 +40,6 @@ from tests.fuzz.draws import Draws
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.fuzz.target import Target
 from tests.revisions.fakes import make_raw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 CONFIG = """\
 policy: enabled
@@ -300,30 +298,9 @@ TARGET = Target(
     guides=("injection",),
     seeds=seeds,
     words=(
-        *(
-            '"metadata":',
-            '"annotations":{',
-            '"labels":{',
-            '"sidecar.istio.io/inject":"true"',
-            '"spec":{',
-            '"containers":[{',
-            '"name":',
-            '"env":[',
-        ),
-        *(
-            '"readinessProbe":{',
-            '"httpGet":{',
-            '"port":"http"',
-            '"ports":[',
-            '"uid":"x"',
-            '"dryRun":true',
-            '"request":{',
-            "null",
-            "true",
-            "1e3",
-            "{}",
-            "[]",
-        ),
+        *('"metadata":', '"annotations":{', '"labels":{', '"sidecar.istio.io/inject":"true"', '"spec":{'),
+        *('"containers":[{', '"name":', '"env":[', '"readinessProbe":{', '"httpGet":{', '"port":"http"', '"ports":['),
+        *('"uid":"x"', '"dryRun":true', '"request":{', "null", "true", "1e3", "{}", "[]"),
     ),
     longest=4096,
 )

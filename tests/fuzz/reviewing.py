@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import jsonpatch
 import orjson
@@ -13,10 +15,6 @@ import orjson
 from tests.factories import make_container, make_pod, make_review
 from tests.fuzz.jsondata import json_data
 from tests.property.mutations import mutated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "1", "controller": True}
 VOLUME = "kube-api-access-bcdfg"
@@ -81,52 +79,15 @@ PODS = (
 # Read anew for each review, which takes a tenth of what a copy does.
 _PODS = tuple(map(orjson.dumps, PODS))
 PATHS = (
-    *("/inject/stable", "/inject/canary", "/inject/plain", "/inject/old", "/inject/prod"),
-    *(
-        "/inject",
-        "/inject/",
-        "/inject/stable",
-        "/inject/canary",
-        "/inject/plain",
-        "/inject/prod",
-        "/inject/nope",
-        "/inject/cluster/c1/net/n1",
-    ),
-    *(
-        "/inject/stable/cluster/a--slash--b",
-        "/inject/:ENV:cluster=c:ENV:net=n",
-        "/inject/plain/A/b/C",
-        "/inject/%2e%2e/x",
-        "/inject/%ff",
-        "/inject/%00",
-    ),
-    *(
-        "/inject/stable?timeout=10s",
-        "/inject/stable?timeout=x",
-        "/inject/stable?timeout=0s",
-        "/inject/UPPER",
-        "/inject/=/x",
-        "/inject//",
-        "/x",
-    ),
+    *("/inject/stable", "/inject/canary", "/inject/plain", "/inject/old", "/inject/prod", "/inject", "/inject/"),
+    *("/inject/stable", "/inject/canary", "/inject/plain", "/inject/prod", "/inject/nope"),
+    *("/inject/cluster/c1/net/n1", "/inject/stable/cluster/a--slash--b", "/inject/:ENV:cluster=c:ENV:net=n"),
+    *("/inject/plain/A/b/C", "/inject/%2e%2e/x", "/inject/%ff", "/inject/%00", "/inject/stable?timeout=10s"),
+    *("/inject/stable?timeout=x", "/inject/stable?timeout=0s", "/inject/UPPER", "/inject/=/x", "/inject//", "/x"),
 )
 BYTES = (
-    b'"',
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b",",
-    b":",
-    b"\\",
-    b"\\ud800",
-    b"\x00",
-    b"\xff",
-    b"NaN",
-    b"1e999",
-    b"null",
-    b"-0",
-    b'"uid":"x",',
+    *(b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\\ud800", b"\x00", b"\xff", b"NaN", b"1e999", b"null"),
+    *(b"-0", b'"uid":"x",'),
 )
 MOST_CUTS = 4
 
@@ -173,18 +134,8 @@ def retyped(document: dict[str, Any], random: Random) -> None:
 def json_words() -> tuple[str, ...]:
     """Keys that are read somewhere."""
     return (
-        "name",
-        "metadata",
-        "spec",
-        "labels",
-        "annotations",
-        "containers",
-        "uid",
-        "namespace",
-        "generateName",
-        "env",
-        "",
-        "a/b~c",
+        *("name", "metadata", "spec", "labels", "annotations", "containers", "uid", "namespace", "generateName"),
+        *("env", "", "a/b~c"),
     )
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("template", "rendering", "sprig", "yaml", "merge", "review", "annotations", "pods")

@@ -6,53 +6,22 @@ another tree, and a text that parses but does not compile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from injector.golang.strconv import quote
 from injector.gotemplate import ParseError, compile_template
 from injector.gotemplate.builtins import BUILTINS
+from injector.gotemplate.nodes import Tree
 from injector.gotemplate.parser import parse
 from tests.fuzz.draws import LONG, Draws
 from tests.fuzz.target import Target, recorded
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from injector.gotemplate.nodes import Tree
-
 DELIMITERS = (("{{", "}}"), ("[[", "]]"), ("<", ">"), ("é", "☃"))
 WORDS = (
-    *("{{", "}}", "{{- ", " -}}", "/*", "*/", "{{end}}", "{{else}}", "{{if ", "{{else if ", "{{with ", "{{else with "),
-    *(
-        "{{range ",
-        "{{break}}",
-        "{{continue}}",
-        '{{define "d"}}',
-        '{{template "d" .}}',
-        '{{block "b" .}}',
-        ":=",
-        "=",
-        "|",
-    ),
-    *(
-        "$x",
-        "$",
-        ".x",
-        ".",
-        "nil",
-        "true",
-        "1i",
-        "0x1p4",
-        "0b1",
-        "0o7",
-        "1_000",
-        "'a'",
-        "'\\u00e9'",
-        '"a\\n"',
-        "`raw`",
-        ",",
-    ),
-    *("print ", "len ", "index ", "(", ")", "[[", "]]", "☃", "é", LONG),
+    *("{{", "}}", "{{- ", " -}}", "/*", "*/", "{{end}}", "{{else}}", "{{if ", "{{else if ", "{{with "),
+    *("{{else with ", "{{range ", "{{break}}", "{{continue}}", '{{define "d"}}', '{{template "d" .}}'),
+    *('{{block "b" .}}', ":=", "=", "|", "$x", "$", ".x", ".", "nil", "true", "1i", "0x1p4", "0b1", "0o7", "1_000"),
+    *("'a'", "'\\u00e9'", '"a\\n"', "`raw`", ",", "print ", "len ", "index ", "(", ")", "[[", "]]", "☃", "é", LONG),
 )
 
 

@@ -6,10 +6,11 @@ import itertools
 import json
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from tests.fuzz.limit import TooSlowError, limited
 from tests.fuzz.podmaking import MADE, drawn_pod
 from tests.fuzz.reviewing import mutated_review
 from tests.fuzz.target import ROOT, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def test_the_input_decides() -> None:

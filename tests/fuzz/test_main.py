@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.fuzz import __main__ as fuzz
 from tests.fuzz.target import TARGETS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reliability.long.rows import Row
+from tests.reliability.long.rows import Row
 
 
 class Kept:
@@ -99,17 +97,7 @@ def test_what_there_is_not_is_refused(
     assert arguments[0].strip("-") in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("wanted", "crashing", "turns"),
-    [
-        (0, "", "abc"),
-        (10, "", "abc"),
-        (75, "", "abcabcabc"),
-        (50, "b", "abcac"),
-        (1_000, "abc", "abc"),
-    ],
-    ids=["no number", "reached by the first", "rounds", "a crash ends its target", "all crashed"],
-)
+@cases("wanted", "crashing", "turns")
 def test_targets_take_turns_until_there_are_enough_executions_or_all_crashed(
     wanted: int, crashing: str, turns: str
 ) -> None:

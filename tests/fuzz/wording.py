@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.fuzz.draws import Draws
+from tests.fuzz.draws import Draws
 
 DEEPEST = 4
 MOST_ACTIONS = 6

@@ -6,7 +6,8 @@ and a text that the fast writer writes otherwise than libyaml's emitter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from injector.errors import ManifestError
 from injector.kube.yaml import dump_yaml, load_yaml, split_documents
@@ -14,9 +15,6 @@ from injector.kube.yaml.write import emitted
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.jsondata import close, json_data
 from tests.fuzz.target import Target, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NO_FOLD = 2**31 - 1
 
@@ -68,55 +66,10 @@ TARGET = Target(
     modules=("kube/yaml/read.py", "kube/yaml/write.py", "kube/serial.py"),
     seeds=seeds,
     words=(
-        *(
-            "- ",
-            ": ",
-            "? ",
-            "&a ",
-            "*a",
-            "<<: ",
-            "!!binary ",
-            "!!int ",
-            "!!float ",
-            "!!bool ",
-            "!!null ",
-            "!!timestamp ",
-            "!x ",
-        ),
-        *(
-            "|\n",
-            ">-\n",
-            "|2+\n",
-            "---\n",
-            "...\n",
-            "%YAML 1.1\n",
-            "%TAG ! tag:x,2002:\n",
-            "{",
-            "}",
-            "[",
-            "]",
-            ", ",
-            "# c",
-            "'",
-            '"',
-        ),
-        *(
-            "yes",
-            "no",
-            "~",
-            "null",
-            "0x1f",
-            "0b1",
-            "0o7",
-            "017",
-            "1_000",
-            "1e3",
-            ".inf",
-            "-.inf",
-            ".nan",
-            "1:30",
-            "2001-01-02",
-        ),
-        *("2001-12-14t21:59:43.10-05:00", "\\x41", "\\u263a", "\\/", "\ufeff", "\u2028", "  ", "\t", "\n  ", LONG),
+        *("- ", ": ", "? ", "&a ", "*a", "<<: ", "!!binary ", "!!int ", "!!float ", "!!bool ", "!!null "),
+        *("!!timestamp ", "!x ", "|\n", ">-\n", "|2+\n", "---\n", "...\n", "%YAML 1.1\n", "%TAG ! tag:x,2002:\n"),
+        *("{", "}", "[", "]", ", ", "# c", "'", '"', "yes", "no", "~", "null", "0x1f", "0b1", "0o7", "017", "1_000"),
+        *("1e3", ".inf", "-.inf", ".nan", "1:30", "2001-01-02", "2001-12-14t21:59:43.10-05:00", "\\x41", "\\u263a"),
+        *("\\/", "\ufeff", "\u2028", "  ", "\t", "\n  ", LONG),
     ),
 )

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import base64
+import copy
+import json
 from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from injector.errors import ReviewError
 from injector.kube.admission import (
@@ -49,7 +53,6 @@ def test_a_review_is_read_in_either_version(version: str) -> None:
         name="hello-1",
         operation="CREATE",
         dry_run=True,
-        object=make_pod(),
         object_json=orjson.dumps(make_pod()),
     )
 
@@ -176,7 +179,7 @@ NAME = "kube-api-access-x7k2q"
 
 def pod_with_token(name: str = NAME, **spec: Any) -> dict[str, Any]:
     """A pod as the service account admission plugin leaves it."""
-    mount = {"name": name, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+    mount = {"name": name, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
     pod = make_pod(containers=[{"name": "app", "image": "app", "volumeMounts": [mount]}])
     pod["spec"] |= {"volumes": [{"name": name, "projected": {"sources": []}}], **spec}
     return pod
@@ -213,11 +216,19 @@ def test_the_real_name_of_the_token_volume_is_put_back_everywhere() -> None:
     [
         pod_with_token(CANONICAL_TOKEN_VOLUME),
         pod_with_token(nodeName=CANONICAL_TOKEN_VOLUME),
-        pod_with_token(initContainers=[{"name": "a", "volumeMounts": [{"name": "kube-api-access-zzzzz"}]}]),
+        pod_with_token(initContainers=[{"name": "a", "volumeMounts": [{"name": NAME, "mountPath": "/token"}]}]),
+        pod_with_token(nodeName=NAME),
         pod_with_token("kube-api-access-abcde"),
         pod_with_token("my-kube-api-access-bcdfg"),
     ],
-    ids=["named as the constant", "holds the constant", "two of them", "not of the alphabet", "a longer name"],
+    ids=[
+        "named as the constant",
+        "holds the constant",
+        "mounted elsewhere",
+        "named elsewhere",
+        "not of the alphabet",
+        "a longer name",
+    ],
 )
 def test_a_pod_whose_real_name_could_not_be_put_back_is_left_as_it_is(pod: dict[str, Any]) -> None:
     request = decoded(pod)
@@ -234,10 +245,52 @@ def test_a_pod_of_another_form_is_left_as_it_is(spec: Any) -> None:
     assert decoded(pod).object == pod
 
 
-def test_an_object_that_is_nested_too_deeply_is_refused_with_the_uid() -> None:
+def test_an_object_that_is_nested_too_deeply_is_an_error_of_the_review() -> None:
     body = orjson.dumps(make_review(object={"spec": {}})).replace(b'{"spec":{}}', b'{"a":' * 300 + b"1" + b"}" * 300)
 
-    with pytest.raises(BrokenReviewError) as caught:
-        decode(body)
+    request = decode(body)
 
-    assert caught.value.broken == Broken(UID)
+    assert request.uid == UID
+    with pytest.raises(ReviewError, match="could not decode its object"):
+        _ = request.object
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["metadata", "managedFields", "spec"]), inner)
+    ),
+)
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(["metadata", "spec", "managedFields"]), JSON), st.booleans())
+def test_an_object_is_decoded_like_json_but_for_its_managed_fields(obj: dict[str, Any], spaces: bool) -> None:
+    review = make_review(object=obj)
+    body = json.dumps(review, indent=1).encode() if spaces else orjson.dumps(review)
+    expected = copy.deepcopy(obj)
+    if isinstance(expected.get("metadata"), dict):
+        expected["metadata"].pop("managedFields", None)
+
+    assert decode(body).object == orjson.loads(orjson.dumps(expected))
+
+
+@given(st.data())
+def test_a_mutated_body_is_decoded_or_refused(data: st.DataObject) -> None:
+    body = bytearray(orjson.dumps(make_review(pod_with_token())))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(body)))
+        body[start : start + data.draw(st.integers(0, 9))] = data.draw(
+            st.binary(max_size=3)
+            | st.sampled_from([b'"', b"\\u", b"{", b"}", b"[", b",", b"null", b"1e999", b"\\ud800"])
+        )
+
+    try:
+        request = decode(bytes(body))
+        _ = request.object
+    except ReviewError:
+        return
+    assert orjson.loads(errored("no").encode(request))["response"]["uid"] == request.uid

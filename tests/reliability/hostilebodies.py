@@ -10,18 +10,13 @@ import re
 import string
 import time
 import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.factories import UID, make_container, make_pod, make_review
-from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import resident
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tests.reliability.replicas import Replica, Stage
+from tests.reliability.replicas import Replica, Stage, resident
 
 LIMIT: Final = 30.0
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -246,7 +241,7 @@ async def hostile_names(stage: Stage) -> Sequence[Row]:
     """T22 and T23: every name is denied with the uid, and none of them makes a series."""
     replica = await stage.replica()
     review = json.dumps(make_review()).encode()
-    client = ApiServer(lambda: [replica.port])
+    client = replica.client()
     names = random_names()
     wrong = 0
 

@@ -9,17 +9,15 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from aiohttp import web
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from injector.cluster.reader import Resource
+from injector.cluster.resources import Resource
 
 GONE: Final = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
 GARBAGE: Final = b"}{ this is no JSON\n"

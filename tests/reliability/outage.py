@@ -5,24 +5,18 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from injector.cluster.reader import CONFIG_MAPS, NAMESPACES, PODS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.e2e.manifests import config_map
-from tests.reliability.kubeapi import FAULTS, STALL, kube_api
+from tests.reliability.kubeapi import FAULTS, STALL, Fault, KubeApi, kube_api
 from tests.reliability.long.rows import Row
 from tests.reliability.paired import Served, loaded
-from tests.reliability.replicas import resident, until
+from tests.reliability.replicas import Stage, resident, until
 from tests.reliability.storm import failed, istio_texts
-from tests.reliability.versions import SMALL, one_file_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.reliability.kubeapi import Fault, KubeApi
-    from tests.reliability.replicas import Stage
-    from tests.reliability.versions import Texts
+from tests.reliability.versions import SMALL, Texts, one_file_of
 
 HOME: Final = "istio-system"
 REVISION: Final = "canary"

@@ -7,19 +7,15 @@ import json
 import random
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.factories import UID, make_review
-from tests.reliability.apiserver import HEAD_END, ApiServer, Load, request_of
+from tests.reliability.apiserver import HEAD_END, Load, request_of
 from tests.reliability.long.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import LIMIT, until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.reliability.replicas import Replica, Stage
+from tests.reliability.replicas import LIMIT, Replica, Stage, until
 
 RUNNING: Final = 50
 IDLE: Final = 200
@@ -184,7 +180,7 @@ async def mass_start(stage: Stage) -> Sequence[Row]:
 
 
 async def _mass_start_from_here(replica: Replica) -> Came:
-    load = Load(ApiServer(lambda: [replica.port]), review_of)
+    load = Load(replica.client(), review_of)
     begun, again = time.monotonic(), 0
 
     async def admitted(uid: str) -> None:

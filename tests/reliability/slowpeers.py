@@ -13,21 +13,17 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.factories import make_pod, make_review
-from tests.reliability.apiserver import HEAD_END, ApiServer, request_of
+from tests.reliability.apiserver import HEAD_END, request_of
 from tests.reliability.long.rows import Row
 from tests.reliability.profile import Profile, questions, written
-from tests.reliability.replicas import ROOT, resident, trusting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.reliability.replicas import Replica, Stage
+from tests.reliability.replicas import ROOT, Replica, Stage, resident, trusting
 
 # The beginning of a TLS record that holds a ClientHello of 512 bytes, and some of it (RFC 8446, 5.1).
 HALF_HELLO: Final = bytes.fromhex("1603010200010001fc0303") + bytes(64)
@@ -238,7 +234,7 @@ async def slow_peers(stage: Stage) -> Sequence[Row]:
     rows = []
     for kind in KINDS:
         replica = await stage.replica("--revisions-dir", str(folder), tls=True)
-        profile = Profile(ApiServer(lambda: [replica.port], trusting(stage.certificate)), asked)  # noqa: B023 -- used within the turn
+        profile = Profile(replica.client(trusting(stage.certificate)), asked)
         await profile.warm()
         rows.append(await _beside(stage, kind, replica, profile))
         await profile.client.close()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import shutil
+import ssl
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.factories import make_review
 from tests.fuzz.review_target import CONFIG
@@ -18,14 +20,8 @@ from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, memory, trusting, until
+from tests.reliability.replicas import ROOT, Replica, Stage, memory, trusting, until
 from tests.revisions.fakes import VALUES
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Iterator, Sequence
-
-    from tests.reliability.replicas import Replica, Stage
 
 CALLERS: Final = 4
 SAMPLE: Final = 500
@@ -80,7 +76,7 @@ async def soaked(
     most of which are refused, that would take long, and a leak could not be told from what is cached on purpose.
     """
     soak, asked = Soak(), questions(reviews, seed)
-    client = ApiServer(lambda: [replica.port], tls)
+    client = replica.client(tls)
     filled, filling = Soak(), kinds(fill, seed)
     await asyncio.gather(*(_ask(client, replica, filling, filled) for _ in range(CALLERS)))
     await _ask(client, replica, iter([next(asked) for _ in range(SAMPLE)]), soak)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.conformance import corpus
 from tests.reliability.long.rows import Row
-from tests.reliability.paired import Loads, Served, broken, loaded
-from tests.reliability.replicas import trusting
+from tests.reliability.paired import Broken, Loads, Served, broken, loaded
+from tests.reliability.replicas import Replica, Stage, trusting
 from tests.reliability.versions import FAULTS, SMALL, InPlace, Mount, Texts, one_file_of, texts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.reliability.paired import Broken, Loads
-    from tests.reliability.replicas import Replica, Stage
 
 MOUNTED: Final = "mounted"
 EDITED: Final = "edited"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from injector.kube.yaml import load_yaml
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 Texts: TypeAlias = "Mapping[str, str]"
 """The files of a revision."""

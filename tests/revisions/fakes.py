@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from injector.istio.revision import Revision
 from injector.revisions.source import RawRevision
-from injector.revisions.verify import RecentPods
+from injector.revisions.verify import RecentPod, RecentPods
 from tests.factories import make_pod, make_review
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from injector.istio.revision import Revision
-    from injector.revisions.verify import RecentPod
 
 CONFIG = """\
 policy: enabled

@@ -5,6 +5,7 @@ import pytest
 from injector.errors import ConfigError, DataError
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.source import ClusterFacts
+from tests.cases import cases
 from tests.revisions.fakes import make_raw
 
 
@@ -16,19 +17,7 @@ def test_texts_become_a_revision() -> None:
     assert revision.origin == "revisions/1-24"
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"config": "- 1"}, "revisions/a: config"),
-        ({"config": "a: [\n"}, "revisions/a: config"),
-        ({"config": ""}, "revisions/a: config"),
-        ({"values": "{"}, "revisions/a: values"),
-        ({"mesh": "{"}, "revisions/a: mesh"),
-        ({"settings": {"istioVersion": "9.9"}}, "revisions/a: istioVersion"),
-        ({"settings": {"nope": 1}}, "revisions/a: revision.yaml"),
-        ({"config": "templates: {sidecar: '{{ .x'}"}, "revisions/a: config"),
-    ],
-)
+@cases("fields", "says")
 def test_a_text_that_cannot_be_used_is_named(fields: dict[str, object], says: str) -> None:
     with pytest.raises(DataError) as caught:
         build(make_raw("a", **fields))  # type: ignore[arg-type] # a table of keywords

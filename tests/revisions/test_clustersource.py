@@ -2,40 +2,36 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from injector.cluster.reader import ClusterReader
+from injector.cluster.client import Page
+from injector.cluster.resources import Scope
 from injector.errors import ClusterError, ConfigError, DataError
+from injector.istio.revision import Revision
 from injector.revisions.build import Overrides
 from injector.revisions.clustersource import (
     ClusterSource,
-    IstioConfigMap,
     build_all,
     cluster_state,
-    istio_config_map,
     kubelet_version,
     listed_state,
     openshift_annotations,
-    raw_revisions,
 )
+from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_revisions
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import Tag, TagObject, read_tags
+from tests.cases import cases
 from tests.cli.clusters import FakeKube, Refusing, revision, tag
 from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from injector.cluster.client import Page
-    from injector.cluster.reader import Scope
-    from injector.istio.revision import Revision
+from tests.tasks import running
 
 HOME = "istio-system"
 
@@ -58,17 +54,7 @@ def config_maps(suffix: str = "", **data: str) -> tuple[dict[str, Any], dict[str
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "revision"),
-    [
-        ("istio-sidecar-injector", "istio-sidecar-injector", "default"),
-        ("istio-sidecar-injector-1-24", "istio-sidecar-injector", "1-24"),
-        ("istio-sidecar-injector-default", "istio-sidecar-injector", "default"),
-        ("istio", "istio", "default"),
-        ("istio-1-24", "istio", "1-24"),
-        ("istio-canary", "istio", "canary"),
-    ],
-)
+@cases("name", "kind", "revision")
 def test_the_name_says_which_revision_it_is_of(name: str, kind: str, revision: str) -> None:
     half = istio_config_map(config_map(name, config="c", mesh="m"))
 
@@ -156,20 +142,7 @@ def test_the_default_revision_is_the_pair_that_istiod_reads() -> None:
     assert (texts.origin, texts.values) == ("ConfigMap istio-system/istio-sidecar-injector", None)
 
 
-@pytest.mark.parametrize(
-    ("values", "own", "env"),
-    [
-        ({"pilot": {"env": {"ENABLE_NATIVE_SIDECARS": True}}}, None, {"ENABLE_NATIVE_SIDECARS": "true"}),
-        ({"pilot": {"env": {"A": "b", "N": 1, "X": {"y": 1}}}}, None, {"A": "b", "N": "1"}),
-        ({"global": {"platform": "openshift"}}, None, {"PLATFORM": "openshift"}),
-        ({"global": {"platform": "openshift"}, "pilot": {"env": {"PLATFORM": "x"}}}, None, {"PLATFORM": "x"}),
-        ({"pilot": {"env": {"A": "b", "C": "d"}}}, "env: {A: own}", {"A": "own", "C": "d"}),
-        ({"pilot": {"env": {"A": "b"}}}, "istioVersion: '1.24'", {"A": "b"}),
-        ({"pilot": []}, None, None),
-        ({"global": {"platform": ""}}, None, None),
-        ({}, "env: {A: own}", {"A": "own"}),
-    ],
-)
+@cases("values", "own", "env")
 def test_istiods_variables_are_those_of_the_values_and_then_of_revision_yaml(
     values: dict[str, Any], own: str | None, env: dict[str, str] | None
 ) -> None:
@@ -292,7 +265,8 @@ class Cluster(FakeClient):
         super().__init__([])
         self.objects, self.refused = objects, refused
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         self._note(f"list {scope.resource.plural}{token}")
         if scope.resource.plural in self.refused:
             raise failure("forbidden")
@@ -314,26 +288,15 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
             return registry.snapshot.revisions.values()
 
         registry.subscribe(source.served_changed)
-        task = asyncio.create_task(source.follow(changed, served, settled))
-        await asyncio.sleep(seconds)
-        settled_after.append(settled.is_set())
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(source.follow(changed, served, settled)):
+            await asyncio.sleep(seconds)
+            settled_after.append(settled.is_set())
 
-    in_fake_time(run())
+    in_fake_time(run)()
     return registry, sorted({what.split()[1] for _, what in cluster.asked if what.startswith("list")}), settled_after
 
 
-@pytest.mark.parametrize(
-    ("values", "asked"),
-    [
-        ('{"global": {"tag": "1.24.6"}}', []),
-        ('{"global": {"tag": "1.28.1"}}', ["nodes"]),
-        ('{"global": {"tag": "1.28.1"}, "pilot": {"env": {"ENABLE_NATIVE_SIDECARS": "true"}}}', []),
-        ('{"global": {"tag": "1.28.1", "platform": "openshift"}}', ["namespaces", "nodes"]),
-        ('{"global": {"tag": "1.24.6", "platform": "openshift"}}', ["namespaces"]),
-    ],
-)
+@cases("values", "asked")
 def test_nodes_and_namespaces_are_watched_only_where_a_revision_needs_them(values: str, asked: list[str]) -> None:
     _, listed, settled = followed(Cluster({"configmaps": small_pair(values=values)}))
 
@@ -407,7 +370,7 @@ def test_credentials_that_cannot_be_used_end_it_before_it_begins() -> None:
         await source.follow(lambda: None, lambda: (), asyncio.Event())
 
     with pytest.raises(ConfigError, match="no credentials"):
-        in_fake_time(run())
+        in_fake_time(run)()
 
 
 NODE = {"kind": "Node", "metadata": {"name": "a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"}}}
@@ -488,6 +451,6 @@ async def test_facts_of_the_source_are_those_of_now() -> None:
 async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() -> None:
     client = FakeKube(*revision("1-24", "1.24.6"))
 
-    await listed_state(ClusterReader(client), HOME)
+    await listed_state(client, HOME)
 
     assert client.asked == ["list configmaps in istio-system", "list mutatingwebhookconfigurations"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +20,6 @@ from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import Tag
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write(folder: Path, **files: str) -> Path:

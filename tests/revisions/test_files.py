@@ -4,16 +4,13 @@ import asyncio
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from injector.revisions.files import file_changes, remove_folder, replace_file, watched_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:

@@ -5,30 +5,28 @@ import json
 import logging
 import shutil
 import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError, InternalError, RecentPodError
-from injector.metrics import Metrics
+from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import DirectorySource, SingleSource
 from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Timing, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.source import RevisionSource, SourceState
 from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock, until
 from tests.revisions.fakes import CONFIG, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from injector.revisions.source import RevisionSource, SourceState
+from tests.tasks import running
 
 LIMIT = 20.0
 INTERVAL = 30.0
@@ -51,6 +49,18 @@ class Spy:
         return self.source.read()
 
 
+class Shown(Metrics):
+    """Metrics that tell when they are shown a report."""
+
+    def __init__(self, collector: CollectorRegistry, show: Callable[[], None]) -> None:
+        super().__init__(collector)
+        self._show = show
+
+    def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
+        super().loaded(rows, tags_valid=tags_valid)
+        self._show()
+
+
 @dataclass
 class Following:
     """A follower at work, with what a test does to it and sees of it."""
@@ -71,11 +81,9 @@ class Following:
         self.loader = Loader(self.source, self.registry)
         self.loader.load(0.0)
         self.source.readers.clear()
-        self.metrics = Metrics(self.collector)
+        self.metrics = Shown(self.collector, self.show)
         timing = Timing(self.interval, sleep=self.clock.sleep, now=lambda: 7.0)
-        self.follower = Follower(
-            self.loader, self.watch, timing, recent=self.recent, metrics=self.metrics, report=self.show
-        )
+        self.follower = Follower(self.loader, self.watch, timing, recent=self.recent, metrics=self.metrics)
 
     async def watch(self) -> AsyncIterator[None]:
         self.watches += 1
@@ -85,11 +93,11 @@ class Following:
                 raise told
             yield
 
-    def show(self, report: LoadReport) -> None:
+    def show(self) -> None:
         if self.cannot_show:
             self.failed.set()
             raise self.cannot_show.pop()
-        self.shown.put_nowait(report)
+        self.shown.put_nowait(self.loader.report)
 
     async def changed(self) -> LoadReport:
         """Tell of a change; return what came of it."""
@@ -109,12 +117,9 @@ class Following:
 async def following(source: RevisionSource, **fields: Any) -> AsyncIterator[Following]:
     """Follow a source for as long as a test needs it."""
     at_work = Following(Spy(source), **fields)
-    task = asyncio.create_task(at_work.follower.run())
-    async with asyncio.timeout(LIMIT):
-        yield at_work
-    assert not task.done()
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(at_work.follower.run()):
+        async with asyncio.timeout(LIMIT):
+            yield at_work
 
 
 @pytest.fixture
@@ -407,7 +412,7 @@ async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) ->
         at_work.follower.changed()
         await at_work.shown.get()
 
-        assert (at_work.version(), at_work.follower.running) == ("1.30", True)
+        assert at_work.version() == "1.30"
 
 
 async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(

@@ -1,25 +1,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError, InternalError
+from injector.istio.revision import Revision
 from injector.revisions import reload
 from injector.revisions.build import build
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import parse_tags
-from tests.held import DAY, failures_held
+from tests.held import LOOKS, failures_held
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw, recent_pods
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from injector.istio.revision import Revision
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")
@@ -455,14 +452,14 @@ def no_build(raw: RawRevision) -> Revision:
 
 
 @pytest.mark.parametrize("broken", [no_config, no_build])
-def test_configurations_that_fail_for_a_day_take_no_memory(
+def test_configurations_that_fail_again_and_again_take_no_memory(
     setup: Setup, monkeypatch: pytest.MonkeyPatch, broken: Callable[[RawRevision], Revision]
 ) -> None:
     monkeypatch.setattr(reload, "build", broken)
     setup.becomes(make_raw("a", values="{}"))
     held = failures_held()
 
-    for second in range(DAY):
+    for second in range(LOOKS):
         setup.source.state = SourceState((make_raw("a", values=f"{second}"),))
         setup.loader.adopt(setup.prepare(second))
 
@@ -470,16 +467,16 @@ def test_configurations_that_fail_for_a_day_take_no_memory(
     assert failures_held() <= held + 20
 
 
-def test_a_source_that_fails_for_a_day_takes_no_memory(setup: Setup) -> None:
+def test_a_source_that_fails_again_and_again_takes_no_memory(setup: Setup) -> None:
     setup.source.state = ConfigError("cannot be read")
     held = failures_held()
 
-    for second in range(DAY):
+    for second in range(LOOKS):
         setup.source.state = ConfigError(f"cannot be read: {second}")
         if setup.loader.changed() and (prepared := setup.loader.prepare(second)) is not None:
             setup.loader.adopt(prepared)
 
-    assert str(setup.loader.report.source_error) == f"cannot be read: {DAY - 1}"
+    assert str(setup.loader.report.source_error) == f"cannot be read: {LOOKS - 1}"
     assert failures_held() <= held + 20
 
 

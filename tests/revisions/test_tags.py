@@ -27,6 +27,7 @@ from injector.revisions.tags import (
     usable_tags,
     workload_key,
 )
+from tests.cases import cases
 from tests.factories import make_pod
 
 
@@ -74,39 +75,7 @@ def test_an_empty_file_has_no_tags() -> None:
     assert parse_tags("# none yet\n") == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("- prod", "not a mapping of tags"),
-        ("prod: 124", "tag `prod` names no revision"),
-        ("prod: {}", "tag `prod` names no revision"),
-        ("prod: {a: 0}", "every weight of a tag is 0"),
-        ("prod: {a: -1}", "the weight of `a` in tag `prod` is -1"),
-        ("prod: {a: 1.5}", "the weight of `a` in tag `prod` is 1.5"),
-        ("prod: {a: true}", "the weight of `a` in tag `prod` is True"),
-        ("prod: {a: 1000001}", "the weight of `a` in tag `prod` is 1000001"),
-        ("prod: {a: x}", "prod: unknown key `a`; known are revision, weights, salt, shadow"),
-        ("prod: {revision: a, shadw: {revision: b}}", "prod: unknown key `shadw`"),
-        ("prod: {revision: a, weights: {a: 1}}", "prod: it has both `revision` and `weights`"),
-        ("prod: {salt: x}", "tag `prod` names no revision"),
-        ("prod: {weights: {}, salt: x}", "tag `prod` names no revision"),
-        ("prod: {weights: {a: 0}, salt: x}", "every weight of a tag is 0"),
-        ("prod: {weights: {a: -1}}", "the weight of `a` in tag `prod` is -1"),
-        ("prod: {revision: a, salt: 5}", "prod: `salt` is 5"),
-        ("prod: {revision: a, salt: ''}", "prod: `salt` is ''"),
-        ("prod: {revision: a, shadow: b}", "prod: shadow: it names no revision"),
-        ("prod: {revision: a, shadow: {sample: 5}}", "prod: shadow: it names no revision"),
-        ("prod: {revision: a, shadow: {revision: B}}", "prod: shadow: 'B' cannot name a revision"),
-        ("prod: {revision: a, shadow: {revision: b, x: 1}}", "prod: shadow: unknown key `x`"),
-        ("prod: {revision: a, shadow: {revision: b, sample: 101}}", "prod: shadow: `sample` is 101"),
-        ("prod: {revision: a, shadow: {revision: b, sample: -1}}", "prod: shadow: `sample` is -1"),
-        ("prod: {revision: a, shadow: {revision: b, sample: true}}", "prod: shadow: `sample` is True"),
-        ("prod: {revision: a, shadow: {revision: b, sample: all}}", "prod: shadow: `sample` is 'all'"),
-        ("Prod: a", "'Prod' cannot name a tag"),
-        ("net: a", "`net` cannot name a tag"),
-        ("prod: A", "'A' cannot name a revision"),
-    ],
-)
+@cases("text", "says")
 def test_an_invalid_tag_is_refused_with_place_and_hint(text: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_tags(text, where="tags.yaml")
@@ -231,23 +200,7 @@ def test_outdated_weights_are_ignored_with_an_error() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("annotations", "says"),
-    [
-        ({"weights": "90"}, "MutatingWebhookConfiguration w: revision-injector/weights: not a JSON object"),
-        ({"weights": "{"}, "revision-injector/weights: not a JSON object"),
-        ({"weights": "{}"}, "revision-injector/weights: not a JSON object"),
-        ({"weights": "null"}, "revision-injector/weights: not a JSON object"),
-        ({"weights": '{"1-24": "90"}'}, "the weight of `1-24` in tag `prod` is '90'"),
-        ({"weights": '{"1-24": -1}'}, "the weight of `1-24` in tag `prod` is -1"),
-        ({"weights": '{"1-24": 0}'}, "every weight of a tag is 0"),
-        ({"weights": '{"A": 1}'}, "'A' cannot name a revision"),
-        ({"shadow": "1-30"}, "revision-injector/shadow: not a JSON object"),
-        ({"shadow": "null"}, "revision-injector/shadow: not a JSON object"),
-        ({"shadow": '{"sample": 5}'}, "shadow: it names no revision"),
-        ({"shadow": '{"revision": "1-30", "sample": 500}'}, "shadow: `sample` is 500"),
-    ],
-)
+@cases("annotations", "says")
 def test_an_annotation_that_cannot_be_read_is_named_with_its_object(annotations: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         prod_object("1-24", **annotations).read()
@@ -315,18 +268,7 @@ def test_only_the_injectors_own_annotations_are_remembered() -> None:
     assert found == TagObject("a", "default", "w", {"revision-injector/salt": "spring"})
 
 
-@pytest.mark.parametrize(
-    ("file", "tag", "revision"),
-    [
-        ("tag-prod.yaml", "prod", "1-24"),
-        ("tag-canary.yaml", "canary", "1-30"),
-        ("tag-default.yaml", "default", "1-24"),
-        ("tag-default-auto.yaml", "default", "1-30"),
-        ("tag-odd-webhook-name.yaml", "odd", "1-24"),
-        ("revision-1-24.yaml", None, None),
-        ("revision-default.yaml", None, None),
-    ],
-)
+@cases("file", "tag", "revision")
 def test_the_tags_that_istioctl_generates_are_read(file: str, tag: str | None, revision: str | None) -> None:
     if not CORPUS.exists():
         pytest.skip("the corpus is not beside the project: ../shared/corpus")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,17 +16,15 @@ from injector.revisions.tagstore import (
     DirectoryTags,
     TagState,
     TagStore,
-    Users,
     check_removable,
+    check_unused,
     checked_tag,
     followers,
     remove_tag,
     shown_target,
 )
+from tests.cases import cases
 from tests.revisions.fakes import CONFIG
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROD = Tag("prod", (("1-24", 1),))
 CANARY = Tag("canary", (("1-24", 90), ("1-30", 10)))
@@ -59,8 +59,8 @@ class Memory:
     def remove(self, name: str) -> None:
         self.written.append(name)
 
-    def users(self, name: str) -> Users:
-        return Users.of("namespace", self.used.get(name, ()))
+    def users(self, name: str) -> Sequence[str]:
+        return [f"namespace {each}" for each in self.used.get(name, ())]
 
 
 def set_tag(store: Memory | DirectoryTags, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> None:
@@ -206,8 +206,8 @@ def test_a_directory_lists_tags_revisions_and_namespaces(directory: Path) -> Non
     assert state.revisions == ("1-24", "1-30")
     assert list(state.broken) == ["bad"]
     assert DirectoryTags(directory).namespaces() == {"prod": ("bank", "shop")}
-    assert DirectoryTags(directory).users("prod") == Users.of("namespace", ("bank", "shop"))
-    assert DirectoryTags(directory).users("1-24").total == 0
+    assert DirectoryTags(directory).users("prod") == ["namespace bank", "namespace shop"]
+    assert DirectoryTags(directory).users("1-24") == []
 
 
 def test_a_revision_is_removed_with_its_folder(directory: Path) -> None:
@@ -251,15 +251,7 @@ def test_the_first_tag_makes_the_file(directory: Path) -> None:
     assert (directory / "tags.yaml").read_text() == "prod: 1-24\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{prod: 1-24, blue: {1-24: 1, 1-30: 2}}\n",
-        "prod: &both {1-24: 1, 1-30: 2}\nblue: *both\n",
-        "prod: 1-24\nprod: 1-30\nblue: 1-24\n...\n",
-        '{"prod": "1-24", "blue": "1-30"}',
-    ],
-)
+@cases("text")
 def test_a_layout_that_cannot_be_kept_loses_no_tag(directory: Path, text: str) -> None:
     file, store = directory / "tags.yaml", DirectoryTags(directory)
     file.write_text(text)
@@ -375,26 +367,24 @@ def test_a_shadow_ends_once_its_candidate_gets_everything(directory: Path) -> No
 
 
 def test_users_are_named_by_kind_twenty_at_most() -> None:
-    some = Users.of("namespace", [f"n-{number}" for number in range(15)])
-    more = Users.of("pod", [f"n/p-{number}" for number in range(10)], total=100)
+    users = [*(f"namespace n-{each}" for each in range(15)), *(f"pod n/p-{each}" for each in range(100))]
 
-    assert str(some + Users.of("pod", ["n/p"])) == ", ".join(
-        [*(f"namespace n-{each}" for each in range(15)), "pod n/p"]
-    )
-    text = str(some + more)
-    assert text.count("namespace ") == 15
-    assert text.count("pod ") == 5
+    with pytest.raises(TagError) as caught:
+        check_unused(users, doing="cannot remove it")
+
+    text = caught.value.what
+    assert (text.count("namespace "), text.count("pod ")) == (15, 5)
     assert text.endswith("pod n/p-4 and 95 more")
 
 
 def test_only_names_in_use_are_refused() -> None:
-    Users().refuse("cannot remove it")
+    check_unused([], doing="cannot remove it")
 
     with pytest.raises(
         TagError,
         match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force",
     ):
-        Users.of("tag", ["prod"]).refuse("cannot remove it")
+        check_unused(["tag prod"], doing="cannot remove it")
 
 
 def test_namespaces_follow_what_their_labels_name() -> None:

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from injector.cluster.client import Page
+from injector.cluster.resources import Scope
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.unservednames import (
     MAX_NAMES,
     MAX_PODS,
-    Seen,
     UnservedCount,
     UnservedNames,
     count_unserved,
@@ -24,12 +26,6 @@ from injector.revisions.unservednames import (
 from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
 from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
-
-    from injector.cluster.client import Page
-    from injector.cluster.reader import Scope
 
 REV, AUTO, INJECT, STATUS = (
     "istio.io/rev",
@@ -95,7 +91,7 @@ def test_namespaces_and_pods_are_counted_by_name() -> None:
     namespaces = {"a": "prdo", "b": "prdo", "c": "prod", "d": "1-23"}
     pods = {"x/1": "prdo", "x/2": "old", "y/1": "1-24"}
 
-    assert count_unserved(Seen(namespaces, (), pods), SERVED) == UnservedCount(
+    assert count_unserved(namespaces, (), pods, SERVED) == UnservedCount(
         3, 2, {"prdo": (2, 1), "1-23": (1, 0), "old": (0, 1)}
     )
 
@@ -104,11 +100,11 @@ def test_namespaces_and_pods_are_counted_by_name() -> None:
 def test_the_name_of_a_pod_does_not_count_where_its_namespace_decides(
     namespaces: dict[str, str], with_injection: tuple[str, ...]
 ) -> None:
-    assert count_unserved(Seen(namespaces, with_injection, {"x/1": "prdo", "y/1": "prdo"}), SERVED).pods == 1
+    assert count_unserved(namespaces, with_injection, {"x/1": "prdo", "y/1": "prdo"}, SERVED).pods == 1
 
 
 def test_pods_that_cannot_be_listed_are_not_counted_as_none() -> None:
-    assert count_unserved(Seen({"a": "prdo"}, ()), SERVED) == UnservedCount(1, None, {"prdo": (1, 0)})
+    assert count_unserved({"a": "prdo"}, (), None, SERVED) == UnservedCount(1, None, {"prdo": (1, 0)})
 
 
 def test_the_most_frequent_names_are_shown_up_to_a_bound() -> None:
@@ -135,10 +131,11 @@ class Api(FakeClient):
         self._tell("MODIFIED" if found["metadata"]["name"] in known else "ADDED", plural, found)
         known[found["metadata"]["name"]] = found
 
-    def delete(self, plural: str, name: str) -> None:
+    def remove(self, plural: str, name: str) -> None:
         self._tell("DELETED", plural, self.objects[plural].pop(name))
 
-    async def page(self, scope: Scope, *, token: str = "") -> Page:
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
         self._note(f"list {scope.resource.plural} {scope.labels}{token}")
         if scope.resource.plural in self.refused:
             raise failure("forbidden")
@@ -203,7 +200,7 @@ def while_it_runs(net: Net, test: Coroutine[Any, Any, None]) -> None:
             task.cancel()
             await asyncio.wait([task])
 
-    in_fake_time(run())
+    in_fake_time(run)()
 
 
 @pytest.fixture
@@ -273,7 +270,7 @@ def test_changes_in_the_cluster_are_seen(api: Api) -> None:
         await asyncio.sleep(3)
         assert (net.counted, net.names.named_by("new")) == ((2, 2), "1-23")
         api.put("namespaces", labelled("new", {REV: "a"}))
-        api.delete("pods", "another")
+        api.remove("pods", "another")
         await asyncio.sleep(3)
         assert (net.counted, net.names.named_by("new")) == ((1, 1), "a")
 

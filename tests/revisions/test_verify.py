@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError, DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.verify import (
     BUILT_IN_PODS,
@@ -18,10 +19,8 @@ from injector.revisions.verify import (
     verify,
     verify_recent,
 )
+from tests.cases import cases
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 
 def test_a_revision_that_renders_every_built_in_pod_is_good() -> None:
@@ -185,16 +184,7 @@ def test_the_pods_of_revisions_that_are_gone_are_forgotten() -> None:
     assert list(recent.snapshot()) == ["b"]
 
 
-@pytest.mark.parametrize(
-    ("pod", "named"),
-    [
-        ({"metadata": {"name": "hello"}}, "Pod hello in namespace shop"),
-        ({"metadata": {"generateName": "job-"}}, "Pod job- in namespace shop"),
-        ({"metadata": {"name": "a\n\x1b[31mb"}}, "Pod a??[31mb in namespace shop"),
-        ({}, "Pod without a name in namespace shop"),
-        ({"metadata": {"generateName": "a-", "ownerReferences": [None]}}, "a pod without a name in namespace shop"),
-    ],
-)
+@cases("pod", "named")
 def test_a_pod_is_named_by_its_owner_on_one_line(pod: dict[str, Any], named: str) -> None:
     recent = RecentPods()
 

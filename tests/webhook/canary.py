@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -14,15 +14,12 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
 from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
-from injector.revisions.reload import LoadReport, RevisionState
+from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.health import Operations
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from injector.revisions.reload import Loader
 
 START: Final = 1_767_225_600.0
 """2026-01-01 00:00:00Z."""

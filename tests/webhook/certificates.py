@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,9 +17,6 @@ from cryptography.x509.oid import NameOID
 
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.files import FileSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def ec_key() -> ec.EllipticCurvePrivateKey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "3"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "1.5"))
 """With ``CHAOS_SECONDS=60`` the scenarios have the length that their targets are set for."""
 EVENTS = 30
 """What happens in that time, such as rotations: one each two seconds in a minute."""

@@ -10,13 +10,11 @@ import re
 import shutil
 import tempfile
 from collections import deque
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import aiohttp
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 EXECUTABLE: Final = shutil.which("chromium")
 LIMIT: Final = 60.0

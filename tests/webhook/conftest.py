@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
 from prometheus_client import CollectorRegistry
 
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
@@ -17,12 +20,6 @@ from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.server import webhook_app
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from aiohttp.test_utils import TestClient
-
-    from injector.istio.revision import Revision
 
 Client: TypeAlias = "TestClient[web.Request, web.Application]"
 ClientFactory: TypeAlias = Callable[..., Awaitable[Client]]

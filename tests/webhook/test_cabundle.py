@@ -4,20 +4,19 @@ import asyncio
 import base64
 import itertools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from injector.cluster.reader import WEBHOOKS
-from injector.cluster.webhooks import Target
+from injector.cluster.resources import WEBHOOKS
+from injector.cluster.webhooks import WebhookSelector
 from injector.webhook.tls.cabundle import PATCH_INTERVAL, RETRIES, CaBundles
 from injector.webhook.tls.selfsigned import BundleRollout
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import Observed, in_fake_time, no_chance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.tasks import running
 
 
 @dataclass
@@ -25,7 +24,7 @@ class Loop(Observed):
     """The loop of one injector against an API server of this process; its clock is the event loop's."""
 
     api: FakeApi = field(default_factory=FakeApi)
-    target: Target = field(default_factory=lambda: Target("injector", "injector-system"))
+    target: WebhookSelector = field(default_factory=lambda: WebhookSelector("injector", "injector-system"))
     bundle: bytes | None = b"new"
     attempts: list[bool] = field(default_factory=list)
     outdated: list[int] = field(default_factory=list)
@@ -38,7 +37,7 @@ class Loop(Observed):
             self.target,
             lambda: self.bundle,
             rollout=self.spread,
-            observer=self,
+            metrics=self,
             clock=clock,
             chance=no_chance(),
         )
@@ -51,11 +50,8 @@ class Loop(Observed):
 
     async def run(self, seconds: float) -> None:
         """Follow the webhooks for so long."""
-        task = asyncio.create_task(self.bundles.follow())
-        await asyncio.sleep(seconds)
-        assert not task.done()
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(self.bundles.follow()):
+            await asyncio.sleep(seconds)
 
     def patches(self) -> list[float]:
         return [moment for moment, call in self.api.calls if call == "patch"]
@@ -68,28 +64,26 @@ class Loop(Observed):
         return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
 
 
-def test_each_webhook_that_calls_its_service_gets_the_bundle_once() -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.put(webhook_configuration("injector", "a.test.io", "b.test.io"))
-        loop.put(webhook_configuration("tag"))
-        loop.put(webhook_configuration("certs", **{"cert-manager.io/inject-ca-from": "a/b"}))
+@in_fake_time
+async def test_each_webhook_that_calls_its_service_gets_the_bundle_once() -> None:
+    loop = Loop()
+    loop.put(webhook_configuration("injector", "a.test.io", "b.test.io"))
+    loop.put(webhook_configuration("tag"))
+    loop.put(webhook_configuration("certs", **{"cert-manager.io/inject-ca-from": "a/b"}))
 
-        await loop.run(60.0)
+    await loop.run(60.0)
 
-        assert loop.bundles_of() == [b"new", b"new"]
-        assert (loop.bundles_of("tag"), loop.bundles_of("certs")) == ([b"new"], [b""])
-        assert (loop.attempts, loop.outdated[0], set(loop.outdated[1:])) == ([True, True], 0, {0})
-        assert loop.spread.is_trusted(b"new")
-
-    in_fake_time(test())
+    assert loop.bundles_of() == [b"new", b"new"]
+    assert (loop.bundles_of("tag"), loop.bundles_of("certs")) == ([b"new"], [b""])
+    assert (loop.attempts, loop.outdated[0], set(loop.outdated[1:])) == ([True, True], 0, {0})
+    assert loop.spread.is_trusted(b"new")
 
 
-def test_what_drifts_is_brought_back_within_a_second() -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.put(webhook_configuration())
-        task = asyncio.create_task(loop.run(60.0))
+@in_fake_time
+async def test_what_drifts_is_brought_back_within_a_second() -> None:
+    loop = Loop()
+    loop.put(webhook_configuration())
+    async with running(loop.run(60.0)):
         await asyncio.sleep(30.0)
 
         loop.put(webhook_configuration())
@@ -99,17 +93,13 @@ def test_what_drifts_is_brought_back_within_a_second() -> None:
         assert not loop.spread.is_trusted(b"new")
         await asyncio.sleep(5.0)
         assert loop.spread.is_trusted(b"new")
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())
 
 
-def test_a_bundle_that_changes_is_written_at_once() -> None:
-    async def test() -> None:
-        loop = Loop(bundle=None)
-        loop.put(webhook_configuration())
-        task = asyncio.create_task(loop.run(60.0))
+@in_fake_time
+async def test_a_bundle_that_changes_is_written_at_once() -> None:
+    loop = Loop(bundle=None)
+    loop.put(webhook_configuration())
+    async with running(loop.run(60.0)):
         await asyncio.sleep(10.0)
         before = loop.bundles_of()
 
@@ -119,153 +109,133 @@ def test_a_bundle_that_changes_is_written_at_once() -> None:
         await asyncio.sleep(0.1)
 
         assert (before, loop.bundles_of(), loop.attempts) == ([b""], [b"newer"], [True])
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())
 
 
-def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.api.fault_of["patch"] = refusal("forbidden", 403)
-        loop.put(webhook_configuration())
+@in_fake_time
+async def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop()
+    loop.api.fault_of["patch"] = refusal("forbidden", 403)
+    loop.put(webhook_configuration())
 
-        await loop.run(200.0)
+    await loop.run(200.0)
 
-        moments = loop.patches()
-        waits = [after - before for before, after in itertools.pairwise(moments)]
-        assert waits == [*RETRIES, *[RETRIES[-1]] * (len(waits) - len(RETRIES))]
-        assert len(waits) > len(RETRIES)
-        assert (set(loop.attempts), loop.outdated[-1], loop.spread.is_trusted(b"new")) == ({False}, 1, False)
-
-    in_fake_time(test())
+    moments = loop.patches()
+    waits = [after - before for before, after in itertools.pairwise(moments)]
+    assert waits == [*RETRIES, *[RETRIES[-1]] * (len(waits) - len(RETRIES))]
+    assert len(waits) > len(RETRIES)
+    assert (set(loop.attempts), loop.outdated[-1], loop.spread.is_trusted(b"new")) == ({False}, 1, False)
 
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [
         "caBundle of MutatingWebhookConfiguration injector: api: told forbidden; wait"
     ]
 
 
-def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.put(webhook_configuration("first"))
-        loop.put(webhook_configuration("second"))
-        loop.api.delay = lambda: 1.0 if loop.api.calls[-1][1] == "patch" else 0.0
-        task = asyncio.create_task(loop.run(30.0))
+@in_fake_time
+async def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = Loop()
+    loop.put(webhook_configuration("first"))
+    loop.put(webhook_configuration("second"))
+    loop.api.delay = lambda: 1.0 if loop.api.calls[-1][1] == "patch" else 0.0
+    async with running(loop.run(30.0)):
         await asyncio.sleep(0.5)
         assert [call for _, call in loop.api.calls] == ["list", "watch", "patch"]
 
-        loop.api.delete(WEBHOOKS, "second")
+        loop.api.drop(WEBHOOKS, "second")
         await asyncio.sleep(20.0)
 
         assert (loop.bundles_of("first"), set(loop.attempts), loop.outdated[-1]) == ([b"new"], {True}, 0)
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())
 
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
-def test_an_object_that_is_deleted_before_the_watch_reports_it_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.put(webhook_configuration("first"))
-        loop.api.fault_of["patch"] = refusal("missing", 404)
+@in_fake_time
+async def test_an_object_that_is_deleted_before_the_watch_reports_it_is_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = Loop()
+    loop.put(webhook_configuration("first"))
+    loop.api.fault_of["patch"] = refusal("missing", 404)
 
-        await loop.run(30.0)
+    await loop.run(30.0)
 
-        assert (loop.attempts, loop.outdated[-1]) == ([], 1)
-        assert 1 < len(loop.patches()) <= 31
-
-    in_fake_time(test())
+    assert (loop.attempts, loop.outdated[-1]) == ([], 1)
+    assert 1 < len(loop.patches()) <= 31
 
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
-def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.put(webhook_configuration())
-        loop.api.fault_of["patch"] = RuntimeError("SECRET")
-        task = asyncio.create_task(loop.run(60.0))
+@in_fake_time
+async def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop()
+    loop.put(webhook_configuration())
+    loop.api.fault_of["patch"] = RuntimeError("SECRET")
+    async with running(loop.run(60.0)):
         await asyncio.sleep(1.0)
 
         del loop.api.fault_of["patch"]
         await asyncio.sleep(5.0)
 
         assert loop.bundles_of() == [b"new"]
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())
 
     assert "RuntimeError at " in caplog.text
     assert "SECRET" not in caplog.text
 
 
-def test_a_list_that_has_moved_is_not_patched_in_the_wrong_place() -> None:
-    async def test() -> None:
-        loop = Loop()
-        item = webhook_configuration("injector", "a.test.io", "b.test.io")
-        item["webhooks"][1]["clientConfig"] = {"url": "https://example.com"}
-        moved = {**item, "webhooks": item["webhooks"][::-1]}
-        loop.put(item)
-        loop.api.objects[WEBHOOKS.plural, "", "injector"] = {
-            **moved,
-            "metadata": loop.api.objects[WEBHOOKS.plural, "", "injector"]["metadata"],
-        }
-        loop.bundles.webhooks_changed({"injector": loop.target.keep(item)})  # type: ignore[dict-item]
+@in_fake_time
+async def test_a_list_that_has_moved_is_not_patched_in_the_wrong_place() -> None:
+    loop = Loop()
+    item = webhook_configuration("injector", "a.test.io", "b.test.io")
+    item["webhooks"][1]["clientConfig"] = {"url": "https://example.com"}
+    moved = {**item, "webhooks": item["webhooks"][::-1]}
+    loop.put(item)
+    loop.api.objects[WEBHOOKS.plural, "", "injector"] = {
+        **moved,
+        "metadata": loop.api.objects[WEBHOOKS.plural, "", "injector"]["metadata"],
+    }
+    loop.bundles.webhooks_changed({"injector": loop.target.keep(item)})  # type: ignore[dict-item]
 
-        await loop.bundles.step()
+    await loop.bundles.step()
 
-        assert (loop.attempts, loop.bundles_of()) == ([False], [b"", b""])
-
-    in_fake_time(test())
+    assert (loop.attempts, loop.bundles_of()) == ([False], [b"", b""])
 
 
-def test_webhooks_that_are_deleted_are_forgotten() -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.put(webhook_configuration())
-        task = asyncio.create_task(loop.run(20.0))
+@in_fake_time
+async def test_webhooks_that_are_deleted_are_forgotten() -> None:
+    loop = Loop()
+    loop.put(webhook_configuration())
+    async with running(loop.run(20.0)):
         await asyncio.sleep(5.0)
 
-        loop.api.delete(WEBHOOKS, "injector")
+        loop.api.drop(WEBHOOKS, "injector")
         await asyncio.sleep(5.0)
 
         assert (loop.attempts, loop.outdated[-1]) == ([True], 0)
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())
 
 
-def test_before_the_webhooks_are_known_nothing_has_spread() -> None:
-    async def test() -> None:
-        loop = Loop()
-        loop.api.fault = refusal("forbidden", 403)
+@in_fake_time
+async def test_before_the_webhooks_are_known_nothing_has_spread() -> None:
+    loop = Loop()
+    loop.api.fault = refusal("forbidden", 403)
 
-        await loop.run(60.0)
+    await loop.run(60.0)
 
-        assert not loop.spread.is_trusted(b"new")
-        assert ("cabundle", "forbidden") in loop.faults
-        assert loop.synced == {"cabundle": False}
-        assert loop.patches() == []
-
-    in_fake_time(test())
+    assert not loop.spread.is_trusted(b"new")
+    assert ("cabundle", "forbidden") in loop.faults
+    assert loop.synced == {"cabundle": False}
+    assert loop.patches() == []
 
 
 @pytest.mark.parametrize("objects", [1, 3])
 @pytest.mark.parametrize("every", [0.1, 0.9])
-def test_against_somebody_else_each_object_is_patched_once_a_second_and_converges_after(
+@in_fake_time
+async def test_against_somebody_else_each_object_is_patched_once_a_second_and_converges_after(
     objects: int, every: float
 ) -> None:
-    async def test() -> None:
-        loop = Loop()
-        names = [f"w{number}" for number in range(objects)]
-        task = asyncio.create_task(loop.run(120.0))
+    loop = Loop()
+    names = [f"w{number}" for number in range(objects)]
+    async with running(loop.run(120.0)):
 
         async def fight(seconds: float, write: Callable[[str], None]) -> None:
             for _ in range(int(seconds / every)):
@@ -283,7 +253,3 @@ def test_against_somebody_else_each_object_is_patched_once_a_second_and_converge
         assert max(loop.patches()) - stopped < 2.0
         # Nor does it turn in vain: what the watch tells is told at most five times a second.
         assert len(loop.outdated) < 60 * 7
-        task.cancel()
-        await asyncio.wait([task])
-
-    in_fake_time(test())

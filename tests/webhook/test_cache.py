@@ -8,29 +8,25 @@ import re
 import tracemalloc
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 import pytest
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.kube.serial import dump_json
 from injector.metrics import Outcome
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
-from injector.revisions.registry import Resolved, snapshot_of
+from injector.revisions.registry import Resolved, Snapshot, snapshot_of
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
 from tests.conformance import core, corpus
 from tests.handlers import handler_of, response_of
 from tests.revisions.fakes import fake_revision
 from tests.webhook.recorded import NAMES, recorded
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
-    from injector.revisions.registry import Snapshot
-
 
 PATH = "/inject/default"
 

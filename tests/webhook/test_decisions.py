@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,8 +13,9 @@ from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
 from injector.kube.admission import MAX_WARNING, Broken, Request, Response
 from injector.kube.selectors import Selector
-from injector.metrics import Outcome
-from injector.revisions.registry import Resolved
+from injector.kube.serial import dump_json
+from injector.metrics import Metrics, Outcome
+from injector.revisions.registry import Registry, Resolved
 from injector.settings import SETTINGS
 from injector.webhook.decisions import (
     EXPLAINED,
@@ -28,16 +29,11 @@ from injector.webhook.decisions import (
     Explained,
 )
 from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_app
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from injector.metrics import Metrics
-    from injector.revisions.registry import Registry
-    from injector.webhook.lifecycle import Lifecycle
-    from tests.webhook.conftest import Client, ClientFactory, Core
-
+from tests.webhook.conftest import Client, ClientFactory, Core
 
 OWNED = make_pod(labels={"pod-template-hash": "5d9f"})
 OWNED["metadata"] |= {
@@ -49,7 +45,7 @@ OWNED["metadata"] |= {
 def asked_about(pod: dict[str, Any], *, uid: str = UID, namespace: str = "shop") -> Request:
     """A review of a pod."""
     return Request(
-        uid, "admission.k8s.io/v1", "Pod", namespace, "", "CREATE", dry_run=False, object=pod, object_json=b""
+        uid, "admission.k8s.io/v1", "Pod", namespace, "", "CREATE", dry_run=False, object_json=dump_json(pod)
     )
 
 

@@ -8,11 +8,13 @@ import itertools
 import json
 import logging
 import math
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from aiohttp import ClientError, web
+from prometheus_client import CollectorRegistry
 
 from injector.errors import (
     AnnotationError,
@@ -38,18 +40,10 @@ from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.server import MAX_BODY, webhook_app
 from injector.webhook.shadow import Admission, Shadows
+from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.webhook.lifecycle import Lifecycle
-    from tests.webhook.conftest import ClientFactory, Core
-
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"
@@ -92,19 +86,7 @@ async def test_a_skipped_pod_is_allowed_without_a_patch_and_with_its_warnings(cl
     assert (await answer_of(client))["response"] == {"uid": UID, "allowed": True, "warnings": ["odd label"]}
 
 
-@pytest.mark.parametrize(
-    ("path", "revision", "envs"),
-    [
-        ("/inject", "default", {}),
-        ("/inject/", "default", {}),
-        ("/inject/1-24", "1-24", {}),
-        ("/inject/prod", "1-24", {}),
-        ("/inject/prod?timeout=10s", "1-24", {}),
-        ("/inject/cluster/c1/net/n--slash--1", "default", {"ISTIO_META_CLUSTER_ID": "c1", "ISTIO_META_NETWORK": "n/1"}),
-        ("/inject/1-24/cluster/c1", "1-24", {"ISTIO_META_CLUSTER_ID": "c1"}),
-        ("/inject/:ENV:cluster=c1", "default", {"ISTIO_META_CLUSTER_ID": "c1"}),
-    ],
-)
+@cases("path", "revision", "envs")
 async def test_the_path_chooses_the_revision_and_adds_to_the_proxys_environment(
     client: Client, core: Core, path: str, revision: str, envs: dict[str, str]
 ) -> None:
@@ -133,14 +115,7 @@ async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
     assert set(chosen) == {"1-24", "1-30"}
 
 
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        ("/inject/nope", "there is no revision or tag 'nope'; known are 1-24, default, prod"),
-        ("/inject/NOPE", "'NOPE' is not a valid name of a revision or tag"),
-        ("/inject/..%2f..%2fetc", "'../../etc' is not a valid name of a revision or tag"),
-    ],
-)
+@cases("path", "says")
 async def test_an_unknown_revision_is_denied_with_the_uid_and_the_known_names(
     client: Client, collector: CollectorRegistry, path: str, says: str
 ) -> None:

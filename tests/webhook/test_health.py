@@ -4,35 +4,27 @@ import asyncio
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, Snapshot
-from injector.revisions.reload import LoadReport, RevisionState
-from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.unservednames import UnservedNames
+from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.server import operations_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, LoopLag, Operations
+from injector.webhook.tls.source import CertificateSource
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-    from injector.revisions.reload import Loader
-    from injector.revisions.unservednames import UnservedNames
-    from injector.webhook.lifecycle import Supervisor
-    from injector.webhook.tls.source import CertificateSource
-    from tests.webhook.conftest import Client, ClientFactory
-
+from tests.webhook.conftest import Client, ClientFactory
 
 NOW = 1_700_000_000.0
 PATHS = ("/livez", "/healthz", "/readyz", "/metrics", "/status.json", "/status", "/")

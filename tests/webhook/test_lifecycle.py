@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
+from injector.metrics import Metrics
 from injector.webhook.lifecycle import RESTARTS, STABLE, Lifecycle, Phase, Supervisor
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import asyncio
 import socket
 import ssl
 from asyncio import sslproto
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -25,11 +27,6 @@ from injector.webhook.listener import (
     readable,
 )
 from tests.webhook.certificates import write_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
 
 LIMIT = 20.0
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -24,9 +25,9 @@ from cryptography.x509 import DNSName
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.reader import SECRETS, WEBHOOKS
+from injector.cluster.resources import SECRETS, WEBHOOKS
 from injector.cluster.secrets import SecretStore
-from injector.cluster.webhooks import Target
+from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ClusterError
 from injector.metrics import Metrics
 from injector.revisions.directory import DirectorySource
@@ -35,26 +36,22 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.verify import RecentPods
 from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_app
 from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import read_certificates
+from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
+from tests.tasks import running
 from tests.webhook.certificates import BAD_PAIRS, MountedSecret, Order, ec_key, rsa_key
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from injector.webhook.lifecycle import Lifecycle
-    from injector.webhook.tls.source import CertificateSource
-    from tests.webhook.conftest import Client, ClientFactory
-
+from tests.webhook.conftest import Client, ClientFactory
 
 START = 1.8e9
 NAME = "injector.injector-system.svc"
@@ -83,10 +80,10 @@ class Replica:
         self.secret = CaSecret(store, self.certificates, rollout, self.times, clock=self.now, chance=chance)
         self.bundles = CaBundles(
             self.api,
-            Target("injector", "injector-system"),
+            WebhookSelector("injector", "injector-system"),
             lambda: self.certificates.bundle,
             rollout=rollout,
-            observer=self.metrics,
+            metrics=self.metrics,
             clock=clock,
             chance=chance,
         )
@@ -159,24 +156,24 @@ def authorities(api: FakeApi) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("slow", [0.0, 0.05, 1.0])
-def test_64_replicas_that_start_at_once_without_a_secret_serve_one_authority_within_ten_seconds(slow: float) -> None:
-    async def test() -> None:
-        chance = random.Random(7)  # noqa: S311 -- delays
-        api = FakeApi(delay=lambda: slow * chance.random())
-        api.put(WEBHOOKS, webhook_configuration())
-        replicas = [Replica(api, Lifetimes(), seed=number) for number in range(64)]
-        tasks = [asyncio.create_task(_kept(each)) for each in replicas]
-        await asyncio.sleep(10.0)
+@in_fake_time
+async def test_64_replicas_that_start_at_once_without_a_secret_serve_one_authority_within_ten_seconds(
+    slow: float,
+) -> None:
+    chance = random.Random(7)  # noqa: S311 -- delays
+    api = FakeApi(delay=lambda: slow * chance.random())
+    api.put(WEBHOOKS, webhook_configuration())
+    replicas = [Replica(api, Lifetimes(), seed=number) for number in range(64)]
+    tasks = [asyncio.create_task(_kept(each)) for each in replicas]
+    await asyncio.sleep(10.0)
 
-        assert api.count("create") > 1
-        assert len(authorities(api)) == 1
-        assert {each.authority for each in replicas} == {authorities(api)[0].subject.public_bytes()}
-        assert ApiServer(api).look(LAG) == replicas[0].certificates.bundle
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-    in_fake_time(test())
+    assert api.count("create") > 1
+    assert len(authorities(api)) == 1
+    assert {each.authority for each in replicas} == {authorities(api)[0].subject.public_bytes()}
+    assert ApiServer(api).look(LAG) == replicas[0].certificates.bundle
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 async def _kept(replica: Replica) -> None:
@@ -185,33 +182,29 @@ async def _kept(replica: Replica) -> None:
 
 
 @pytest.mark.parametrize("refused", ["get", "create"])
-def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refused: str) -> None:
-    async def test() -> None:
-        api = FakeApi(fault_of={refused: refusal("forbidden", 403)})
-        replicas = [Replica(api, Lifetimes(), seed=number) for number in range(8)]
+@in_fake_time
+async def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refused: str) -> None:
+    api = FakeApi(fault_of={refused: refusal("forbidden", 403)})
+    replicas = [Replica(api, Lifetimes(), seed=number) for number in range(8)]
 
-        ended = await asyncio.gather(*(each.secret.follow(each.settled) for each in replicas), return_exceptions=True)
+    ended = await asyncio.gather(*(each.secret.follow(each.settled) for each in replicas), return_exceptions=True)
 
-        assert {str(each) for each in ended} == {"api: told forbidden; wait"}
-        assert all(isinstance(each, ClusterError) for each in ended)
-
-    in_fake_time(test())
+    assert {str(each) for each in ended} == {"api: told forbidden; wait"}
+    assert all(isinstance(each, ClusterError) for each in ended)
 
 
-def test_with_a_read_only_account_what_is_there_is_served() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        await Replica(api, Lifetimes()).secret.reconcile()
-        api.fault_of = dict.fromkeys(("create", "replace", "patch"), refusal("forbidden", 403))
-        replica = Replica(api, Lifetimes())
-        api.put(WEBHOOKS, webhook_configuration())
+@in_fake_time
+async def test_with_a_read_only_account_what_is_there_is_served() -> None:
+    api = FakeApi()
+    await Replica(api, Lifetimes()).secret.reconcile()
+    api.fault_of = dict.fromkeys(("create", "replace", "patch"), refusal("forbidden", 403))
+    replica = Replica(api, Lifetimes())
+    api.put(WEBHOOKS, webhook_configuration())
 
-        async with replica.running():
-            await asyncio.sleep(30.0)
-            assert replica.settled.is_set()
-            assert replica.certificates.fault() == ""
-
-    in_fake_time(test())
+    async with replica.running():
+        await asyncio.sleep(30.0)
+        assert replica.settled.is_set()
+        assert replica.certificates.fault() == ""
 
 
 TIMES = Lifetimes(authority=900.0, leaf=90.0, overlap=60.0)
@@ -219,61 +212,56 @@ TICK = 1.0
 
 
 @pytest.mark.parametrize("events", [{}, {100: "delete", 700: "delete", 1500: "empty"}], ids=["quiet", "deletions"])
-def test_through_two_generations_no_api_server_meets_what_it_does_not_trust(events: dict[int, str]) -> None:
+@in_fake_time
+async def test_through_two_generations_no_api_server_meets_what_it_does_not_trust(events: dict[int, str]) -> None:
     actions: dict[str, Callable[[FakeApi], object]] = {
-        "delete": lambda api: api.delete(SECRETS, "injector-ca", "injector-system"),
+        "delete": lambda api: api.drop(SECRETS, "injector-ca", "injector-system"),
         "empty": lambda api: api.objects["secrets", "injector-system", "injector-ca"]["data"].update({"tls.key": ""}),
     }
+    api = FakeApi()
+    api.put(WEBHOOKS, webhook_configuration())
+    server, seen, failed = ApiServer(api), set(), 0
+    async with (
+        Replica(api, TIMES, seed=1).running() as one,
+        Replica(api, TIMES, seed=2, ahead=1.5).running() as other,
+    ):
+        await asyncio.sleep(10.0)
+        for second in range(1800):
+            if second in events:
+                actions[events[second]](api)
+            trusted = server.look(TICK)
+            failed += sum(not each.trusted_by(trusted, one.now()) for each in (one, other))
+            seen |= {one.authority, other.authority}
+            await asyncio.sleep(TICK)
 
-    async def test() -> None:
-        api = FakeApi()
-        api.put(WEBHOOKS, webhook_configuration())
-        server, seen, failed = ApiServer(api), set(), 0
-        async with (
-            Replica(api, TIMES, seed=1).running() as one,
-            Replica(api, TIMES, seed=2, ahead=1.5).running() as other,
-        ):
-            await asyncio.sleep(10.0)
-            for second in range(1800):
-                if second in events:
-                    actions[events[second]](api)
-                trusted = server.look(TICK)
-                failed += sum(not each.trusted_by(trusted, one.now()) for each in (one, other))
-                seen |= {one.authority, other.authority}
-                await asyncio.sleep(TICK)
-
-        assert failed == 0
-        assert len(seen) >= 3
-        assert len(authorities(api)) <= 3
-
-    in_fake_time(test())
+    assert failed == 0
+    assert len(seen) >= 3
+    assert len(authorities(api)) <= 3
 
 
 @pytest.mark.parametrize("jump", [30 * 86400.0, -86400.0])
-def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: float) -> None:
-    async def test() -> None:
-        api = FakeApi()
-        api.put(WEBHOOKS, webhook_configuration())
-        server = ApiServer(api)
-        async with (
-            Replica(api, Lifetimes(), seed=1).running() as one,
-            Replica(api, Lifetimes(), seed=2).running() as other,
-        ):
-            await asyncio.sleep(30.0)
-            # The API server's clock jumps with it, as where both run on one machine.
-            one.ahead = jump
-            await asyncio.sleep(60.0)
-            assert one.certificates.fault() == ""
-            assert one.trusted_by(server.look(LAG), one.now())
-            assert other.trusted_by(server.look(LAG), other.now())
+@in_fake_time
+async def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: float) -> None:
+    api = FakeApi()
+    api.put(WEBHOOKS, webhook_configuration())
+    server = ApiServer(api)
+    async with (
+        Replica(api, Lifetimes(), seed=1).running() as one,
+        Replica(api, Lifetimes(), seed=2).running() as other,
+    ):
+        await asyncio.sleep(30.0)
+        # The API server's clock jumps with it, as where both run on one machine.
+        one.ahead = jump
+        await asyncio.sleep(60.0)
+        assert one.certificates.fault() == ""
+        assert one.trusted_by(server.look(LAG), one.now())
+        assert other.trusted_by(server.look(LAG), other.now())
 
-            one.ahead = 0.0
-            await asyncio.sleep(60.0)
-            for each in (one, other):
-                assert each.certificates.fault() == ""
-                assert each.trusted_by(server.look(LAG), each.now())
-
-    in_fake_time(test())
+        one.ahead = 0.0
+        await asyncio.sleep(60.0)
+        for each in (one, other):
+            assert each.certificates.fault() == ""
+            assert each.trusted_by(server.look(LAG), each.now())
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -332,7 +320,7 @@ class Load:
 
 @asynccontextmanager
 async def loaded(
-    certificates: CertificateSource, metrics: Metrics, trusting: Callable[[], ssl.SSLContext]
+    certificates: FileSource | SelfSigned, metrics: Metrics, trusting: Callable[[], ssl.SSLContext]
 ) -> AsyncIterator[Load]:
     """A port that serves with ``certificates``, and four clients of it."""
 
@@ -345,7 +333,7 @@ async def loaded(
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.context).start()
     load = Load(int(runner.addresses[0][1]), trusting)
-    tasks = [asyncio.create_task(certificates.follow(metrics))]
+    tasks = [asyncio.create_task(certificates.follow(metrics, sleep=lambda _: asyncio.sleep(POLL)))]
     tasks += [asyncio.create_task(load.ask(anew=bool(number % 2))) for number in range(CLIENTS)]
     try:
         yield load
@@ -441,13 +429,13 @@ from injector.metrics import Metrics
 from injector.webhook.tls.selfsigned import SelfSigned
 from injector.webhook.tls.selfsigned import ExternalRollout
 from injector.webhook.tls.ca import Lifetimes, new_ca
-times = Lifetimes(leaf=4.0)
+times = Lifetimes(leaf=1.5)
 certificates = SelfSigned(("localhost",), ExternalRollout(), times=times)
 certificates.use_rotation(new_ca(time.time(), times))
 
 async def told(seconds):
     print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(0.1)
 
 asyncio.run(certificates.follow(Metrics(CollectorRegistry()), sleep=told))
 """
@@ -459,7 +447,7 @@ def test_a_process_that_is_stopped_over_the_moment_of_renewal_renews_once_it_goe
             assert process.stdout is not None
             first = float(process.stdout.readline().split()[0])
             process.send_signal(signal.SIGSTOP)
-            while time.time() < first + 1.0:  # its certificate has expired, not only come to its renewal
+            while time.time() < first + 0.2:  # its certificate has expired, not only come to its renewal
                 time.sleep(0.05)
             resumed = time.time()
             process.send_signal(signal.SIGCONT)
@@ -520,7 +508,11 @@ class Served:
 
 @pytest.fixture
 async def served(
-    aiohttp_client: ClientFactory, tmp_path: Path, lifecycle: Lifecycle, metrics: Metrics
+    aiohttp_client: ClientFactory,
+    tmp_path: Path,
+    lifecycle: Lifecycle,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Served]:
     """Revision `a`, mounted, followed and served."""
     mounted(tmp_path / "a", 0)
@@ -535,13 +527,11 @@ async def served(
             yield
 
     timing = Timing(30.0, sleep=FakeClock({SETTLE}).sleep)
-    follower = Follower(loader, watch, timing, recent=recent, metrics=metrics, report=shown.put_nowait)
+    monkeypatch.setattr(metrics, "loaded", lambda *_, **__: shown.put_nowait(loader.report))
+    follower = Follower(loader, watch, timing, recent=recent, metrics=metrics)
     client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, recent=recent)))
-    task = asyncio.create_task(follower.run())
-    yield Served(tmp_path / "a", client, told, shown)
-    assert not task.done()
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(follower.run()):
+        yield Served(tmp_path / "a", client, told, shown)
 
 
 async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
@@ -553,14 +543,11 @@ async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
         while True:
             images.append(await image_of(served.client, len(images)))
 
-    asking = asyncio.create_task(ask())
-    for number in range(1, SWAPS + 1):
-        mounted(served.folder, number)
-        assert (await served.changed()).errors == ()
-        assert await image_of(served.client, number) == f"proxy-{number}:1.24.{number}"
-    assert not asking.done()
-    asking.cancel()
-    await asyncio.wait([asking])
+    async with running(ask()):
+        for number in range(1, SWAPS + 1):
+            mounted(served.folder, number)
+            assert (await served.changed()).errors == ()
+            assert await image_of(served.client, number) == f"proxy-{number}:1.24.{number}"
 
     assert images
     assert all(image.partition(":")[0].removeprefix("proxy-") == image.rpartition(".")[2] for image in images)

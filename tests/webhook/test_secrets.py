@@ -7,12 +7,16 @@ import json
 import logging
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry
 
+from injector.metrics import Metrics
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
@@ -26,14 +30,6 @@ from injector.webhook.tls.files import FileSource
 from tests.factories import make_container, make_pod, make_review
 from tests.webhook.certificates import write_certificate
 from tests.webhook.test_server import LIMIT, LISTENERS, Running, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
 
 CANARY = "c4n4ry"
 """Stands in every secret of a request: values of annotations and variables, tokens."""

@@ -6,13 +6,15 @@ import itertools
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from injector.cluster.reader import SECRETS
+from injector.cluster.resources import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
+from injector.metrics import Metrics
 from injector.webhook.tls.ca import CaRotation, Lifetimes, advance, data_of, new_ca
 from injector.webhook.tls.certificate import read_certificates
 from injector.webhook.tls.selfsigned import (
@@ -28,19 +30,13 @@ from injector.webhook.tls.selfsigned import (
 from injector.webhook.tls.source import FAILURE, SUCCESS, Handshakes
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, no_chance
-from tests.held import DAY, failures_held
+from tests.held import failures_held
 from tests.revisions.clock import steps_between
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-
+from tests.tasks import running
 
 START = 1e9
 TIMES = Lifetimes()
+DAY = 86_400
 EXPIRY = "injector_certificate_expiry_timestamp_seconds"
 
 
@@ -273,18 +269,16 @@ async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSi
     async def never(_: float) -> None:
         await asyncio.Event().wait()
 
-    following = asyncio.create_task(certificates.follow(metrics, sleep=never))
-    await asyncio.sleep(0)
-    held = new_ca(START, TIMES)
-    certificates.use_rotation(held)
-    certificates.use_rotation(held)
-    async with asyncio.timeout(20.0):
-        while certificates.certificate is None:  # noqa: ASYNC110 -- it has no event
-            await asyncio.sleep(0.001)
+    async with running(certificates.follow(metrics, sleep=never)):
+        await asyncio.sleep(0)
+        held = new_ca(START, TIMES)
+        certificates.use_rotation(held)
+        certificates.use_rotation(held)
+        async with asyncio.timeout(20.0):
+            while certificates.certificate is None:  # noqa: ASYNC110 -- it has no event
+                await asyncio.sleep(0.001)
 
-    assert changes == [held.bundle]
-    following.cancel()
-    await asyncio.wait([following])
+        assert changes == [held.bundle]
 
 
 def test_api_servers_trust_a_bundle_some_time_after_every_webhook_has_it(clock: Clock) -> None:
@@ -367,251 +361,215 @@ def bundle_of(api: FakeApi) -> bytes:
     return base64.b64decode(api.objects[KEY]["data"]["ca.crt"])
 
 
-def run(test: Coroutine[None, None, None]) -> None:
-    in_fake_time(test)
+@in_fake_time
+async def test_the_first_one_makes_the_authority_and_the_second_takes_it() -> None:
+    api = FakeApi()
+    first, second = Replica(api), Replica(api)
+
+    await first.secret.reconcile()
+    await second.secret.reconcile()
+
+    assert first.certificates.bundle == second.certificates.bundle == bundle_of(api)
+    assert api.count("create") == 1
 
 
-def test_the_first_one_makes_the_authority_and_the_second_takes_it() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        first, second = Replica(api), Replica(api)
+@in_fake_time
+async def test_of_many_at_once_one_makes_it() -> None:
+    api = FakeApi()
+    replicas = [Replica(api) for _ in range(8)]
 
-        await first.secret.reconcile()
-        await second.secret.reconcile()
+    await asyncio.gather(*(each.secret.reconcile() for each in replicas))
 
-        assert first.certificates.bundle == second.certificates.bundle == bundle_of(api)
-        assert api.count("create") == 1
-
-    run(test())
+    assert {each.certificates.bundle for each in replicas} == {bundle_of(api)}
+    assert api.count("create") > 1
 
 
-def test_of_many_at_once_one_makes_it() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replicas = [Replica(api) for _ in range(8)]
+@in_fake_time
+async def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    await replica.secret.reconcile()
+    replica.certificates.renew_if_due()
+    (former,) = read_certificates(bundle_of(api))
+    api.drop(SECRETS, "injector-ca", "mesh")
 
-        await asyncio.gather(*(each.secret.reconcile() for each in replicas))
+    await replica.secret.reconcile()
 
-        assert {each.certificates.bundle for each in replicas} == {bundle_of(api)}
-        assert api.count("create") > 1
+    trusted = read_certificates(bundle_of(api))
+    assert former in trusted
+    assert len(trusted) == 2
 
-    run(test())
 
-
-def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replica = Replica(api)
+@in_fake_time
+async def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may_serve() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    former = []
+    for _ in range(2):
         await replica.secret.reconcile()
         replica.certificates.renew_if_due()
-        (former,) = read_certificates(bundle_of(api))
-        api.delete(SECRETS, "injector-ca", "mesh")
+        former.append(replica.certificates.issuers[0])
+        api.drop(SECRETS, "injector-ca", "mesh")
 
-        await replica.secret.reconcile()
+    await replica.secret.reconcile()
 
-        trusted = read_certificates(bundle_of(api))
-        assert former in trusted
-        assert len(trusted) == 2
-
-    run(test())
+    assert {*former} < {*read_certificates(bundle_of(api))}
+    assert len({*former}) == 2
 
 
-def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may_serve() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replica = Replica(api)
-        former = []
-        for _ in range(2):
-            await replica.secret.reconcile()
-            replica.certificates.renew_if_due()
-            former.append(replica.certificates.issuers[0])
-            api.delete(SECRETS, "injector-ca", "mesh")
+@in_fake_time
+async def test_a_secret_that_is_broken_is_written_anew() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    await replica.secret.reconcile()
+    api.objects[KEY]["data"]["tls.key"] = ""
 
-        await replica.secret.reconcile()
+    await replica.secret.reconcile()
 
-        assert {*former} < {*read_certificates(bundle_of(api))}
-        assert len({*former}) == 2
-
-    run(test())
+    assert replica.certificates.bundle == bundle_of(api)
+    assert api.count("replace") == 1
 
 
-def test_a_secret_that_is_broken_is_written_anew() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replica = Replica(api)
-        await replica.secret.reconcile()
-        api.objects[KEY]["data"]["tls.key"] = ""
+@in_fake_time
+async def test_an_authority_is_replaced_in_two_phases_by_the_clock() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    seen: list[int] = []
+    for until in (599.0, 40.0, 40.0, 100.0):
+        await replica.run(until)
+        seen.append(len(read_certificates(bundle_of(api))))
+        seen.append(api.count("replace"))
 
-        await replica.secret.reconcile()
-
-        assert replica.certificates.bundle == bundle_of(api)
-        assert api.count("replace") == 1
-
-    run(test())
+    assert seen == [1, 0, 2, 1, 2, 2, 1, 3]
 
 
-def test_an_authority_is_replaced_in_two_phases_by_the_clock() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replica = Replica(api)
-        seen: list[int] = []
-        for until in (599.0, 40.0, 40.0, 100.0):
-            await replica.run(until)
-            seen.append(len(read_certificates(bundle_of(api))))
-            seen.append(api.count("replace"))
+@in_fake_time
+async def test_it_is_read_every_fifteen_seconds() -> None:
+    api = FakeApi()
 
-        assert seen == [1, 0, 2, 1, 2, 2, 1, 3]
+    await Replica(api).run(SECRET_INTERVAL * 3.5)
 
-    run(test())
+    assert [moment for moment, call in api.calls if call == "get"] == [0.0, 15.0, 30.0, 45.0]
 
 
-def test_it_is_read_every_fifteen_seconds() -> None:
-    async def test() -> None:
-        api = FakeApi()
-
-        await Replica(api).run(SECRET_INTERVAL * 3.5)
-
-        assert [moment for moment, call in api.calls if call == "get"] == [0.0, 15.0, 30.0, 45.0]
-
-    run(test())
-
-
-def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_once(
+@in_fake_time
+async def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replica = Replica(api)
-        api.fault = refusal("unreachable")
+    api = FakeApi()
+    replica = Replica(api)
+    api.fault = refusal("unreachable")
 
-        await replica.run(100.0)
+    await replica.run(100.0)
 
-        moments = [moment for moment, _ in api.calls]
-        assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]
-        assert not replica.settled.is_set()
+    moments = [moment for moment, _ in api.calls]
+    assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]
+    assert not replica.settled.is_set()
 
-        api.fault = None
-        await replica.run(1.0)
-        assert replica.settled.is_set()
-
-    run(test())
+    api.fault = None
+    await replica.run(1.0)
+    assert replica.settled.is_set()
 
     assert [each.levelno for each in caplog.records if each.levelno >= logging.WARNING] == [logging.WARNING]
 
 
 @pytest.mark.parametrize("reason", ["forbidden"])
-def test_at_the_start_what_waiting_does_not_mend_is_raised_and_later_it_is_not(reason: str) -> None:
-    async def test() -> None:
-        api = FakeApi()
-        api.fault = refusal(reason, 403)
-        with pytest.raises(ClusterError, match="told forbidden"):
-            await Replica(api).run(60.0)
+@in_fake_time
+async def test_at_the_start_what_waiting_does_not_mend_is_raised_and_later_it_is_not(reason: str) -> None:
+    api = FakeApi()
+    api.fault = refusal(reason, 403)
+    with pytest.raises(ClusterError, match="told forbidden"):
+        await Replica(api).run(60.0)
 
-        api.fault = None
-        replica = Replica(api)
-        await replica.run(1.0)
-        api.fault = refusal(reason, 403)
-        await replica.run(60.0)
-        assert replica.certificates.bundle == bundle_of(api)
-
-    run(test())
+    api.fault = None
+    replica = Replica(api)
+    await replica.run(1.0)
+    api.fault = refusal(reason, 403)
+    await replica.run(60.0)
+    assert replica.certificates.bundle == bundle_of(api)
 
 
-def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        api = FakeApi(fault=RuntimeError("SECRET"))
-        replica = Replica(api)
-        task = asyncio.create_task(replica.run(60.0))
-        await asyncio.sleep(0.5)
+@in_fake_time
+async def test_what_nobody_foresaw_is_told_without_its_text_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    api = FakeApi(fault=RuntimeError("SECRET"))
+    replica = Replica(api)
+    task = asyncio.create_task(replica.run(60.0))
+    await asyncio.sleep(0.5)
 
-        api.fault = None
-        await task
+    api.fault = None
+    await task
 
-        assert replica.certificates.bundle == bundle_of(api)
-
-    run(test())
+    assert replica.certificates.bundle == bundle_of(api)
 
     assert "RuntimeError at " in caplog.text
     assert "SECRET" not in caplog.text
 
 
-def test_a_secret_that_is_somebody_elses_is_refused_and_stays() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        theirs = {"tls.crt": "eA==", "tls.key": "eA=="}
-        api.put(SECRETS, {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": theirs})
+@in_fake_time
+async def test_a_secret_that_is_somebody_elses_is_refused_and_stays() -> None:
+    api = FakeApi()
+    theirs = {"tls.crt": "eA==", "tls.key": "eA=="}
+    api.put(SECRETS, {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": theirs})
 
-        with pytest.raises(ConfigError, match="give another --ca-secret"):
-            await Replica(api).run(60.0)
+    with pytest.raises(ConfigError, match="give another --ca-secret"):
+        await Replica(api).run(60.0)
 
-        assert api.objects[KEY]["data"] == theirs
-
-    run(test())
+    assert api.objects[KEY]["data"] == theirs
 
 
 @pytest.mark.parametrize("data", [{"ca.crt": "?"}, {"signing-since": "?"}])
-def test_a_damaged_secret_that_stays_for_a_day_takes_no_memory_and_is_repaired_or_reported(
+@in_fake_time
+async def test_a_damaged_secret_that_stays_takes_no_memory_and_is_repaired_or_reported(
     data: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        api = FakeApi()
-        replica = Replica(api)
-        task = asyncio.create_task(replica.run(2.0 * DAY))
+    api = FakeApi()
+    replica = Replica(api)
+    async with running(replica.run(DAY)):
         await asyncio.sleep(60.0)
         held, bundle = failures_held(), replica.certificates.bundle
         api.put(SECRETS, {**api.objects[KEY], "data": data})
 
-        await asyncio.sleep(DAY)
+        await asyncio.sleep(DAY / 4)
 
         assert failures_held() <= held + 20
         assert replica.certificates.bundle is not None
         repaired = "ca.crt" in api.objects[KEY]["data"] and bundle_of(api) == replica.certificates.bundle
         reported = replica.certificates.bundle == bundle and "belongs to something else" in caplog.text
         assert repaired or reported
-        task.cancel()
-        await asyncio.wait([task])
-
-    run(test())
 
 
-def test_whoever_is_always_second_ends_with_the_conflict() -> None:
+@in_fake_time
+async def test_whoever_is_always_second_ends_with_the_conflict() -> None:
     class Storm(FakeApi):
         async def get(self, *_: object, **__: object) -> dict[str, object]:
             await self._called("get")
             raise refusal("missing", 404)
 
-    async def test() -> None:
-        api = Storm()
-        api.put(
-            SECRETS,
-            {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(new_ca(START, SHORT))},
-        )
+    api = Storm()
+    api.put(
+        SECRETS,
+        {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(new_ca(START, SHORT))},
+    )
 
-        with pytest.raises(ClusterError, match="told conflict"):
-            await Replica(api).secret.reconcile()
+    with pytest.raises(ClusterError, match="told conflict"):
+        await Replica(api).secret.reconcile()
 
-        assert api.count("create") == 8
-
-    run(test())
+    assert api.count("create") == 8
 
 
-def test_no_error_and_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
+@in_fake_time
+async def test_no_error_and_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-
-    async def test() -> str:
-        api = FakeApi()
-        replica = Replica(api)
-        await replica.run(1.0)
-        api.fault = refusal("server", 500)
-        await replica.run(1.0)
-        api.fault = None
-        key = str(api.objects[KEY]["data"]["tls.key"])
-        api.objects[KEY]["data"]["tls.crt"] = key
-        await replica.run(1.0)
-        return base64.b64decode(key).decode().splitlines()[1]
-
-    canary = in_fake_time(test())
+    api = FakeApi()
+    replica = Replica(api)
+    await replica.run(1.0)
+    api.fault = refusal("server", 500)
+    await replica.run(1.0)
+    api.fault = None
+    key = str(api.objects[KEY]["data"]["tls.key"])
+    api.objects[KEY]["data"]["tls.crt"] = key
+    await replica.run(1.0)
 
     assert "Secret mesh/injector-ca: created" in caplog.text
     assert "Secret mesh/injector-ca: changed" in caplog.text
-    assert canary not in caplog.text
+    assert base64.b64decode(key).decode().splitlines()[1] not in caplog.text

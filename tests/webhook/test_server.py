@@ -6,21 +6,27 @@ import os
 import signal
 import socket
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.errors import InjectorError
-from injector.revisions.registry import snapshot_of
-from injector.revisions.reload import LoadReport
+from injector.metrics import Metrics
+from injector.revisions.following import Follower
+from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, shadow, timeouts
 from injector.webhook.decisions import EXPLAINED
-from injector.webhook.handler import HandlerOptions
+from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import MAX_BODY, Listeners, Services, serve, webhook_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import HealthFile
@@ -33,21 +39,7 @@ from tests.factories import UID, make_pod, make_review
 from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
 from tests.webhook.certificates import Order, authority, issue, write_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-    from injector.revisions.following import Follower
-    from injector.revisions.registry import Registry
-    from injector.revisions.reload import Loader
-    from injector.webhook.handler import InjectHandler
-    from injector.webhook.lifecycle import Lifecycle
-    from tests.webhook.conftest import Core
-
+from tests.webhook.conftest import Core
 
 LISTENERS = Listeners("127.0.0.1", 0, 0, None, 0.0)
 LIMIT = 20.0

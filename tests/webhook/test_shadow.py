@@ -3,15 +3,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.errors import TemplateRenderError
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.podchanges import KINDS, Change
+from injector.metrics import Metrics
 from injector.webhook import shadow
 from injector.webhook.shadow import (
     MAX_EXAMPLES,
@@ -19,21 +22,14 @@ from injector.webhook.shadow import (
     MAX_WAITING_BYTES,
     REST,
     Admission,
+    Outcome,
     Shadows,
     Tally,
     differences_of,
 )
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-    from injector.webhook.shadow import Outcome
-    from tests.webhook.conftest import Core
+from tests.webhook.conftest import Core
 
 
 @asynccontextmanager

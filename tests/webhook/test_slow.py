@@ -4,11 +4,12 @@ import asyncio
 import gc
 import math
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from injector.errors import PausedError, TemplateRenderError
+from injector.istio.revision import Revision
 from injector.webhook.queue import DEADLINE, OVERLOAD, Rejected
 from injector.webhook.slow import (
     FAILURES_TO_PAUSE,
@@ -24,11 +25,6 @@ from injector.webhook.slow import (
     SlowPool,
 )
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from injector.istio.revision import Revision
 
 REVISION = fake_revision("1-24")
 OTHER = fake_revision("1-30")
@@ -109,6 +105,15 @@ def test_a_namespace_is_offloaded_after_a_slow_injection_and_no_other_one_is(poo
     assert not offloaded(pool, revision=fake_revision("1-24", fingerprint="another"))
 
 
+@pytest.fixture
+def little_garbage() -> Iterator[None]:
+    """A heap in which little is left to collect, so that a collection takes no time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("little_garbage")
 def test_one_injection_in_which_all_garbage_was_collected_is_not_enough(pool: SlowPool) -> None:
     def collected() -> str:
         gc.collect()

@@ -4,26 +4,24 @@ import json
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
-from injector.metrics import Outcome, RevisionRow
+from injector.metrics import Metrics, Outcome, RevisionRow
+from injector.revisions.following import revision_rows
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
-from injector.webhook.status.report import quantile, request_rows, revision_rows, status
+from injector.webhook.status.report import quantile, request_rows, status
+from tests.cases import cases
 from tests.revisions.fakes import fake_revision
-
-if TYPE_CHECKING:
-    from injector.metrics import Metrics
-
 
 GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
 KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
@@ -253,18 +251,7 @@ UNSERVED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({}, "Namespaces: 2 , pods without a sidecar: 7 . Name Namespaces Pods prdo 2 7"),
-        (
-            {"podsAtLeast": True, "more": 5},
-            "pods without a sidecar: at least 7 . Name Namespaces Pods prdo 2 7 and 5 more",
-        ),
-        ({"pods": None}, "Namespaces: 2 , pods without a sidecar: cannot be listed."),
-        ({"counted": False, "names": {}}, "Unknown revisions and tags Not counted yet. Requests"),
-    ],
-)
+@cases("changes", "says")
 def test_names_that_nobody_serves_are_shown(changes: dict[str, Any], says: str) -> None:
     assert says in text_of(status_page({**STATUS, "unserved": {**UNSERVED, **changes}}))
 

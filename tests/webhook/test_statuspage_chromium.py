@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from injector.errors import ConfigError
-from injector.revisions.reload import LoadReport, RevisionState
+from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.webhook.server import operations_app
+from injector.webhook.status.health import Operations
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browsing
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from aiohttp import web
-    from aiohttp.test_utils import TestServer
-
-    from injector.revisions.reload import Loader
-    from injector.webhook.status.health import Operations
-
-    ServerFactory = Callable[[web.Application], Awaitable[TestServer]]
+ServerFactory = Callable[[web.Application], Awaitable[TestServer]]
 
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="chromium is not installed")
 

@@ -3,17 +3,21 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
+from injector.metrics import Metrics
 from injector.webhook.listener import Listener
 from injector.webhook.tls.certificate import CertificateFiles, Pair
 from injector.webhook.tls.clients import ClientAuthority
@@ -22,15 +26,6 @@ from injector.webhook.tls.selfcheck import INTERVAL, SelfCheck
 from injector.webhook.tls.source import Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue, rsa_key
 from tests.webhook.tlspair import joined
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-
 
 LIMIT = 30.0
 SERVER_ROOT, CLIENT_ROOT = authority("servers"), authority("clients")

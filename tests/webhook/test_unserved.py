@@ -1,26 +1,21 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.kube.admission import MAX_WARNING
-from injector.revisions.registry import Snapshot
-from injector.webhook.lifecycle import Phase
+from injector.metrics import Metrics
+from injector.revisions.registry import Registry, Snapshot
+from injector.revisions.unservednames import UnservedNames
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.server import webhook_app
 from injector.webhook.unserved import UnservedHandler, message
 from tests.factories import UID, make_pod, make_review
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
-    from injector.metrics import Metrics
-    from injector.revisions.registry import Registry
-    from injector.revisions.unservednames import UnservedNames
-    from injector.webhook.handler import InjectHandler
-    from injector.webhook.lifecycle import Lifecycle
-    from tests.webhook.conftest import Client, ClientFactory
+from tests.webhook.conftest import Client, ClientFactory
 
 REV = "istio.io/rev"
 NAMESPACES = {"shop": "prdo", "mesh": "1-24", "partner": "1-18"}

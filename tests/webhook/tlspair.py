@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
 
+from injector.webhook.tls.certificate import Pair
 from injector.webhook.tls.source import Handshakes
-
-if TYPE_CHECKING:
-    from injector.webhook.tls.certificate import Pair
 
 
 def handshake(pair: Pair, trusted: bytes, name: str, *, flags: ssl.VerifyFlags = ssl.VERIFY_DEFAULT) -> str:

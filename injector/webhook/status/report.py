@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from injector.metrics import RevisionRow
 from injector.revisions.following import failure_of
 
 if TYPE_CHECKING:
@@ -95,22 +94,6 @@ def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[st
         "p50Seconds": quantile(latencies, 0.5),
         "p99Seconds": quantile(latencies, 0.99),
     }
-
-
-def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:
-    """Return the revisions of a report in the form of the metrics."""
-    return {name: _row(state) for name, state in report.revisions.items()}
-
-
-def _row(state: RevisionState) -> RevisionRow:
-    if state.served is None:
-        return RevisionRow(valid=False)
-    return RevisionRow(
-        valid=state.error is None,
-        loaded_at=state.loaded_at,
-        istio_version=state.served.istio_version,
-        fingerprint=state.served.fingerprint,
-    )
 
 
 def quantile(bounds: Sequence[tuple[float, int]], share: float) -> float | None:

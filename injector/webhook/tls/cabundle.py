@@ -14,18 +14,19 @@ import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.listwatch import Client, ListWatch, Observer
-from injector.cluster.reader import WEBHOOKS, Scope
+from injector.cluster.listwatch import ListWatch
+from injector.cluster.resources import WEBHOOKS, Scope
 from injector.cluster.webhooks import MANAGER, bundle_patch
 from injector.errors import ClusterError, InjectorError, whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from injector.cluster.reader import Resource
-    from injector.cluster.webhooks import OwnWebhooks, Target
+    from injector.cluster.client import KubeClient
+    from injector.cluster.webhooks import OwnWebhooks, WebhookSelector
+    from injector.metrics import Metrics
     from injector.webhook.tls.selfsigned import BundleRollout
 
 _log = logging.getLogger(__name__)
@@ -37,39 +38,7 @@ RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 JITTER: Final = 0.25
 _NOT_FOUND: Final = 404
 WATCH: Final = "cabundle"
-"""The ``resource`` of this watch in the metrics."""
-
-
-class BundleClient(Client, Protocol):
-    """The client of the API server."""
-
-    async def patch(
-        self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
-    ) -> dict[str, Any]:
-        """Change one object by a JSON patch."""
-
-
-class BundleObserver(Observer, Protocol):
-    """Counts patches and outdated webhooks; in production the metrics."""
-
-    def cabundle_attempt(self, *, patched: bool) -> None:
-        """Count one attempt to patch, and its success."""
-
-    def cabundle_outdated(self, count: int) -> None:
-        """Note how many webhooks have a missing or outdated bundle."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RenamedObserver:
-    """Reports the watch under its own name, since the tags of a cluster are a watch of the same resource."""
-
-    observer: Observer
-
-    def watch_fault(self, resource: str, reason: str) -> None:  # noqa: ARG002 -- an observer's signature
-        self.observer.watch_fault(WATCH, reason)
-
-    def watch_synced(self, resource: str, *, synced: bool) -> None:  # noqa: ARG002 -- an observer's signature
-        self.observer.watch_synced(WATCH, synced=synced)
+"""The name of this watch in the metrics, because the tags of a cluster are a watch of the same resource."""
 
 
 @dataclass(slots=True)
@@ -85,30 +54,30 @@ class CaBundles:
 
     Args:
         client: the API server.
-        target: which webhooks to patch.
+        selector: which webhooks to patch.
         bundle: returns the current bundle; None while it is not known.
         rollout: is notified when all webhooks have it.
-        observer: counts attempts and outdated webhooks.
+        metrics: counts attempts and outdated webhooks.
         clock: returns monotonic seconds.
         chance: returns a random number from 0 to 1.
     """
 
     def __init__(  # noqa: PLR0913 -- clock and chance are for tests only
         self,
-        client: BundleClient,
-        target: Target,
+        client: KubeClient,
+        selector: WebhookSelector,
         bundle: Callable[[], bytes | None],
         *,
         rollout: BundleRollout,
-        observer: BundleObserver,
+        metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
-        self._target = target
+        self._selector = selector
         self._bundle = bundle
         self._rollout = rollout
-        self._observer = observer
+        self._metrics = metrics
         self._clock = clock
         self._chance = chance
         self._webhooks: dict[str, OwnWebhooks] | None = None
@@ -127,9 +96,14 @@ class CaBundles:
 
     async def follow(self) -> None:
         """Watch the webhooks and patch outdated ones until cancelled."""
-        scope = Scope(WEBHOOKS, name=self._target.configuration)
-        observer = _RenamedObserver(self._observer)
-        watch = ListWatch(self._client, scope, keep=self._target.keep, changed=self.webhooks_changed, observer=observer)
+        scope = Scope(WEBHOOKS, name=self._selector.configuration, watch_name=WATCH)
+        watch = ListWatch(
+            self._client,
+            scope,
+            keep=self._selector.keep,
+            changed=self.webhooks_changed,
+            metrics=self._metrics,
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
             tasks.create_task(self.work())
@@ -156,7 +130,7 @@ class CaBundles:
                 wait = self._retries[name].earliest - self._clock() if name in self._retries else 0.0
             pause = min(pause, max(wait, 0.0))
         left = self._outdated(bundle)
-        self._observer.cabundle_outdated(len(left))
+        self._metrics.cabundle_outdated(len(left))
         self._rollout.note(None if self._webhooks is None or left else bundle)
         return None if math.isinf(pause) else pause
 
@@ -179,14 +153,14 @@ class CaBundles:
                 # It was deleted. The watch will report that.
                 retry.earliest = self._clock() + PATCH_INTERVAL
                 return
-            self._observer.cabundle_attempt(patched=False)
+            self._metrics.cabundle_attempt(patched=False)
             wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + JITTER * self._chance())
             if not retry.failures:
                 cause = error if isinstance(error, InjectorError) else whereabouts(error)
                 _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)
             retry.failures += 1
         else:
-            self._observer.cabundle_attempt(patched=True)
+            self._metrics.cabundle_attempt(patched=True)
             _log.info("caBundle of MutatingWebhookConfiguration %s: updated", name)
             wait, retry.failures = PATCH_INTERVAL, 0
             self._note_patched(name, patched)
@@ -194,5 +168,5 @@ class CaBundles:
 
     def _note_patched(self, name: str, patched: Mapping[str, Any]) -> None:
         """Use the patched object, which the watch reports a little later."""
-        if self._webhooks is not None and name in self._webhooks and (own := self._target.keep(patched)) is not None:
+        if self._webhooks is not None and name in self._webhooks and (own := self._selector.keep(patched)) is not None:
             self._webhooks[name] = own

@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
@@ -31,9 +32,6 @@ from tests.e2e.manifests import account_of, namespace_of
 from tests.reliability.long.rows import Row, keep, show
 from tests.reliability.replicas import ROOT
 from tests.webhook.certificates import Order, issue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WORKERS = 8
 TARGET = 0.8

@@ -15,10 +15,11 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import ManifestError
 from injector.kube.yaml import load_yaml
@@ -27,13 +28,8 @@ from tests.kube.recorded import recorded
 from tests.property import escapes
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, memory, resident
+from tests.reliability.replicas import ROOT, Replica, Stage, memory, resident
 from tests.reliability.storm import istio_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tests.reliability.replicas import Replica, Stage
 
 SIDECAR: Final = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
 GO: Final[Mapping[str, str]] = {
@@ -98,7 +94,7 @@ async def bombs(stage: Stage) -> Sequence[Row]:
     for engine, templates in (("go", GO), ("jinja2", JINJA)):
         _write(folder / f"bomb-{engine}", engine, templates)
     replica = await stage.replica("--revisions-dir", str(folder))
-    client = ApiServer(lambda: [replica.port])
+    client = replica.client()
     for number in range(OTHERS):
         await client.post(f"/inject/r{number}", review({"app": "warm"}), timeout=30)
     asked = [await asked_for(client, replica, bomb) for bomb in all_bombs()]

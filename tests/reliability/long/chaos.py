@@ -11,13 +11,12 @@ import asyncio
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.reliability.badrevision import hostile_revision
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
-from tests.reliability.long.rows import keep, show
+from tests.reliability.long.rows import Row, keep, show
 from tests.reliability.long.tested import tested
 from tests.reliability.outage import crowded_cluster, faulty_api
 from tests.reliability.profile import steady_load
@@ -26,13 +25,8 @@ from tests.reliability.shutdown import kept_connections, killed, mass_start, rol
 from tests.reliability.slowpeers import slow_peers
 from tests.reliability.soak import mutated_reviews
 from tests.reliability.storm import broken_config, swapped_config
-from tests.reliability.tenant import long_lists
+from tests.reliability.tenants import hostile_revision, long_lists
 from tests.webhook.certificates import write_certificate
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from tests.reliability.long.rows import Row
 
 LIMIT = 1800.0
 TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {

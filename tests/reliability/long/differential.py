@@ -12,24 +12,20 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tests.conformance import corpus
 from tests.differential.comparing import Came, differences
-from tests.differential.comparisons import COMPARISONS
+from tests.differential.comparisons import COMPARISONS, Comparison
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
 from tests.reliability.long.rows import Row, keep, show
 from tests.reliability.long.trials import Found, shared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.differential.comparisons import Comparison
 
 Part: TypeAlias = "tuple[Path, str, int]"
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
 
 from tests.conformance import corpus
 from tests.property import pairs
 from tests.reliability.long.rows import Row, keep, show
 from tests.reliability.long.trials import Found, shared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAIRS = 100_000
 PART = 250

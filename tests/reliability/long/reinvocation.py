@@ -9,17 +9,15 @@ import argparse
 import math
 import random
 import sys
+from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
 from tests.reliability.long.rows import Row, keep, show
 from tests.reliability.long.trials import Found, shared
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Part: TypeAlias = "tuple[str, int]"
 

@@ -6,14 +6,12 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.reliability.replicas import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 WIDTH = 110
 """A figure with many kinds of error is cut."""

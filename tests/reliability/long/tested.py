@@ -7,17 +7,12 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.reliability.replicas import Stage
+from tests.reliability.replicas import ROOT, Stage
 
 SECONDS = 60
 

@@ -8,13 +8,11 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 WORKERS = 2
 AHEAD = 2

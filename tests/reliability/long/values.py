@@ -10,20 +10,17 @@ import random
 import statistics
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from injector.injection.guard import is_clean
 from injector.injection.pipeline import admitted_pod, inject_pod, webhook_parameters
 from injector.injection.result import ENFORCE, OFF, RequestFacts
+from injector.istio.revision import Revision
 from tests.conformance import core, corpus, workloads
 from tests.property import test_guard as guard
 from tests.property import test_kept as kept
 from tests.reliability.long.rows import Row, keep, show
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from injector.istio.revision import Revision
 
 VALUES: Final = 120
 REALISTIC: Final = 3_000

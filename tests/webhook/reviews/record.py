@@ -15,19 +15,17 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, missing, running
 from tests.webhook.certificates import Order, issue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FOLDER = Path(__file__).resolve().parent
 NAMESPACE = "shop"

@@ -2,35 +2,29 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from injector.cluster.reader import (
+from injector.cluster.client import LIST_ATTEMPTS, PAGE_SIZE, KubeClient, Page
+from injector.cluster.resources import (
     CONFIG_MAPS,
     NODES,
-    PAGE,
     PODS,
     SERVICES,
-    TRIES,
     WEBHOOKS,
-    ClusterReader,
     Resource,
     Scope,
-    every,
 )
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
 from tests.cluster.objects import Objects
 
-if TYPE_CHECKING:
-    from injector.cluster.client import Page
-
 SCOPE = Scope(PODS, "shop")
 
 
 @dataclass
-class Client:
+class Client(KubeClient):
     """Answers with pages in their order."""
 
     pages: list[Page | Exception]
@@ -43,9 +37,6 @@ class Client:
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        return {"kind": resource.kind, "at": f"{namespace}/{name}"}
 
 
 def item(name: str) -> dict[str, Any]:
@@ -61,28 +52,28 @@ def name(obj: dict[str, Any]) -> str | None:
 async def test_every_page_is_read_and_only_what_is_kept_stays() -> None:
     client = Client([page(item("a"), item("out"), more="next"), page(item("b"))])
 
-    assert await ClusterReader(client).all(SCOPE, name) == ["a", "b"]
-    assert client.asked == [("", PAGE), ("next", PAGE)]
+    assert await client.all(SCOPE, name) == ["a", "b"]
+    assert client.asked == [("", PAGE_SIZE), ("next", PAGE_SIZE)]
 
 
 async def test_items_of_a_list_get_their_kind() -> None:
     client = Client([page(item("a"))])
 
-    assert await ClusterReader(client).all(SCOPE, lambda obj: (obj["apiVersion"], obj["kind"])) == [("v1", "Pod")]
+    assert await client.all(SCOPE, lambda obj: (obj["apiVersion"], obj["kind"])) == [("v1", "Pod")]
 
 
 async def test_an_expired_list_is_started_again() -> None:
     client = Client([page(item("a"), more="next"), failure("gone"), page(item("a"), item("b"))])
 
-    assert await ClusterReader(client).all(SCOPE, name) == ["a", "b"]
+    assert await client.all(SCOPE, name) == ["a", "b"]
     assert [token for token, _ in client.asked] == ["", "next", ""]
 
 
 async def test_it_is_begun_so_often_and_no_more() -> None:
-    client = Client([failure("gone") for _ in range(TRIES + 1)])
+    client = Client([failure("gone") for _ in range(LIST_ATTEMPTS + 1)])
 
     with pytest.raises(ClusterError):
-        await ClusterReader(client).all(SCOPE, name)
+        await client.all(SCOPE, name)
 
     assert len(client.pages) == 1
 
@@ -91,13 +82,9 @@ async def test_any_other_fault_ends_it() -> None:
     client = Client([failure("forbidden"), page(item("a"))])
 
     with pytest.raises(ClusterError):
-        await ClusterReader(client).all(SCOPE, name)
+        await client.all(SCOPE, name)
 
     assert len(client.pages) == 1
-
-
-async def test_one_object_is_the_clients() -> None:
-    assert await ClusterReader(Client([])).one(PODS, "a", namespace="shop") == {"kind": "Pod", "at": "shop/a"}
 
 
 def cluster_of_pods(count: int) -> Objects:
@@ -109,25 +96,21 @@ def cluster_of_pods(count: int) -> Objects:
 
 
 def test_every_page_is_asked_for_and_labels_choose() -> None:
-    objects = cluster_of_pods(2 * PAGE + 1)
+    objects = cluster_of_pods(2 * PAGE_SIZE + 1)
     objects.put(PODS, {"metadata": {"name": "other", "namespace": "a"}})
 
     async def read() -> list[str]:
-        return [item["metadata"]["name"] async for item in every(objects, Scope(PODS, labels="x=y"))]
+        return await objects.all(Scope(PODS, labels="x=y"), name)
 
-    assert asyncio.run(read()) == [f"p-{n:04}" for n in range(2 * PAGE + 1)]
+    assert asyncio.run(read()) == [f"p-{n:04}" for n in range(2 * PAGE_SIZE + 1)]
     assert objects.asked == ["list pods x=y"] * 3
 
 
 def test_a_list_that_is_refused_fails() -> None:
     objects = Objects(refused={"list pods": "forbidden"})
 
-    async def read() -> None:
-        async for _ in every(objects, Scope(PODS)):
-            pass
-
     with pytest.raises(ClusterError, match="says no"):
-        asyncio.run(read())
+        asyncio.run(objects.all(Scope(PODS), name))
 
 
 @pytest.mark.parametrize(

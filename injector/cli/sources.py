@@ -1,0 +1,155 @@
+"""Where commands find revisions and tags: a directory, the embedded revisions, or a cluster."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from injector.cli.options import FILE, REVISION_FLAG, both_spellings, option_group, was_given
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.errors import ConfigError, UnknownRevisionError, UsageError
+from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
+from injector.revisions.names import checked_name, is_label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from injector.revisions.source import RawRevision, SourceState
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def revisions_dir(default: str) -> Callable[[F], F]:
+    """Return the option ``--revisions-dir``. ``default`` says what the command uses without it."""
+    text = f"Directory of revisions and their tags.yaml. Default: {default}."
+    return click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help=text)
+
+
+def offline_source(revisions_dir: Path | None) -> DirectorySource:
+    """Return the source of a directory of revisions, or without one of the embedded revisions."""
+    return embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionList:
+    """The revisions and tags of a source, and what messages call the source and its tags."""
+
+    state: SourceState
+    where: str
+    tags_where: str
+
+    def find(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> RawRevision:
+        """Return the revision that ``name`` leads to: a revision, a tag, or empty for the default.
+
+        Raises:
+            UsageError: no revision or tag has this name.
+            DataError: the revision or the tags cannot be read.
+        """
+        try:
+            target = self.state.resolve(name, workload)
+        except UnknownRevisionError as error:
+            if self.state.tags_error is not None:
+                raise self.state.tags_error from None
+            raise UsageError(error.what, where=self.where, hint=error.hint) from None
+        return self.state.revision(target.revision)
+
+
+def directory_revisions(revisions_dir: Path | None) -> RevisionList:
+    """Return the revisions of a directory, or without one the embedded revisions.
+
+    Raises:
+        ConfigError: the directory cannot be read.
+    """
+    source = offline_source(revisions_dir)
+    return RevisionList(source.read(), str(source.path), f"{source.path}/{TAGS_FILE}")
+
+
+def checked_namespace(name: str, *, flag: str) -> str:
+    """Return the name of a namespace.
+
+    Raises:
+        UsageError: Kubernetes would refuse it.
+    """
+    if is_label(name):
+        return name
+    raise UsageError(
+        f"{name[:80]!r} is not a valid namespace",
+        where=flag,
+        hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
+    )
+
+
+ISTIO_NAMESPACE_OPTION: Final = click.option(
+    "-i",
+    "--istio-namespace",
+    "--istioNamespace",
+    default=ISTIO_NAMESPACE,
+    show_default=True,
+    callback=lambda _, __, value: checked_namespace(value, flag="--istio-namespace"),
+    help="Istio's root namespace. The names of webhooks contain it if it is not the default.",
+)
+"""The parameter ``istio_namespace``, checked."""
+
+
+def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig:
+    """Find the API server as kubectl and istioctl do.
+
+    The files are those of ``--kubeconfig``, or else of ``KUBECONFIG``, or else ``~/.kube/config``. Without any, it is the service
+    account of the pod that the command runs in. Like kubectl, ignore files of ``KUBECONFIG`` that do not exist.
+    """
+    if was_given("paths"):
+        return Kubeconfig(paths, context_name)
+    # Not Path.expanduser, which raises if the user has no home directory, as in many containers.
+    known = paths or (Path(os.path.expanduser("~/.kube/config")),)  # noqa: PTH111
+    return Kubeconfig(tuple(path for path in known if path.exists()) or paths, context_name)
+
+
+kubeconfig_options: Final = option_group(
+    "kubeconfig",
+    _kubeconfig,
+    click.option(
+        "-c",
+        "--kubeconfig",
+        "paths",
+        multiple=True,
+        type=FILE,
+        envvar="KUBECONFIG",
+        metavar="FILE",
+        help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
+    ),
+    click.option(
+        "--context", "context_name", metavar="NAME", help="Context of the kubeconfig. Default: the current one."
+    ),
+)
+"""``--kubeconfig`` and ``--context``, as the parameter ``kubeconfig``."""
+
+
+def tag_name(name: str) -> str:
+    """Return the name of a tag.
+
+    Raises:
+        UsageError: the name is not valid.
+    """
+    return _checked_name(name, where="TAG", kind="tag")
+
+
+def revision_name(name: str, *, flag: str = REVISION_FLAG) -> str:
+    """Return the name of a revision.
+
+    Raises:
+        UsageError: the name is not valid.
+    """
+    return _checked_name(name, where=flag, kind="revision")
+
+
+def _checked_name(name: str, *, where: str, kind: str) -> str:
+    try:
+        return checked_name(name, where=where, kind=kind)
+    except ConfigError as error:
+        raise UsageError(error.what, where=error.where, hint=error.hint) from error

@@ -1,0 +1,84 @@
+"""Resources of the API server, selections of their objects, and the interface that reads objects once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource of the API: its path and kind as Kubernetes spells them."""
+
+    api_version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    def path(self, *, namespace: str = "", name: str = "") -> str:
+        """Return the path of one object, or of all objects in a namespace or the cluster."""
+        root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
+        within = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")
+
+
+CONFIG_MAPS: Final = Resource("v1", "configmaps", "ConfigMap", namespaced=True)
+NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
+SECRETS: Final = Resource("v1", "secrets", "Secret", namespaced=True)
+PODS: Final = Resource("v1", "pods", "Pod", namespaced=True)
+SERVICES: Final = Resource("v1", "services", "Service", namespaced=True)
+NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
+WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", namespaced=True)
+DEPLOYMENTS: Final = Resource("apps/v1", "deployments", "Deployment", namespaced=True)
+STATEFUL_SETS: Final = Resource("apps/v1", "statefulsets", "StatefulSet", namespaced=True)
+DAEMON_SETS: Final = Resource("apps/v1", "daemonsets", "DaemonSet", namespaced=True)
+REPLICA_SETS: Final = Resource("apps/v1", "replicasets", "ReplicaSet", namespaced=True)
+JOBS: Final = Resource("batch/v1", "jobs", "Job", namespaced=True)
+CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A selection of objects of one resource.
+
+    Args:
+        resource: the resource.
+        namespace: the namespace; empty for all.
+        labels: a label selector.
+        metadata_only: whether the API server sends only the metadata.
+        room: the maximum number of objects to remember; None for all.
+        name: the name of the only object.
+        fields: a field selector.
+        watch_name: the name of a watch of it in the metrics; default: the plural of the resource.
+    """
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+    metadata_only: bool = False
+    room: int | None = None
+    name: str = ""
+    fields: str = ""
+    watch_name: str = ""
+
+    def __str__(self) -> str:
+        """Describe the objects for messages."""
+        return f"{self.resource.plural} in {self.namespace}" if self.namespace else self.resource.plural
+
+
+class ObjectReader(Protocol):
+    """Reads objects of a cluster, from its API server or from files."""
+
+    async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
+        """Return the results of ``keep`` for all objects of ``scope``, without None. Only these results stay in memory."""
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        """Return one object."""

@@ -1,0 +1,70 @@
+"""The API server for commands, which are synchronous."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from injector.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from injector.cluster.client import KubeClient
+    from injector.cluster.kubeconfig import Kubeconfig
+
+T = TypeVar("T")
+
+_HINTS: Final = {
+    "forbidden": "get this permission, or give another --context or --kubeconfig",
+    "unauthorized": "log in again, or give another --context or --kubeconfig",
+    "unreachable": "check the network, or give another --context or --kubeconfig",
+    "idle": "try again later, or give another --context or --kubeconfig",
+    "cut": "try again",
+    "conflict": "try again",
+    "throttled": "try again later",
+}
+"""What the user of a command can do about an error, by its reason. The hints of the client are for a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSession:
+    """A client of the API server, and the event loop that it belongs to."""
+
+    runner: asyncio.Runner
+    client: KubeClient
+
+    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work`` with the client and return its result.
+
+        Raises:
+            ClusterError: the API server cannot be reached or refuses. The hint is for the user of a command.
+        """
+        try:
+            return self.runner.run(work(self.client))
+        except ClusterError as error:
+            hint = _HINTS.get(error.reason, error.hint)
+            raise ClusterError(
+                error.what, where=error.where, hint=hint, reason=error.reason, status=error.status
+            ) from error
+
+
+@contextmanager
+def open_session(kubeconfig: Kubeconfig) -> Iterator[ClusterSession]:
+    """Connect to the API server. A command can do other things between requests.
+
+    Raises:
+        ConfigError: the credentials are missing or not valid.
+    """
+    # Imported here, because it takes half a second, and commands without a cluster do not need it.
+    from injector.cluster.client import KubeClient  # noqa: PLC0415
+
+    client = KubeClient(kubeconfig)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(client.open())
+            yield ClusterSession(runner, client)
+        finally:
+            runner.run(client.close())

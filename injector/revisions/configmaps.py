@@ -1,0 +1,133 @@
+"""Istio's ConfigMaps in a cluster: the two of each revision.
+
+istiod and its chart name the two ConfigMaps of the default revision ``istio-sidecar-injector`` and ``istio``. Those of other revisions end
+in ``-<revision>``. Since Istio 1.6 both have the label ``istio.io/rev``. As for istiod, the name decides; the label only selects them among
+the other ConfigMaps of the namespace, some of which also have it (``istio-cni-config``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ConfigError, DataError
+from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
+from injector.kube.yaml import load_yaml
+from injector.revisions.names import checked_name
+from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+INJECTOR: Final = "istio-sidecar-injector"
+MESH: Final = "istio"
+_KEYS: Final = {INJECTOR: ("config", "values", SETTINGS_KEY), MESH: ("mesh", "meshNetworks")}
+"""The keys that are read from each ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
+class IstioConfigMap:
+    """One of the two ConfigMaps of a revision; ``kind`` is its name without the revision."""
+
+    kind: str
+    revision: str
+    name: str
+    data: Mapping[str, str]
+
+    def place(self, namespace: str) -> str:
+        """Return how messages name the ConfigMap."""
+        return f"ConfigMap {namespace}/{self.name}"
+
+
+def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
+    """Return the keys of a ConfigMap that belong to a revision; None for any other ConfigMap."""
+    name = str(item["metadata"].get("name", ""))
+    kind = next((each for each in _KEYS if name == each or name.startswith(f"{each}-")), None)
+    if kind is None:
+        return None
+    data = item.get("data") or {}
+    texts = {key: data[key] for key in _KEYS[kind] if isinstance(data.get(key), str)}
+    # Other ConfigMaps of the chart also start with `istio-`; only a mesh config has one of the keys.
+    if kind == MESH and not texts and name != MESH:
+        return None
+    return IstioConfigMap(kind, name.removeprefix(kind).removeprefix("-") or DEFAULT_NAME, name, texts)
+
+
+def raw_revisions(
+    config_maps: Iterable[IstioConfigMap], *, namespace: str, facts: ClusterFacts | None = None
+) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
+    """Pair the ConfigMaps, and return the revision of each pair and the errors of the others, by name."""
+    halves: dict[str, dict[str, IstioConfigMap]] = {}
+    # `istio-sidecar-injector` takes precedence over `istio-sidecar-injector-default`, as in istiod.
+    for each in sorted(config_maps, key=lambda half: len(half.name)):
+        halves.setdefault(each.revision, {}).setdefault(each.kind, each)
+    revisions: list[RawRevision] = []
+    failures: dict[str, DataError] = {}
+    for name, pair in sorted(halves.items()):
+        try:
+            revisions.append(_raw_revision(name, pair, namespace, facts or ClusterFacts()))
+        except DataError as error:
+            failures[name] = error
+    return tuple(revisions), failures
+
+
+def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str, facts: ClusterFacts) -> RawRevision:
+    for kind in _KEYS:
+        if kind not in pair:
+            raise _missing(name, kind, next(iter(pair.values())), namespace)
+    injector, mesh = pair[INJECTOR], pair[MESH]
+    origin = injector.place(namespace)
+    if "config" not in injector.data:
+        hint = "install the control plane's ConfigMap again, or delete it"
+        raise ConfigError("it has no key `config`", where=origin, hint=hint)
+    return RawRevision(
+        name=checked_name(name, where=origin),
+        config=injector.data["config"],
+        values=injector.data.get("values"),
+        mesh=mesh.data.get("mesh"),
+        settings=_settings(injector.data, f"{origin}: {SETTINGS_KEY}"),
+        origin=origin,
+        files={"mesh": f"{mesh.place(namespace)}: mesh"},
+        facts=facts,
+    )
+
+
+def _missing(name: str, missing: str, other: IstioConfigMap, namespace: str) -> ConfigError:
+    wanted = missing + other.name.removeprefix(other.kind)
+    return ConfigError(
+        f"revision `{name}` has no ConfigMap {wanted}",
+        where=other.place(namespace),
+        hint=f"install {wanted} with label {REVISION_LABEL}, or delete {other.name}",
+    )
+
+
+def _settings(data: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Return ``revision.yaml`` with istiod's own environment, as far as the values have it.
+
+    Since about Istio 1.22 the chart writes ``pilot.env``, istiod's feature variables, into the key ``values``; it sets ``PLATFORM`` to
+    ``global.platform``.
+    """
+    stated = parse_settings(data.get(SETTINGS_KEY), where=where)
+    env, own = _environment(data.get("values")), stated.get("env")
+    return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
+
+
+def _environment(values: str | None) -> dict[str, str]:
+    try:
+        tree = load_yaml(values, where="values") if values is not None else None
+    except DataError:
+        return {}  # building the revision reports it
+    variables = _mapping_at(tree, "pilot", "env")
+    env = {str(name): _text(value) for name, value in variables.items() if isinstance(value, str | bool | int | float)}
+    platform = _mapping_at(tree, "global").get("platform")
+    return {**({"PLATFORM": platform} if isinstance(platform, str) and platform else {}), **env}
+
+
+def _mapping_at(tree: Any, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree if isinstance(tree, dict) else {}
+
+
+def _text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
