@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +15,8 @@ from injector.istio.annotations import (
     parse_bool,
     validate_annotations,
 )
+from injector.istio.behaviours import Minor
 from tests.cases import cases, read_cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
 
 CASES = read_cases(Path(__file__).with_suffix(".yaml"))
 TRAFFIC = "traffic.sidecar.istio.io/"

@@ -3,12 +3,10 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING
+
+import pytest
 
 from injector.gotemplate.sprig import randoms
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_random_texts_have_their_length_and_alphabet() -> None:

@@ -4,7 +4,8 @@ import copy
 import itertools
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,9 @@ from injector.gotemplate.budget import MAX_CLOCK_DELTA
 from injector.istio.behaviours import NEWEST
 from injector.istio.jinja.budget import MAX_BITS, MAX_MEMORY, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
 from injector.istio.jinja.engine import JinjaTemplate, compile_jinja_templates
+from injector.istio.template import TemplateData
 from tests.cases import cases
 from tests.factories import make_pod, make_template_data
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from injector.istio.template import TemplateData
 
 SPENT = "the template's budget is spent: "
 STEPS = f"more than {MAX_STEPS} steps"
