@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import Budget, Func, compile_template
-from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError
+from injector.gotemplate.errors import BudgetError, ExecError, FuncError
 from injector.gotemplate.values import Pointer, Slice
 from tests.cases import cases
 from tests.gotemplate.world import functions, record
@@ -97,13 +97,3 @@ def test_a_spent_budget_shows_the_beginning_of_its_list() -> None:
         compile_template("t", "x" * 100, funcs={}).execute(None, budget=Budget(output=1))
     assert caught.value.node == "x" * 40 + "..."
     assert caught.value.reason.startswith("the template's budget is spent: ")
-
-
-@pytest.mark.parametrize(("action", "depth", "too_deep"), [("range", 18, 19), ("if", 60, 61)])
-def test_blocks_that_nest_too_deeply_are_refused(action: str, depth: int, too_deep: int) -> None:
-    def nested(times: int) -> str:
-        return f"\n{{{{ {action} . }}}}" * times + "x" + "{{ end }}" * times
-
-    compile_template("t", nested(depth), funcs={})
-    with pytest.raises(ParseError, match="blocks nest too deeply"):
-        compile_template("t", nested(too_deep), funcs={})
