@@ -189,8 +189,13 @@ _WRAPPERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+
 def plain(value: Any) -> Any:
     """Return a template value as JSON data in encoding/json's order: maps by key, structs field by field."""
+    if value.__class__ in _SCALARS:
+        return value
     as_json = getattr(value, "json_value", None)
     if as_json is not None:
         return as_json()
