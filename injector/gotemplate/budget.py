@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from injector.golang.strconv import to_bytes
 from injector.gotemplate.errors import FuncError, Spent
 
 if TYPE_CHECKING:
@@ -198,6 +199,6 @@ class Rendering:
         self.tick(0)
         self.report_to_outer()
         text = "".join(self.out)
-        if not text.isascii() and len(text.encode("utf-8", "surrogateescape")) > self.budget.output:
+        if not text.isascii() and len(to_bytes(text)) > self.budget.output:
             raise Spent(f"more than {self.budget.output} bytes of output")
         return text
