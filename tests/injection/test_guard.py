@@ -162,9 +162,10 @@ def test_lists_that_are_appended_are_guarded_too() -> None:
 
 def test_in_a_large_pod_the_search_ends_early_and_says_so() -> None:
     many = {f"a{index}": f"it's\n{index}" for index in range(2_500)}
+    reads_all = CONFIG.replace("{{- if isset", "{{- $count := len .ObjectMeta.Annotations }}\n      {{- if isset")
 
     with pytest.raises(BreakOutError) as refused:
-        injected({**many, "image": HOSTILE})
+        injected({**many, "image": HOSTILE}, config=reads_all)
 
     assert refused.value.where == "metadata.annotations[a1], or one of 2499 other values"
 
