@@ -4,10 +4,10 @@ import uuid
 from collections import Counter
 from random import Random
 
-from injector.gotemplate.sprig import randoms
 import pytest
-from injector.gotemplate import Func
 
+from injector.gotemplate import Func
+from injector.gotemplate.sprig import randoms
 
 
 def random_functions() -> dict[str, Func]:
