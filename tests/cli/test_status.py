@@ -132,6 +132,15 @@ def test_unknown_facts_are_noted(tmp_path: Path) -> None:
     assert "a revision cannot be used: ConfigMap istio-system/istio-sidecar-injector-half" in notes[2]
 
 
+def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
+    two = [tag("prod", "1-24"), tag("prod", "1-30")]
+    two[1]["metadata"]["name"] = "other"
+
+    result = status("-f", filed(tmp_path, *REVISIONS, *two, SHOP))
+
+    assert "note: a tag cannot be used: tag `prod`: several MutatingWebhookConfigurations have it" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("objects", "arguments", "code", "says"),
     [

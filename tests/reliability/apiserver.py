@@ -13,9 +13,12 @@ import json
 import random
 import ssl
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from tests.factories import make_pod, make_review
 
 # k8s.io/apiserver/pkg/util/webhook, ClientManager: what client-go's transport keeps by default.
 MAX_IDLE: Final = 25
@@ -127,19 +130,33 @@ def request_of(path: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
+def review_of(uid: str) -> bytes:
+    """A review of a pod of its own."""
+    return json.dumps(make_review(make_pod(f"pod-{uid}"), uid=uid)).encode()
+
+
 @dataclass
 class Load:
-    """Admissions one after the other from several callers at once, until they are told to end."""
+    """Admissions one after the other from several callers at once."""
 
     client: ApiServer
-    review: Callable[[str], bytes]
+    review: Callable[[str], bytes] = review_of
     path: str = "/inject/stable"
     answered: Counter[int] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     _ended: bool = False
 
-    async def call(self, name: str, pause: float) -> None:
-        """Call again and again, with ``pause`` in between."""
+    @asynccontextmanager
+    async def calls(self, callers: int, pause: float, name: str = "c") -> AsyncIterator[None]:
+        """Call by so many callers as long as the block runs, each with ``pause`` in between; all are answered by then."""
+        tasks = [asyncio.create_task(self._call(f"{name}-{number}", pause)) for number in range(callers)]
+        try:
+            yield
+        finally:
+            self._ended = True
+            await asyncio.gather(*tasks)
+
+    async def _call(self, name: str, pause: float) -> None:
         number = 0
         while not self._ended:
             number += 1
@@ -161,7 +178,3 @@ class Load:
             self.failures.append(f"{uid}: {str(response)[:200]}")
             return
         self.answered[reply.port] += 1
-
-    def end(self) -> None:
-        """Let every caller get the answer that it waits for, and end."""
-        self._ended = True

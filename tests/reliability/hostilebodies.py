@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.factories import UID, make_container, make_pod, make_review
-from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import Replica, Stage, resident
 
@@ -242,7 +241,7 @@ async def hostile_names(stage: Stage) -> Sequence[Row]:
     """T22 and T23: every name is denied with the uid, and none of them makes a series."""
     replica = await stage.replica()
     review = json.dumps(make_review()).encode()
-    client = ApiServer(lambda: [replica.port])
+    client = replica.client()
     names = random_names()
     wrong = 0
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import html
 import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load, Reply
 from tests.reliability.replicas import Replica, until
 from tests.reliability.versions import SAID, Fault, InPlace, Mount, Texts
 
 AFTER: Final = 5
 """Answers that are looked at once a fault is told."""
-
-
-def review_of(uid: str) -> bytes:
-    """A pod of its own."""
-    return json.dumps(make_review(make_pod(f"pod-{uid}"), uid=uid)).encode()
 
 
 @dataclass
@@ -126,20 +119,12 @@ async def loaded(
     replica: Replica, names: Sequence[str], *, rate: float, callers: int = 3, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Loads]:
     """Call at a rate in all, by so many callers for each revision, as long as the block runs; each has answered by then."""
-    client = ApiServer(lambda: [replica.port], tls)
-    loads = Loads(client, {name: Paired(client, review_of, f"/inject/{name}") for name in names})
-    pause = callers * len(names) / rate
-    calling = [
-        asyncio.create_task(load.call(f"{name}-{number}", pause))
-        for name, load in loads.each.items()
-        for number in range(callers)
-    ]
-    try:
+    client = replica.client(tls)
+    loads = Loads(client, {name: Paired(client, path=f"/inject/{name}") for name in names})
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(client.close)
+        for name, load in loads.each.items():
+            await stack.enter_async_context(load.calls(callers, callers * len(names) / rate, name))
         for load in loads.each.values():
             await until(lambda load=load: bool(load.seen or load.failures))  # type: ignore[misc]
         yield loads
-    finally:
-        for load in loads.each.values():
-            load.end()
-        await asyncio.gather(*calling)
-        await client.close()

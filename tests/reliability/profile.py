@@ -128,11 +128,8 @@ class Question:
 
     def fault(self, patch: bytes) -> str:
         """What is wrong with a patch; nothing where it leads to the same pod."""
-        return (
-            ""
-            if jsonpatch.apply_patch(self.pod, json.loads(patch or b"[]")) == self.wanted
-            else "another pod than offline"
-        )
+        found = jsonpatch.apply_patch(self.pod, json.loads(patch or b"[]"))
+        return "" if found == self.wanted else "another pod than offline"
 
 
 def question(revision: Revision, pod: dict[str, Any]) -> Question | None:
@@ -151,9 +148,9 @@ def question(revision: Revision, pod: dict[str, Any]) -> Question | None:
     return Question(revision.name, head.encode(), tail.encode(), pod, wanted)
 
 
-def questions(folder: Path, names: Sequence[str]) -> list[Question]:
-    """Every pod of the mix for each of the revisions that were written."""
-    pods = mixed_pods()
+def questions(folder: Path, names: Sequence[str], every: int = 1) -> list[Question]:
+    """Each so many-th pod of the mix for each of the revisions that were written."""
+    pods = mixed_pods()[::every]
     built = [build(read_folder(folder / name)) for name in names]
     found = [question(revision, pod) for revision in built for pod in pods]
     return [each for each in found if each is not None]
@@ -216,17 +213,18 @@ class Profile:
 
     async def run(self, seconds: float) -> Came:
         """Call for so long; return what came of it once all is answered and held against what it has to be."""
-        found, begun = Came(), asyncio.get_running_loop().time()
-        tasks: set[asyncio.Task[None]] = set()
-        for number in range(int(seconds * self.rate)):
-            await asyncio.sleep(max(0.0, begun + number / self.rate - asyncio.get_running_loop().time()))
-            one = self._random.choice(self._hot) if number % 2 else self._random.randrange(len(self.asked))
-            task = asyncio.create_task(self._ask(one, found))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-        await asyncio.gather(*tasks)
+        found, loop = Came(), asyncio.get_running_loop()
+        begun = loop.time()
+        async with asyncio.TaskGroup() as group:
+            for number in range(int(seconds * self.rate)):
+                await asyncio.sleep(max(0.0, begun + number / self.rate - loop.time()))
+                group.create_task(self._ask(self.choose(number), found))
         self._hold(found)
         return found
+
+    def choose(self, number: int) -> int:
+        """Which pod the next call is about: by turns one of few, or one of all."""
+        return self._random.choice(self._hot) if number % 2 else self._random.randrange(len(self.asked))
 
     async def _ask(self, number: int, found: Came) -> None:
         begun, uid = asyncio.get_running_loop().time(), str(uuid.UUID(int=self._random.getrandbits(128), version=4))
@@ -272,7 +270,7 @@ async def steady_load(stage: Stage) -> Sequence[Row]:
     folder.mkdir()
     asked = await asyncio.to_thread(lambda: questions(folder, written(folder)))
     replica = await stage.replica("--revisions-dir", str(folder), tls=True)
-    profile = Profile(ApiServer(lambda: [replica.port], trusting(stage.certificate)), asked)
+    profile = Profile(replica.client(trusting(stage.certificate)), asked)
     seconds = stage.lasts(SECONDS)
     warm = min(WARM, seconds / 5)
     first = await profile.run(warm)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.architecture.serving import free_ports
+from tests.reliability.apiserver import ApiServer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIMIT: Final = 60.0
@@ -63,6 +64,10 @@ class Replica:
             return await reader.read()
         finally:
             writer.close()
+
+    def client(self, tls: ssl.SSLContext | None = None) -> ApiServer:
+        """An API server that calls it alone."""
+        return ApiServer(lambda: [self.port], tls)
 
     async def until_ready(self) -> float:
         """Wait until it is ready; return how long that took."""
@@ -178,7 +183,7 @@ class Stage:
     folder: Path
     certificate: Path
     key: Path
-    restarts: int
+    restarts: int = 0
     seconds: float | None = None
     started: list[Replica] = field(default_factory=list)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.factories import UID, make_review
-from tests.reliability.apiserver import HEAD_END, ApiServer, Load, request_of
+from tests.reliability.apiserver import HEAD_END, Load, request_of
 from tests.reliability.long.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import LIMIT, Replica, Stage, until
@@ -180,7 +180,7 @@ async def mass_start(stage: Stage) -> Sequence[Row]:
 
 
 async def _mass_start_from_here(replica: Replica) -> Came:
-    load = Load(ApiServer(lambda: [replica.port]), review_of)
+    load = Load(replica.client(), review_of)
     begun, again = time.monotonic(), 0
 
     async def admitted(uid: str) -> None:

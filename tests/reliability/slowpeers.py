@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, Final
 
 from tests.factories import make_pod, make_review
-from tests.reliability.apiserver import HEAD_END, ApiServer, request_of
+from tests.reliability.apiserver import HEAD_END, request_of
 from tests.reliability.long.rows import Row
 from tests.reliability.profile import Profile, questions, written
 from tests.reliability.replicas import ROOT, Replica, Stage, resident, trusting
@@ -234,7 +234,7 @@ async def slow_peers(stage: Stage) -> Sequence[Row]:
     rows = []
     for kind in KINDS:
         replica = await stage.replica("--revisions-dir", str(folder), tls=True)
-        profile = Profile(ApiServer(lambda: [replica.port], trusting(stage.certificate)), asked)  # noqa: B023 -- used within the turn
+        profile = Profile(replica.client(trusting(stage.certificate)), asked)
         await profile.warm()
         rows.append(await _beside(stage, kind, replica, profile))
         await profile.client.close()

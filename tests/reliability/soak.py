@@ -76,7 +76,7 @@ async def soaked(
     most of which are refused, that would take long, and a leak could not be told from what is cached on purpose.
     """
     soak, asked = Soak(), questions(reviews, seed)
-    client = ApiServer(lambda: [replica.port], tls)
+    client = replica.client(tls)
     filled, filling = Soak(), kinds(fill, seed)
     await asyncio.gather(*(_ask(client, replica, filling, filled) for _ in range(CALLERS)))
     await _ask(client, replica, iter([next(asked) for _ in range(SAMPLE)]), soak)

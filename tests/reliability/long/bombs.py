@@ -94,7 +94,7 @@ async def bombs(stage: Stage) -> Sequence[Row]:
     for engine, templates in (("go", GO), ("jinja2", JINJA)):
         _write(folder / f"bomb-{engine}", engine, templates)
     replica = await stage.replica("--revisions-dir", str(folder))
-    client = ApiServer(lambda: [replica.port])
+    client = replica.client()
     for number in range(OTHERS):
         await client.post(f"/inject/r{number}", review({"app": "warm"}), timeout=30)
     asked = [await asked_for(client, replica, bomb) for bomb in all_bombs()]

@@ -14,7 +14,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tests.reliability.badrevision import hostile_revision
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
 from tests.reliability.long.rows import Row, keep, show
@@ -26,7 +25,7 @@ from tests.reliability.shutdown import kept_connections, killed, mass_start, rol
 from tests.reliability.slowpeers import slow_peers
 from tests.reliability.soak import mutated_reviews
 from tests.reliability.storm import broken_config, swapped_config
-from tests.reliability.tenant import long_lists
+from tests.reliability.tenants import hostile_revision, long_lists
 from tests.webhook.certificates import write_certificate
 
 LIMIT = 1800.0

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import subprocess
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,11 +39,11 @@ class Came:
         return sum(self.wrong.values())
 
 
-def review_of(uid: str) -> bytes:
-    """A pod of one ReplicaSet: all are alike but for the uid of the question."""
-    pod = make_pod(labels={"pod-template-hash": "5d9f", "app": "web"})
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "controller": True}
-    pod["metadata"] |= {"generateName": "web-5d9f-", "ownerReferences": [owner]}
+def review_of(uid: str, app: str = "web") -> bytes:
+    """A pod of a ReplicaSet: all of an app are alike but for the uid of the question."""
+    pod = make_pod(labels={"pod-template-hash": "5d9f", "app": app})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-5d9f", "controller": True}
+    pod["metadata"] |= {"generateName": f"{app}-5d9f-", "ownerReferences": [owner]}
     return json.dumps(make_review(pod, uid=uid)).encode()
 
 
@@ -85,7 +86,8 @@ class Calling:
 
     def __post_init__(self) -> None:
         self.service = Service(self.replicas)
-        self._tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.service.follow())]
+        self._following = asyncio.create_task(self.service.follow())
+        self._calls = AsyncExitStack()
         self._process: asyncio.subprocess.Process | None = None
         self._load = Load(ApiServer(self.service.ready, trusting(self.stage.certificate)), review_of)
 
@@ -97,21 +99,17 @@ class Calling:
             flags = ("-rate", str(RATE), "-callers", str(CALLERS))
             self._process = await go(self.stage, binary, "load", self.replicas, *flags)
             return
-        callers = 50
-        self._tasks += [
-            asyncio.create_task(self._load.call(f"c{number}", callers / RATE), name="call") for number in range(callers)
-        ]
+        await self._calls.enter_async_context(self._load.calls(50, 50 / RATE))
 
     async def end(self) -> Came:
         """Let the last calls be answered, and tell what came of all."""
         if self._process is not None:
             found = await came(self._process)
         else:
-            self._load.end()
-            await asyncio.gather(*(task for task in self._tasks if task.get_name() == "call"))
+            await self._calls.aclose()
             wrong = {"failed": len(self._load.failures)} if self._load.failures else {}
             calls = self._load.answered.total() + len(self._load.failures)
             found = Came(calls, 0, wrong, self._load.client.dialled, 0.0, 0.0)
-        self._tasks[0].cancel()
+        self._following.cancel()
         await self._load.client.close()
         return found

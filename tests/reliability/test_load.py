@@ -1,0 +1,148 @@
+"""A replica under load: every answer is right, a mass start is admitted, nothing is left behind. Long: ``steady``, ``mass``, ``soak``."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from injector.webhook.decisions import LOGGED, Decisions
+from tests.fuzz.review_target import Injector
+from tests.reliability.apiserver import Load
+from tests.reliability.long.client import review_of
+from tests.reliability.profile import Came, Profile, questions, written
+from tests.reliability.replicas import Stage
+from tests.reliability.soak import AGAIN, FILLED, Soak, kinds, revisions_below, soaked
+from tests.reliability.soak import questions as mutated_questions
+
+SECONDS = 2.0
+PODS, WAITING = 400, 50
+REVIEWS = 1_000
+KEPT_REVIEWS = 300
+ROUNDS = 12
+
+
+async def test_every_answer_to_mixed_pods_of_four_revisions_is_what_the_same_revision_makes_offline(
+    stage: Stage, tmp_path: Path
+) -> None:
+    folder = tmp_path / "revisions"
+    folder.mkdir()
+    names = written(folder)
+    asked = questions(folder, names, every=5)
+    replica = await stage.replica("--revisions-dir", str(folder))
+    profile = Profile(replica.client(), asked)
+
+    came = await profile.run(SECONDS)
+    await profile.client.close()
+
+    assert came.wrong == {}
+    assert came.calls == len(came.seconds) == int(SECONDS * profile.rate)
+    assert {each.revision for each in asked} == set(names)
+
+
+def test_an_answer_that_leads_to_another_pod_is_a_failure(tmp_path: Path) -> None:
+    one = questions(tmp_path, written(tmp_path)[:1], every=100)[0]
+
+    assert one.fault(b"[]") == "another pod than offline"
+    assert one.fault(b'[{"op": "add", "path": "/spec/priority", "value": 7}]') == "another pod than offline"
+
+
+def test_what_came_of_two_loads_adds_up() -> None:
+    came = Came(calls=2, seconds=[0.001, 0.002])
+    came.add(Came(calls=3, seconds=[0.1]))
+
+    assert (came.calls, came.p99, str(came)) == (5, 100.0, "0 failures of 5, p99 100.0 ms")
+
+
+@pytest.mark.parametrize("alike", [False, True])
+async def test_many_pods_at_once_are_injected_or_told_to_try_again_and_then_injected(stage: Stage, alike: bool) -> None:
+    replica = await stage.replica("--max-waiting", str(WAITING))
+    load = Load(replica.client(), lambda uid: review_of(uid, "web" if alike else uid))
+    told: Counter[int] = Counter()
+
+    async def admitted(uid: str) -> None:
+        while (reply := await load.client.post(load.path, load.review(uid), timeout=60.0)).status in (429, 503):
+            told[reply.status] += 1
+            await asyncio.sleep(int(reply.headers["retry-after"]))
+        load.check(uid, reply)
+
+    async with asyncio.timeout(60.0):
+        await asyncio.gather(*(admitted(f"pod-{number}") for number in range(PODS)))
+    await load.client.close()
+
+    assert (load.failures, load.answered.total()) == ([], PODS)
+    assert alike or told[429] > 0
+
+
+async def test_mutated_reviews_are_answered_and_leave_nothing_behind(stage: Stage, tmp_path: Path) -> None:
+    replica = await stage.replica("--revisions-dir", str(revisions_below(tmp_path)))
+
+    soak = await soaked(replica, REVIEWS, 1)
+
+    assert (soak.faults, soak.errors, soak.files) == ({}, [], 0)
+    assert soak.statuses.total() == REVIEWS
+    # Most can be read, and some cannot.
+    assert set(soak.statuses) == {200, 400}
+    assert soak.statuses[200] > REVIEWS / 2
+    # What is remembered of so many takes some 3 MiB; of what is decoded of each, 30 KB, it would be 30.
+    assert soak.memory[-1][1] - soak.memory[0][1] < 16 * 1024
+
+
+@pytest.fixture
+def injector() -> Iterator[Injector]:
+    """The webhook in this process."""
+    made = Injector(decisions=Decisions(LOGGED["none"]))
+    yield made
+    logging.getLogger().removeHandler(made.log)
+    made.loop.close()
+
+
+def growth(injector: Injector, requests: list[bytes], left: list[object] | None = None) -> int:
+    """How many more blocks of memory there are in use after these requests; ``left`` gets what one leaves behind."""
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for request in requests:
+        answer = injector.answered(request, whole=True)
+        assert answer
+        if left is not None:
+            left.append(object())
+    gc.collect()
+    return sys.getallocatedblocks() - before
+
+
+def test_reviews_that_come_again_leave_no_object_behind(injector: Injector) -> None:
+    head = "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+    requests = [head.format(path, len(body)).encode() + body for path, body in mutated_questions(KEPT_REVIEWS, 1)]
+    few = len(requests) // 4
+
+    # Plans are made when there is time, so it takes some rounds until all is remembered that will be.
+    assert any(growth(injector, requests) < few for _ in range(ROUNDS))
+    # An object that each leaves behind would be seen, whatever else is forgotten meanwhile.
+    assert growth(injector, requests, []) > 2 * few
+
+
+def test_a_seed_makes_the_same_reviews_again() -> None:
+    first, again, other = (list(mutated_questions(50, seed)) for seed in (1, 1, 2))
+
+    assert first == again
+    assert first != other
+    assert len({body for _, body in first}) > 40
+
+
+def test_what_fills_the_memory_is_of_ever_new_kinds_each_of_which_comes_again() -> None:
+    asked = list(kinds(20, 1))
+
+    assert set(Counter(asked).values()) == {AGAIN}
+    assert Counter(path for path, _ in asked) == dict.fromkeys(FILLED, 20 * AGAIN)
+
+
+def test_the_slope_is_that_of_the_line_after_the_warm_up() -> None:
+    soak = Soak(memory=[(0, 0), (1_000, 50_000), (2_000, 50_003), (3_000, 50_006), (4_000, 50_009)])
+
+    assert soak.slope(1_000) == 3.0
