@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.kubelab import Lab
-from tests.e2e.manifests import namespace_of
+from tests.e2e.manifests import made, namespace_of
 from tests.e2e.served import LIMIT, Certificate, command, injector
 from tests.e2e.webhooks import calling, written
 from tests.factories import make_container
@@ -94,12 +94,7 @@ def deployment(
     own = {"app": name}
     metadata = {"labels": {**own, **labels}, "annotations": annotations}
     template = {"metadata": metadata, "spec": {"containers": [make_container()], **spec}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"replicas": 1, "selector": {"matchLabels": own}, "template": template},
-    }
+    return made("Deployment", name, namespace, spec={"selector": {"matchLabels": own}, "template": template})
 
 
 def workloads() -> list[dict[str, Any]]:
