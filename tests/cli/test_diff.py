@@ -210,9 +210,7 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
 
 @cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
-    result = diff(folder, *arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(diff(folder, *arguments), code, says)
 
 
 def test_the_guard_is_shown(folder: Path) -> None:

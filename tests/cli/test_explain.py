@@ -209,9 +209,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
 
 @cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
-    result = explain(folder, *arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(explain(folder, *arguments), code, says)
 
 
 CLUSTER = (

@@ -315,9 +315,7 @@ def test_unserved_names_are_watched_on_request() -> None:
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
-    result = run(*PLAIN)
-
-    assert_fails(result, 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
+    assert_fails(run(*PLAIN), 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
 
 
 def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixture) -> None:

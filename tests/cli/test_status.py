@@ -150,9 +150,7 @@ def test_unknown_facts_are_noted(tmp_path: Path) -> None:
 def test_wrong_flags_are_64_and_bad_input_is_65(
     tmp_path: Path, objects: tuple[dict[str, Any], ...], arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    result = status("-f", filed(tmp_path, *objects), *arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(status("-f", filed(tmp_path, *objects), *arguments), code, says)
 
 
 INJECT = "sidecar.istio.io/inject"

@@ -254,6 +254,4 @@ def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str
 
 @cases("arguments", "code", "says")
 def test_wrong_arguments_print_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
-    result = generate(*(argument.replace("DIR", str(directory)) for argument in arguments))
-
-    assert_fails(result, code, says)
+    assert_fails(generate(*(argument.replace("DIR", str(directory)) for argument in arguments)), code, says)
