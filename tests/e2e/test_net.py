@@ -16,7 +16,7 @@ from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import account_of, control_plane, namespace_of, tag_of
 from tests.e2e.served import Injector, command, injector, of_cluster
 from tests.factories import make_pod
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import write_revision
 from tests.webhook.certificates import Order, issue
 
 NAMED = {"istio.io/rev": "prdo"}
@@ -160,8 +160,7 @@ def audited(lab: Lab, webhook: str) -> dict[str, str]:
 
 def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Lab, tmp_path: Path) -> None:
     folder = tmp_path / "revisions"
-    (folder / "1-28").mkdir(parents=True)
-    (folder / "1-28" / "config").write_text(CONFIG)
+    write_revision(folder / "1-28")
 
     with over_tls(net, tmp_path, "--revisions-dir", str(folder), "--watch-unserved") as (served, _):
         served.until(lambda: shown(served)["counted"] and "prdo" in shown(served)["names"])

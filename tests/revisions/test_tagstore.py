@@ -24,7 +24,7 @@ from injector.revisions.tagstore import (
     shown_target,
 )
 from tests.cases import cases
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import write_revision
 
 PROD = Tag("prod", (("1-24", 1),))
 CANARY = Tag("canary", (("1-24", 90), ("1-30", 10)))
@@ -35,8 +35,7 @@ STATE = TagState({"prod": PROD}, ("1-24", "1-30"), {"bad": ConfigError("no confi
 def directory(tmp_path: Path) -> Path:
     """Two revisions, a folder without a config, and a tag with a comment."""
     for name in ("1-24", "1-30"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text(CONFIG)
+        write_revision(tmp_path / name)
     (tmp_path / "bad").mkdir()
     (tmp_path / "tags.yaml").write_text("prod: 1-24  # ours\n")
     return tmp_path

@@ -46,6 +46,7 @@ from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRol
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
+from tests.mounts import mount
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
 from tests.tasks import running
@@ -465,15 +466,8 @@ CONFIG_AND_VALUES = CONFIG.replace("proxy:{{", "proxy-%d:{{")
 
 def mounted(folder: Path, number: int, action: str = "") -> None:
     """Make or change a mounted ConfigMap whose config and values both say ``number``; ``action`` begins its template."""
-    new = folder / f"..{number}"
-    new.mkdir(parents=True)
-    (new / "config").write_text((CONFIG_AND_VALUES % number).replace("    spec:", f"    {action}\n    spec:", 1))
-    (new / "values").write_text(json.dumps({"global": {"tag": f"1.24.{number}"}}))
-    (folder / "..tmp").symlink_to(new.name)
-    (folder / "..tmp").replace(folder / "..data")
-    for name in ("config", "values"):
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(f"..data/{name}")
+    config = (CONFIG_AND_VALUES % number).replace("    spec:", f"    {action}\n    spec:", 1)
+    mount(folder, {"config": config, "values": json.dumps({"global": {"tag": f"1.24.{number}"}})})
 
 
 async def image_of(client: Client, number: int) -> str:
