@@ -176,11 +176,7 @@ def test_workloads_without_a_namespace_get_the_one_of_the_flag(files: Path) -> N
     assert [
         next(image for image in images(each) if image.startswith("proxy:"))
         for each in (*found[:2], found[2]["items"][0])
-    ] == [
-        "proxy:shop",
-        "proxy:other",
-        "proxy:shop",
-    ]
+    ] == ["proxy:shop", "proxy:other", "proxy:shop"]
     assert [each["metadata"] for each in (found[0], found[2]["items"][0])] == [
         {"creationTimestamp": None, "name": "hello"}
     ] * 2

@@ -128,12 +128,7 @@ def test_unknown_facts_are_noted(tmp_path: Path) -> None:
         ((SHOP,), (), 64, "no Istio revision found; give --revisions-dir or --istio-namespace"),
         (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
         (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
-        (
-            (*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}),
-            (),
-            65,
-            "Pod shop/old-abc-1: ",
-        ),
+        ((*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}), (), 65, "Pod shop/old-abc-1: "),
     ],
 )
 def test_wrong_flags_are_64_and_bad_input_is_65(

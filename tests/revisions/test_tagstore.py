@@ -288,11 +288,7 @@ def test_names_that_read_as_numbers_stay_names(directory: Path) -> None:
     DirectoryTags(directory).set(tag)
     DirectoryTags(directory).set(Tag("on", (("1e3", 1),)))
 
-    assert parse_tags((directory / "tags.yaml").read_text()) == {
-        "prod": PROD,
-        "1": tag,
-        "on": Tag("on", (("1e3", 1),)),
-    }
+    assert parse_tags((directory / "tags.yaml").read_text()) == {"prod": PROD, "1": tag, "on": Tag("on", (("1e3", 1),))}
 
 
 def test_an_unchanged_tag_is_not_written(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,8 +376,7 @@ def test_only_names_in_use_are_refused() -> None:
     check_unused([], doing="cannot remove it")
 
     with pytest.raises(
-        TagError,
-        match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force",
+        TagError, match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force"
     ):
         check_unused(["tag prod"], doing="cannot remove it")
 

@@ -222,10 +222,7 @@ async def test_through_two_generations_no_api_server_meets_what_it_does_not_trus
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
     server, seen, failed = ApiServer(api), set(), 0
-    async with (
-        Replica(api, TIMES, seed=1).running() as one,
-        Replica(api, TIMES, seed=2, ahead=1.5).running() as other,
-    ):
+    async with Replica(api, TIMES, seed=1).running() as one, Replica(api, TIMES, seed=2, ahead=1.5).running() as other:
         await asyncio.sleep(10.0)
         for second in range(1800):
             if second in events:
@@ -246,10 +243,7 @@ async def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: f
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
     server = ApiServer(api)
-    async with (
-        Replica(api, Lifetimes(), seed=1).running() as one,
-        Replica(api, Lifetimes(), seed=2).running() as other,
-    ):
+    async with Replica(api, Lifetimes(), seed=1).running() as one, Replica(api, Lifetimes(), seed=2).running() as other:
         await asyncio.sleep(30.0)
         # The API server's clock jumps with it, as where both run on one machine.
         one.ahead = jump

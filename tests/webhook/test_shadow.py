@@ -206,11 +206,7 @@ async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, sh
 
 
 async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_at(
-    core: Core,
-    shadows: Shadows,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    core: Core, shadows: Shadows, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     del core
     with monkeypatch.context() as patched:
