@@ -195,7 +195,7 @@ async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList
     """Return the revisions of a directory or of the cluster.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it has no revision.
         DataError: the tags cannot be read.
         ClusterError: the API server cannot be reached or refuses.
     """
@@ -270,7 +270,7 @@ def parse_target(text: str, *, namespace: str | None, default: str) -> WorkloadN
     """Read ``[TYPE/]NAME[.NAMESPACE]``. If ``namespace`` is given, the name may have dots of its own.
 
     Raises:
-        UsageError: the type is unknown, or there is no name.
+        UsageError: the type is unknown, or the name is missing.
     """
     kind, separator, name = text.rpartition("/")
     resource = TYPES.get(kind.lower() if separator else "pod")

@@ -195,8 +195,9 @@ async def _read_rows(reader: ObjectReader, sources: Sources, namespace: str | No
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
     notes += [f"skipped namespace {name}: its labels are not known" for name in sorted(unknown)]
-    errors = (*view.built.failures.values(), *view.revisions.state.tag_faults)
-    return rows_of(statuses), notes + [f"a revision cannot be used: {error}" for error in errors]
+    notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
+    notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
+    return rows_of(statuses), notes
 
 
 def _text(rows: list[Row], output: str) -> str:

@@ -26,7 +26,7 @@ _HINTS: Final = {
     "conflict": "try again",
     "throttled": "try again later",
 }
-"""What the user of a command can do about an error, by its reason. The hints of the client are for a server."""
+"""The hints for the user of a command, by the reason of the error. The hints of the client are for a server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class WebhookSelector:
     webhook: str = ""
 
     def keep(self, item: Mapping[str, Any]) -> OwnWebhooks | None:
-        """Return the injector's own webhooks in an object; None if there are none, or if cert-manager maintains the object."""
+        """Return the injector's own webhooks in an object; None if it has none, or if cert-manager maintains the object."""
         metadata = item["metadata"]
         annotations = metadata.get("annotations") or {}
         if any(key in annotations for key in INJECTED_BY_CERT_MANAGER):

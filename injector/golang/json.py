@@ -21,13 +21,14 @@ _FLOAT = re.compile(r"null|[0-9][.e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) -> str:
-    """Return JSON data as compact JSON in the spelling of Go 1.22 and later.
+def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, indent: bool = False) -> str:
+    """Return JSON data in the spelling of Go 1.22 and later; bytes that are not Unicode are U+FFFD.
 
     Args:
         value: JSON data; integers of any Go type, floats as float64.
         sort_keys: as Go prints maps; else the order given, as Go prints structs.
         escape_html: ``<``, ``>`` and ``&`` as escapes, encoding/json's default.
+        indent: each element on a line of its own, with two spaces for each level, as json.MarshalIndent.
 
     Raises:
         DataError: a float that JSON has no text for.
@@ -37,19 +38,14 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True) ->
     except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits, deep nesting
         text = ""
     # A float has a point or an exponent, or is printed as null.
-    if not text or (_FLOAT.search(text) and _has_float(value)):
-        text = "".join(_parts(value, sort_keys=sort_keys))
+    if indent or not text or (_FLOAT.search(text) and _has_float(value)):
+        text = "".join(_parts(value, "\n" if indent else "", sort_keys=sort_keys))
     return _escaped(text, _HTML if escape_html else _LINES)
-
-
-def go_string(text: str) -> str:
-    """Return a JSON string, HTML escaped; bytes that are not Unicode become U+FFFD, as in Go."""
-    return _escaped(encode_basestring(text), _HTML)
 
 
 def _escaped(text: str, special: re.Pattern[str]) -> str:
     if not text.isascii():
-        text = _SURROGATE.sub("\ufffd", text)
+        text = _SURROGATE.sub(r"\\ufffd", text)
     elif special is _LINES or not ("<" in text or ">" in text or "&" in text):
         return text
     return special.sub(lambda match: _ESCAPES[match[0]], text)
@@ -63,23 +59,25 @@ def _has_float(value: Any) -> bool:
     return isinstance(value, float)
 
 
-def _parts(value: Any, *, sort_keys: bool) -> Iterator[str]:
+def _parts(value: Any, newline: str, *, sort_keys: bool) -> Iterator[str]:
+    """Yield the parts of a text; ``newline`` ends the lines of an indented text, and is empty for a compact one."""
+    inner, colon = (f"{newline}  ", ": ") if newline else ("", ":")
     if isinstance(value, str):
         yield encode_basestring(value)
     elif isinstance(value, dict):
         separator = "{"
         for key in sorted(value) if sort_keys else value:
-            yield f"{separator}{encode_basestring(key)}:"
-            yield from _parts(value[key], sort_keys=sort_keys)
+            yield f"{separator}{inner}{encode_basestring(key)}{colon}"
+            yield from _parts(value[key], inner, sort_keys=sort_keys)
             separator = ","
-        yield "}" if separator == "," else "{}"
+        yield f"{newline}}}" if value else "{}"
     elif isinstance(value, list):
         separator = "["
         for item in value:
-            yield separator
-            yield from _parts(item, sort_keys=sort_keys)
+            yield separator + inner
+            yield from _parts(item, inner, sort_keys=sort_keys)
             separator = ","
-        yield "]" if separator == "," else "[]"
+        yield f"{newline}]" if value else "[]"
     elif isinstance(value, float):
         yield go_float(value)
     elif value is None or isinstance(value, bool):

@@ -21,6 +21,16 @@ _JSON_SMALLEST: Final = 1e-6
 _JSON_LARGEST: Final = 1e21
 
 
+def to_bytes(text: str) -> bytes:
+    """Return the bytes of a Go string."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def from_bytes(raw: bytes) -> str:
+    """Return the Go string of bytes."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
 def format_g(value: float, bits: int = 64) -> str:
     """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
     if bits == 32:  # noqa: PLR2004 - Go's own bit sizes
@@ -344,7 +354,7 @@ def unquote(text: str) -> str:
     while index < len(body):
         value, index = unquote_char(body, index, mark)
         parts.append(value)
-    return b"".join(parts).decode("utf-8", "surrogateescape")
+    return from_bytes(b"".join(parts))
 
 
 def unquote_char(text: str, index: int, mark: str) -> tuple[bytes, int]:
@@ -357,7 +367,7 @@ def unquote_char(text: str, index: int, mark: str) -> tuple[bytes, int]:
     if char == mark:
         raise ValueError("invalid syntax")
     if char != "\\":
-        return char.encode("utf-8", "surrogateescape"), index + 1
+        return to_bytes(char), index + 1
     name = text[index + 1 : index + 2]
     if name in _ESCAPES and name:
         return _ESCAPES[name].encode(), index + 2

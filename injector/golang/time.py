@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from injector.errors import ManifestError
+from injector.golang.strconv import to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -89,7 +90,7 @@ def _nanoseconds(match: re.Match[str], text: str) -> int:
 
 def _quote(text: str) -> str:
     """Return a text in quotes, with escapes for the bytes that are not printable ASCII (package time's own quote)."""
-    characters = text.encode("utf-8", "surrogateescape").decode("latin-1")
+    characters = to_bytes(text).decode("latin-1")
     return f'"{_TO_ESCAPE.sub(_escape, characters)}"'
 
 

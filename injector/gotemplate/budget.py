@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from injector.golang.strconv import to_bytes
 from injector.gotemplate.errors import FuncError, Spent
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 # A sidecar overlay is 10 KiB and takes 3,500 steps and 22 KB at most; the limits leave two orders of magnitude.
 MAX_SIZE: Final = 1 << 20
-# The clock is read once in so many steps: reading it may cost as much as several.
-CLOCK_EVERY: Final = 256
+# The clock is read once in so many steps: reading it is a system call, which takes as long as several.
+CLOCK_EVERY: Final = 1024
 # The work between two readings of the clock takes a millisecond at most, since functions are counted before they run. A longer interval
 # was a garbage collection or a machine that stood still, which is not the template's fault: it counts for no more than this.
 MAX_CLOCK_DELTA: Final = 0.05
@@ -35,7 +36,7 @@ class Budget:
         steps: actions that may run: entering a block counts all its actions, those of its ``if`` branches included.
         output: bytes of output.
         depth: ``{{template}}`` calls inside each other; Go's own limit is 100,000.
-        seconds: time by ``clock``.
+        seconds: time by ``clock``; a rendering inside another one has no time limit of its own.
         memory: bytes of the values that functions make, in all: templates can keep them.
         clock: the time that this thread has worked; the time of other threads and processes does not count.
     """
@@ -148,7 +149,7 @@ class Rendering:
         self.steps = self.reported_steps = budget.steps
         self.memory = budget.memory
         self.depth = 0
-        self.time_limit = TimeLimit(budget.clock, budget.seconds)
+        self.time_limit = TimeLimit(budget.clock, budget.seconds) if outer is None else None
         self.steps_until_clock = 0
 
     def tick(self, steps: int) -> None:
@@ -169,7 +170,7 @@ class Rendering:
         self.steps_until_clock -= steps
         if self.steps_until_clock < 0:
             self.steps_until_clock = CLOCK_EVERY
-            if self.time_limit.expired():
+            if self.time_limit is not None and self.time_limit.expired():
                 raise Spent(f"more than {self.budget.seconds:g} s")
             self.report_to_outer()
 
@@ -198,6 +199,6 @@ class Rendering:
         self.tick(0)
         self.report_to_outer()
         text = "".join(self.out)
-        if not text.isascii() and len(text.encode("utf-8", "surrogateescape")) > self.budget.output:
+        if not text.isascii() and len(to_bytes(text)) > self.budget.output:
             raise Spent(f"more than {self.budget.output} bytes of output")
         return text

@@ -6,7 +6,7 @@ import html as _html
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
-from injector.golang.strconv import is_printable
+from injector.golang.strconv import is_printable, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
@@ -26,7 +26,7 @@ from injector.gotemplate.reflect import (
     zero_element,
 )
 from injector.gotemplate.runtime import can_be_nil, parse_signature, sized, zero_argument
-from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
+from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Slice, Struct, Uint8
 
 _INTEGERS: Final = ("int", "uint")
 _VALUES: Final = "...interface {}"
@@ -94,7 +94,7 @@ def _element(item: Any, position: Any) -> Any:
         kind = "string" if isinstance(item, str) else "slice"
         raise FuncError(f"reflect: {kind} index out of range")
     if isinstance(item, str | bytes):
-        return Uint8((item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item)[at])
+        return Uint8((to_bytes(item) if isinstance(item, str) else item)[at])
     return item[at]
 
 
@@ -175,6 +175,8 @@ def _comparable(value: Any) -> bool:
 
 
 def _identical(first: Any, other: Any) -> bool:
+    if isinstance(first, OpaqueStruct):
+        return bool(first == other)
     if isinstance(first, Struct) and isinstance(other, Struct):
         return type_of(first) == type_of(other) and list(first.fields()) == list(other.fields())
     if isinstance(first, Pointer) and isinstance(other, Pointer):
@@ -199,7 +201,7 @@ def lt(first: Any, other: Any) -> bool:
     if left in ("bool", "complex"):
         raise FuncError("invalid type for comparison")
     if left == "string" and not (first.isascii() and other.isascii()):
-        return bool(first.encode("utf-8", "surrogateescape") < other.encode("utf-8", "surrogateescape"))
+        return bool(to_bytes(first) < to_bytes(other))
     return bool(first < other)
 
 
@@ -268,7 +270,7 @@ def _js_char(char: str) -> str:
 
 def urlquery(*args: Any) -> str:
     """Return the arguments printed and escaped for the query of a URL."""
-    raw = _evaluated(args).encode("utf-8", "surrogateescape")
+    raw = to_bytes(_evaluated(args))
     check_size(len(raw) * len("%00"))
     return quote_from_bytes(raw, safe=" ").replace(" ", "+").replace("%7E", "~")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.golang.strconv import quote
+from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import nodes as n
 from injector.gotemplate.budget import Budget, Rendering, metered_by
 from injector.gotemplate.errors import (
@@ -237,7 +237,7 @@ def _static_type(receiver: Any, origin: Origin | None, frame: FrameType) -> str:
 
 def _at(kind: type[ExecError], tree: Tree, node: Node, reason: str) -> ExecError:
     reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
-    before = tree.text.encode("utf-8", "surrogateescape")[: node.pos]
+    before = to_bytes(tree.text)[: node.pos]
     line, column = 1 + before.count(b"\n"), len(before) - (before.rfind(b"\n") + 1)
     return kind(tree.name, tree.parse_name, line, column, _shown(node), reason)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.golang.strconv import format_float, is_printable, quote
+from injector.golang.strconv import format_float, from_bytes, is_printable, quote, to_bytes
 from injector.gotemplate.budget import MAX_SIZE, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import ANY, NO_VALUE, basic_kind, is_nil, kind_of, sorted_items, type_of
@@ -63,7 +63,7 @@ def format_string(text: str, verb: str, spec: Spec) -> str | None:
         return spec.pad(spec.cut(text))
     if verb in "qv":
         return spec.pad(_quoted(spec.cut(text), spec))
-    return format_bytes(text.encode("utf-8", "surrogateescape"), verb, spec) if verb in "xX" else None
+    return format_bytes(to_bytes(text), verb, spec) if verb in "xX" else None
 
 
 def _quoted(text: str, spec: Spec) -> str:
@@ -299,7 +299,7 @@ class _Values:
         """Return bytes as text."""
         if verb in "xX":
             return format_bytes(raw, verb, self.spec)
-        return format_string(raw.decode("utf-8", "surrogateescape"), verb, self.spec) or ""
+        return format_string(from_bytes(raw), verb, self.spec) or ""
 
     def entries(self, value: dict[Any, Any], verb: str, depth: int) -> str:
         """Return the entries of a map, by key."""

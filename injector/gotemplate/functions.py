@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.gotemplate.budget import METER, reserve
@@ -29,24 +30,41 @@ class FuncMap(dict[str, Func]):
     """
 
     def define(
-        self, signature: str, *names: str, cost: Cost = ANY, hermetic: bool = True, mutates: bool = False
+        self,
+        signature: str,
+        *names: str,
+        cost: Cost = ANY,
+        hermetic: bool = True,
+        mutates: bool = False,
+        must: bool = False,
     ) -> Callable[[_Call], _Call]:
         """Return a decorator that adds a function.
 
         Args:
             signature: the Go signature, by which arguments are checked and converted.
             names: the names in templates.
-            cost: what a call takes.
+            cost: the cost of a call.
             hermetic: whether the result depends on the arguments only.
             mutates: whether it changes a map that it is given.
+            must: whether the same function has a second name that starts with ``must`` and a signature with an error.
         """
+        signatures = dict.fromkeys(names, signature)
+        if must:
+            params, _, result = signature.rpartition(") ")
+            signatures |= {f"must{name[0].upper()}{name[1:]}": f"{params}) ({result}, error)" for name in names}
 
         def add(call: _Call) -> _Call:
-            for name in names:
-                self[name] = Func(name, signature, call, hermetic=hermetic, mutates=mutates, cost=cost)
+            for name, each in signatures.items():
+                self[name] = Func(name, each, call, hermetic=hermetic, mutates=mutates, cost=cost)
             return call
 
         return add
+
+    def bound(self, source: Any) -> FuncMap:
+        """Return these functions with ``source`` as their first argument: a clock, an environment, random numbers."""
+        return FuncMap(
+            {name: replace(func, call=partial(func.call, source), hermetic=False) for name, func in self.items()}
+        )
 
 
 _SHORT: Final = 64
@@ -102,17 +120,19 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     if meter is None:
         return
     steps, size = cost.once, 0
-    looks_inside = cost.item > 0
+    characters, text_bytes, item = cost.characters, cost.text_bytes, cost.item
+    looks_inside = item > 0
     level: Sequence[Any] = values
     while level:
         found: list[Any] = []
         for value in level:
             if isinstance(value, str):
-                steps += len(value) // cost.characters
-                size += len(value) * cost.text_bytes
-            elif looks_inside:
+                length = len(value)
+                steps += length // characters
+                size += length * text_bytes
+            elif looks_inside and value.__class__ not in _SCALARS:
                 inner = _inside(value)
-                steps += len(inner) * cost.item
+                steps += len(inner) * item
                 size += len(inner) * cost.item_bytes
                 found += inner
             if steps > _AT_ONCE:

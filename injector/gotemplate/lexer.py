@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from injector.golang.strconv import is_alphanumeric, is_printable, quote, unicode_point
+from injector.golang.strconv import is_alphanumeric, is_printable, quote, to_bytes, unicode_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -93,7 +93,7 @@ class Token:
             return self.text
         if self.kind > Kind.KEYWORD:
             return f"<{self.text}>"
-        if len(self.text.encode("utf-8", "surrogateescape")) > _SHOWN:
+        if len(to_bytes(self.text)) > _SHOWN:
             return f"{quote(self.text[:_SHOWN])}..."
         return quote(self.text)
 
@@ -143,7 +143,7 @@ class _Lexer:
     def byte_pos(self) -> int:
         if self.ascii:
             return self.start
-        self.counted_bytes += len(self.input[self.counted : self.start].encode("utf-8", "surrogateescape"))
+        self.counted_bytes += len(to_bytes(self.input[self.counted : self.start]))
         self.counted = self.start
         return self.counted_bytes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from injector.golang.strconv import from_bytes, to_bytes
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Float32, Func, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
 
@@ -137,14 +138,14 @@ def is_true(value: Any) -> bool:
 
 def byte_length(text: str) -> int:
     """Return the length of a Go string, in bytes."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
+    return len(text) if text.isascii() else len(to_bytes(text))
 
 
 def byte_slice(text: str, start: int, end: int) -> str:
     """Return ``text[start:end]`` counted in bytes."""
     if text.isascii():
         return text[start:end]
-    return text.encode("utf-8", "surrogateescape")[start:end].decode("utf-8", "surrogateescape")
+    return from_bytes(to_bytes(text)[start:end])
 
 
 def length(value: Any) -> int | None:
@@ -226,14 +227,35 @@ _ZEROS: Final[dict[str, Any]] = {
 
 def sorted_items(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
     """Return a map's entries in the order Go ranges and prints them: by key, strings by bytes."""
-    if all(type(key) is str and key.isascii() for key in value):
-        return sorted(value.items(), key=_first)
-    return sorted(value.items(), key=lambda item: _sort_key(item[0]))
+    if isinstance(next(iter(value), None), str) and not all(map(str.isascii, value)):
+        return sorted(value.items(), key=lambda item: to_bytes(item[0]))
+    return sorted(value.items())
 
 
-def _first(item: tuple[Any, Any]) -> Any:
-    return item[0]
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def _sort_key(key: Any) -> Any:
-    return key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+def json_data(value: Any) -> Any:
+    """Return a value as encoding/json sees it, as JSON data in its order: maps by key, structs field by field.
+
+    Raises:
+        FuncError: JSON has no text for a type; with Go's text.
+    """
+    if value.__class__ in _SCALARS:
+        return value
+    as_json = getattr(value, "json_value", None)
+    if as_json is not None:
+        return as_json()
+    if isinstance(value, Pointer):
+        return None if value.target is None else json_data(value.target)
+    if isinstance(value, Struct):
+        return {name: json_data(item) for name, item in value.fields()}
+    if getattr(value, "nil", False):
+        return None
+    if isinstance(value, dict):
+        return {str(key): json_data(item) for key, item in sorted_items(value)}
+    if isinstance(value, list):
+        return [json_data(item) for item in value]
+    if isinstance(value, str | int | float):
+        return value
+    raise FuncError(f"json: unsupported type: {type_of(value)}")

@@ -238,6 +238,20 @@ class Struct(ABC):
         return False
 
 
+class OpaqueStruct(Struct):
+    """A struct that exports no fields, only methods."""
+
+    __slots__ = ()
+
+    def field(self, name: str) -> Any:
+        """Raise KeyError."""
+        raise KeyError(name)
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """Return an empty iterator."""
+        return iter(())
+
+
 @dataclass(frozen=True, slots=True)
 class Func:
     """A function that templates can call.

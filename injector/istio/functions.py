@@ -15,11 +15,11 @@ from injector.golang.json import go_json
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
+from injector.gotemplate.reflect import json_data
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer
 from injector.istio.behaviours import NEWEST, OLDEST, Minor, MinorValue, values_at
 from injector.istio.config import float_numbers
-from injector.istio.goview import plain
 from injector.istio.mesh import proto_to_json
 from injector.istio.proto import format_duration
 from injector.kube.serial import load_json
@@ -108,7 +108,7 @@ def _from_json(text: str) -> Any:
 
 
 def _struct_to_json(value: Any) -> str:
-    return "{}" if value is None else go_json(plain(value))
+    return "{}" if value is None else go_json(json_data(value))
 
 
 def _to_yaml(value: Any, *, fold: bool = True) -> str:
@@ -117,7 +117,7 @@ def _to_yaml(value: Any, *, fold: bool = True) -> str:
     1.7 to 1.9 do not fold long lines.
     """
     try:
-        return dump_yaml(plain(value), fold=fold)
+        return dump_yaml(json_data(value), fold=fold)
     except (DataError, FuncError):
         return ""
 

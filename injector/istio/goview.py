@@ -187,19 +187,3 @@ _WRAPPERS: Final[dict[str, Callable[[Any], Any]]] = {
     "map[string]string": lambda value: Map("string", "string", value or (), nil=value is None),
     "[]string": lambda value: Slice("string", value or (), nil=value is None),
 }
-
-
-def plain(value: Any) -> Any:
-    """Return a template value as JSON data in encoding/json's order: maps by key, structs field by field."""
-    as_json = getattr(value, "json_value", None)
-    if as_json is not None:
-        return as_json()
-    if isinstance(value, Pointer):
-        return None if value.target is None else plain(value.target)
-    if isinstance(value, Struct):
-        return {name: plain(item) for name, item in value.fields()}
-    if isinstance(value, dict):
-        return None if getattr(value, "nil", False) else {str(key): plain(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return None if getattr(value, "nil", False) else [plain(item) for item in value]
-    return value

@@ -109,7 +109,7 @@ class ClusterSource:
             settled: set once the API server has answered all lists.
 
         Raises:
-            ConfigError: there are no credentials, or they cannot be used.
+            ConfigError: the credentials are missing or cannot be used.
         """
         await self.client.open()
         try:

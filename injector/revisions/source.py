@@ -56,7 +56,7 @@ class RawRevision:
 
 
 def parse_settings(text: str | None, *, where: str) -> dict[str, Any]:
-    """Return the content of a ``revision.yaml``; empty if there is none.
+    """Return the content of a ``revision.yaml``; empty if ``text`` is None.
 
     Raises:
         DataError: it is not YAML, or not a mapping.
@@ -100,7 +100,7 @@ class SourceState:
 
     @property
     def default_name(self) -> str | None:
-        """The name that requests without one get; None if there is no default."""
+        """The name for requests without one; None without a default."""
         return default_name(self.names, self.tags, stated=self.default)
 
     def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> ResolvedName:

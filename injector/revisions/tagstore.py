@@ -86,7 +86,7 @@ class TagState:
         """Return the tag with this name; ``doing`` is the start of the error text.
 
         Raises:
-            TagError: there is no such tag, or it cannot be read.
+            TagError: the tag does not exist or cannot be read.
         """
         if name in self.faults and name not in self.tags:
             raise TagError(f'tag "{name}" cannot be read', hint=str(self.faults[name]))
@@ -99,7 +99,7 @@ class TagState:
         """Check that a revision can be used; ``doing`` is the start of the error text.
 
         Raises:
-            TagError: there is no such revision, or it cannot be read.
+            TagError: the revision does not exist or cannot be read.
         """
         what = f"{doing}: " if doing else ""
         if name in self.broken:
@@ -160,7 +160,7 @@ def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
     """Remove a tag from the store; ``force`` removes it even if it is in use.
 
     Raises:
-        TagError: there is no such tag, or it is in use; the text names the first of its users.
+        TagError: the tag does not exist, or is in use; the text names the first of its users.
     """
     state, doing = store.list(), f'cannot remove tag "{name}"'
     if name not in state.faults:
@@ -174,7 +174,7 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
     """Check that a revision can be removed; ``force`` allows it even if it is in use.
 
     Raises:
-        TagError: there is no such revision, or it is in use; the text names the first of its users: the tags that lead to it, and the
+        TagError: the revision does not exist, or is in use. The text names the first of its users: the tags that lead to it, and the
             namespaces and pods that have its label.
     """
     state, doing = store.list(), f'cannot remove revision "{name}"'

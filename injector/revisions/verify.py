@@ -199,7 +199,7 @@ _POD_ERRORS: Final = (AnnotationError, ManifestError, ReviewError)
 
 def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
     review = admission.decode(pod.review)
-    # Without the guard: the content of a pod is no reason to refuse a revision.
+    # Without the guard: a revision must not be refused because of the content of a pod.
     facts = RequestFacts(review.namespace, pod.envs, revision.namespaces.get(review.namespace), OFF)
     return inject_pod(revision, review.object, facts)
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.serve import option_of, serve
-from injector.cli.server import _health_file, _unserved, source_of, watched_folders
+from injector.cli.server import _health_file, _unserved, source_of, watched_paths
 from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
@@ -197,17 +197,18 @@ def test_files_take_precedence_over_the_cluster(given: dict[str, Any], files: Re
     ("given", "expected"),
     [
         ({}, ()),
-        ({"revisions_dir": Path("/r/all")}, (Path("/r/all"),)),
-        ({"inject_config": Path("/c/config")}, (Path("/c"),)),
+        ({"revisions_dir": Path("r")}, (Path("r"),)),
+        ({"inject_config": Path("config")}, (Path("config"),)),
         (
-            {"inject_config": Path("/c/config"), "values_file": Path("/c/values"), "mesh_config": Path("/m/mesh")},
-            (Path("/c"), Path("/m")),
+            {"inject_config": Path("c/config"), "values_file": Path("c/values"), "mesh_config": Path("m/mesh")},
+            (Path("c/config"), Path("c/values"), Path("m/mesh")),
         ),
-        ({"inject_config": Path("config")}, (Path.cwd(),)),
     ],
 )
-def test_the_watched_folder_is_that_of_the_files(given: dict[str, Any], expected: tuple[Path, ...]) -> None:
-    assert watched_folders(Settings(**given)) == expected
+def test_the_files_and_folders_of_the_configuration_are_watched(
+    given: dict[str, Any], expected: tuple[Path, ...]
+) -> None:
+    assert watched_paths(Settings(**given)) == expected
 
 
 def test_an_invalid_pair_in_a_variable_is_refused_with_the_flag() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.golang.json import go_json, go_string
+from injector.golang.json import go_json
 from tests.kube.recorded import recorded
 
 CASES = recorded("yaml_write")
@@ -23,5 +23,5 @@ def test_keys_stay_in_the_order_given_unless_they_are_to_be_sorted() -> None:
     assert go_json({"b": 1, "a": {"d": 1, "c": 2}}, sort_keys=True) == '{"a":{"c":2,"d":1},"b":1}'
 
 
-def test_what_is_no_unicode_becomes_a_replacement_character() -> None:
-    assert go_string("a\udc80<") == '"a\ufffd\\u003c"'
+def test_what_is_no_unicode_becomes_the_escape_of_a_replacement_character() -> None:
+    assert go_json("a\udc80<") == r'"a\ufffd\u003c"'

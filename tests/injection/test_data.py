@@ -309,26 +309,7 @@ def test_istio_1_10_declares_the_field_and_leaves_it_zero(version: str, expected
     assert estimated_concurrency(_params(mesh="defaultConfig: {concurrency: 5}", version=version)) == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "mode", "nodes", "expected"),
-    [
-        ("1.30", "true", (), True),
-        ("1.30", "true", ("v1.20.0",), True),
-        ("1.30", "false", ("v1.34.0",), False),
-        ("1.30", "nonsense", ("v1.34.0",), False),
-        ("1.30", "auto", ("v1.34.0",), True),
-        ("1.30", None, ("v1.34.0",), True),
-        ("1.30", None, ("v1.32.9",), False),
-        ("1.27", None, ("v1.33.0",), True),
-        ("1.26", None, ("v1.34.0",), False),
-        ("1.26", "true", (), True),
-        ("1.26", "TRUE", (), True),
-        ("1.26", "1", (), True),
-        ("1.26", "false", (), False),
-        ("1.26", "auto", ("v1.34.0",), False),
-        ("1.19", None, (), False),
-    ],
-)
+@cases("version", "mode", "nodes", "expected")
 def test_the_feature_decides_and_auto_asks_the_nodes_since_1_27(
     version: str, mode: str | None, nodes: tuple[str, ...], expected: bool
 ) -> None:

@@ -89,16 +89,7 @@ def test_a_pod_of_another_revision_is_older() -> None:
     assert drift(running(STABLE), CANARY) == Drift(OLDER_REVISION)
 
 
-@pytest.mark.parametrize(
-    ("fields", "kinds"),
-    [
-        ({"image": "docker.io/istio/proxyv2:1.0"}, ("image",)),
-        ({"args": ["proxy"]}, ("args",)),
-        ({"readinessProbe": None}, ("probes",)),
-        ({"securityContext": {"privileged": True}, "image": "x:1"}, ("image", "security")),
-        ({"env": []}, ("env",)),
-    ],
-)
+@cases("fields", "kinds")
 def test_a_proxy_that_the_revision_would_make_otherwise_has_an_older_template(
     fields: dict[str, Any], kinds: tuple[str, ...]
 ) -> None:

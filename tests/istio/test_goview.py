@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import compile_template
+from injector.gotemplate.reflect import json_data
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice
-from injector.istio.goview import GoStruct, plain, string_struct, view, wrap
+from injector.istio.goview import GoStruct, string_struct, view, wrap
 from tests.cases import cases
 
 
@@ -170,15 +171,15 @@ def test_a_struct_of_strings_keeps_the_order_given() -> None:
     ],
 )
 def test_plain_data_is_what_encoding_json_writes(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
+    assert json_data(value) == expected
 
 
 def test_plain_maps_are_sorted_by_key() -> None:
-    assert list(plain({"b": 1, "a": {"d": 1, "c": 2}})) == ["a", "b"]
+    assert list(json_data({"b": 1, "a": {"d": 1, "c": 2}})) == ["a", "b"]
 
 
 def test_plain_structs_keep_gos_order() -> None:
-    assert list(plain(view("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80, "name": "x"}))) == [
+    assert list(json_data(view("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80, "name": "x"}))) == [
         "name",
         "containerPort",
         "protocol",
@@ -196,7 +197,7 @@ def test_a_port_is_a_number_or_a_name_and_prints_as_either(port: int | str, text
     )
 
     assert template.execute(probe) == f"{text},{number},{port if isinstance(port, str) else ''}"
-    assert plain(probe)["httpGet"]["port"] == port
+    assert json_data(probe)["httpGet"]["port"] == port
 
 
 def test_a_map_of_a_named_type_is_a_map() -> None:

@@ -197,15 +197,7 @@ def test_a_changed_template_is_compiled_and_the_others_are_shared() -> None:
     assert before["other"] is not after["other"]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"texts": {"sidekick": "{{ .Revision }}"}},
-        {"delimiters": ("[[", "]]")},
-        {"minor": (1, 23)},
-        {"env": {"ENABLE_NATIVE_SIDECARS": "true"}},
-    ],
-)
+@cases("changed", also=[{"delimiters": ("[[", "]]")}])
 def test_a_template_of_another_name_delimiter_minor_or_variable_is_compiled_separately(changed: dict[str, Any]) -> None:
     before, after = _compiled(), _compiled(**changed)
 

@@ -45,6 +45,7 @@ def test_what_would_get_out_is_seen() -> None:
     class Out:
         hermetic = True
         called: frozenset[str] = frozenset()
+        annotations_read = None
 
         def __init__(self, text: str) -> None:
             self.text = text

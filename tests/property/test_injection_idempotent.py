@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STATUS = "sidecar.istio.io/status"
 """A pod that comes with it was injected by another control plane: only what comes after the first injection is ours."""
 
-EXAMPLES = 60
+EXAMPLES = 30
 """For each revision: enough to meet every pair of annotations now and then, and a few seconds in all."""
 PHASES = set(Phase) - {Phase.explain}
 """Explaining a failure takes minutes, and tells less than the diff."""

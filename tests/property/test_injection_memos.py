@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 MINORS = ("1.5", "1.12", "1.20", "1.28", "1.30")
-PODS = 40
+PODS = 12
 FACTS = RequestFacts("shop")
 HOLDERS: tuple[tuple[Any, str], ...] = (
     (overlay, "_READ"),

@@ -18,7 +18,7 @@ from injector.errors import ConfigError, InternalError, RecentPodError
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import DirectorySource, SingleSource
-from injector.revisions.following import MAX_SETTLES, REWATCH, SETTLE, Follower, Timing, failure_of
+from injector.revisions.following import MAX_SETTLES, SETTLE, Follower, Timing, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.source import RevisionSource, SourceState
@@ -70,7 +70,7 @@ class Following:
     interval: float = INTERVAL
     registry: Registry = field(default_factory=Registry)
     collector: CollectorRegistry = field(default_factory=CollectorRegistry)
-    clock: FakeClock = field(default_factory=lambda: FakeClock({SETTLE, REWATCH}))
+    clock: FakeClock = field(default_factory=lambda: FakeClock({SETTLE}))
     recent: RecentPods = field(default_factory=RecentPods)
     told: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
     shown: asyncio.Queue[LoadReport] = field(default_factory=asyncio.Queue)
@@ -356,18 +356,6 @@ async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
 
     assert (at_work.version("b"), at_work.count(), at_work.count("internal")) == ("1.30", 2, 1)
     assert any(message.startswith("failed to report a reload: KeyError at ") for message in caplog.messages)
-
-
-async def test_a_failed_watch_is_logged_once_and_restarted(revisions: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
-        for _ in range(3):
-            at_work.told.put_nowait(OSError("no watches left"))
-        renamed_onto(revisions / "b" / "values", NEWER)
-        await at_work.changed()
-        await until(lambda: at_work.watches >= 4)
-
-    assert caplog.messages == ["file watch failed, falling back to polling every 30 s: no watches left"]
-    assert at_work.version("b") == "1.30"
 
 
 @pytest.mark.parametrize(

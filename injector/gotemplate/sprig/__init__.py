@@ -28,7 +28,7 @@ from injector.gotemplate.sprig import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from injector.gotemplate.sprig.randoms import Source
+    from injector.gotemplate.sprig.randoms import RandomSource
 
 __all__ = ["txt_func_map"]
 
@@ -37,7 +37,7 @@ def txt_func_map(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     environ: Mapping[str, str] | None = None,
-    source: Source | None = None,
+    source: RandomSource | None = None,
     lookup: Callable[[str], str] = lambda _name: "",
 ) -> FuncMap:
     """Return sprig's functions by name.
@@ -52,9 +52,10 @@ def txt_func_map(
     for module in (collections, crypto, dates, defaults, numeric, regex, semver, strings, url):
         functions.update(module.FUNCTIONS)
     source = source or SystemRandom()
-    functions.update(dates.date_functions(clock))
-    functions.update(randoms.random_functions(source))
-    functions.update(randoms.environment_functions(environ or {}))
-    functions.update(crypto.crypto_functions(clock, source))
+    functions.update(dates.CLOCKED.bound(clock))
+    functions.update(crypto.CLOCKED.bound(clock))
+    functions.update(crypto.RANDOM.bound(source))
+    functions.update(randoms.RANDOM.bound(source))
+    functions.update(randoms.ENVIRONMENT.bound(environ or {}))
     functions.define("func(string) string", "getHostByName", cost=costs.PASS, hermetic=False)(lookup)
     return functions

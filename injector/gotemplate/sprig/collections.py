@@ -6,6 +6,7 @@ import copy
 import math
 from typing import Any, Final
 
+from injector.golang.strconv import to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.builtins import slice_
@@ -22,15 +23,15 @@ _COUNTED: Final = 4
 """Integers that are made in a step."""
 _INT: Final = 40
 """Bytes of an integer in a list."""
-_NIL: Final = "runtime error: invalid memory address or nil pointer dereference"
 
 
-def _items(value: Any, cannot: str) -> list[Any]:
+def _items(value: Any, error: str) -> list[Any]:
+    """Return a list itself; ``error`` is sprig's text for a value of another kind."""
     if isinstance(value, list):
         return value
     if value is None:
-        raise FuncError(_NIL)
-    raise FuncError(f"{cannot} on type {kind_of(value)}")
+        raise FuncError("runtime error: invalid memory address or nil pointer dereference")
+    raise FuncError(error.format(kind_of(value)))
 
 
 @FUNCTIONS.define("func(...interface {}) []interface {}", "tuple", "list", cost=costs.COPY)
@@ -39,25 +40,22 @@ def make_list(*values: Any) -> list[Any]:
     return list(values)
 
 
-@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "append", "push", cost=costs.COPY)
-@FUNCTIONS.define("func(interface {}, interface {}) ([]interface {}, error)", "mustAppend", "mustPush", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "append", "push", cost=costs.COPY, must=True)
 def push(items: Any, value: Any) -> list[Any]:
     """Return a list with a value added at its end."""
-    return [*_items(items, "Cannot push"), value]
+    return [*_items(items, "Cannot push on type {}"), value]
 
 
-@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "prepend", cost=costs.COPY)
-@FUNCTIONS.define("func(interface {}, interface {}) ([]interface {}, error)", "mustPrepend", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "prepend", cost=costs.COPY, must=True)
 def prepend(items: Any, value: Any) -> list[Any]:
     """Return a list with a value added at its front."""
-    return [value, *_items(items, "Cannot prepend")]
+    return [value, *_items(items, "Cannot prepend on type {}")]
 
 
-@FUNCTIONS.define("func(int, interface {}) [][]interface {}", "chunk", cost=costs.COPY)
-@FUNCTIONS.define("func(int, interface {}) ([][]interface {}, error)", "mustChunk", cost=costs.COPY)
+@FUNCTIONS.define("func(int, interface {}) [][]interface {}", "chunk", cost=costs.COPY, must=True)
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
-    found = _items_of("Cannot chunk type", items)
+    found = _items(items, "Cannot chunk type {}")
     # Go makes room for as many parts as the sizes give, and in each for as many items, which a size below 1 gets wrong.
     count = (len(found) - 1) // size + 1 if size else -1
     if count < 0 or (size < 0 < count and not (found and size < -1)):
@@ -68,43 +66,31 @@ def chunk(size: int, items: Any) -> Slice:
     return Slice("[]interface {}", parts)
 
 
-def _items_of(text: str, value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    if value is None:
-        raise FuncError(_NIL)
-    raise FuncError(f"{text} {kind_of(value)}")
-
-
-@FUNCTIONS.define("func(interface {}) interface {}", "last", cost=costs.NOTHING)
-@FUNCTIONS.define("func(interface {}) (interface {}, error)", "mustLast", cost=costs.NOTHING)
+@FUNCTIONS.define("func(interface {}) interface {}", "last", cost=costs.NOTHING, must=True)
 def last(items: Any) -> Any:
     """Return the last item, nil of an empty list."""
-    found = _items(items, "Cannot find last")
+    found = _items(items, "Cannot find last on type {}")
     return found[-1] if found else None
 
 
-@FUNCTIONS.define("func(interface {}) interface {}", "first", cost=costs.NOTHING)
-@FUNCTIONS.define("func(interface {}) (interface {}, error)", "mustFirst", cost=costs.NOTHING)
+@FUNCTIONS.define("func(interface {}) interface {}", "first", cost=costs.NOTHING, must=True)
 def first(items: Any) -> Any:
     """Return the first item, nil of an empty list."""
-    found = _items(items, "Cannot find first")
+    found = _items(items, "Cannot find first on type {}")
     return found[0] if found else None
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "rest", cost=costs.COPY)
-@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustRest", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) []interface {}", "rest", cost=costs.COPY, must=True)
 def rest(items: Any) -> Any:
     """Return a list without its first item."""
-    found = _items(items, "Cannot find rest")
+    found = _items(items, "Cannot find rest on type {}")
     return list(found[1:]) if found else Slice("interface {}", nil=True)
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "initial", cost=costs.COPY)
-@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustInitial", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) []interface {}", "initial", cost=costs.COPY, must=True)
 def initial(items: Any) -> Any:
     """Return a list without its last item."""
-    found = _items(items, "Cannot find initial")
+    found = _items(items, "Cannot find initial on type {}")
     return list(found[:-1]) if found else Slice("interface {}", nil=True)
 
 
@@ -112,28 +98,25 @@ def initial(items: Any) -> Any:
 def sort_alpha(value: Any) -> Slice:
     """Return the values of a list as text, sorted by bytes."""
     texts = strslice(value) if isinstance(value, list) else [strval(value)]
-    return Slice("string", sorted(texts, key=lambda text: text.encode("utf-8", "surrogateescape")))
+    return Slice("string", sorted(texts, key=to_bytes))
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "reverse", cost=costs.COPY)
-@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustReverse", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) []interface {}", "reverse", cost=costs.COPY, must=True)
 def reverse(items: Any) -> list[Any]:
     """Return a list in reverse."""
-    return list(reversed(_items(items, "Cannot find reverse")))
+    return list(reversed(_items(items, "Cannot find reverse on type {}")))
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "compact", cost=costs.COPY)
-@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustCompact", cost=costs.COPY)
+@FUNCTIONS.define("func(interface {}) []interface {}", "compact", cost=costs.COPY, must=True)
 def compact(items: Any) -> list[Any]:
     """Return a list without empty values."""
-    return [item for item in _items(items, "Cannot compact") if is_true(item)]
+    return [item for item in _items(items, "Cannot compact on type {}") if is_true(item)]
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "uniq")
-@FUNCTIONS.define("func(interface {}) ([]interface {}, error)", "mustUniq")
+@FUNCTIONS.define("func(interface {}) []interface {}", "uniq", must=True)
 def uniq(items: Any) -> list[Any]:
     """Return a list with each value once."""
-    return _unique(_items(items, "Cannot find uniq"))
+    return _unique(_items(items, "Cannot find uniq on type {}"))
 
 
 def _unique(items: list[Any]) -> list[Any]:
@@ -166,34 +149,26 @@ def same(left: Any, right: Any) -> bool:
     return bool(same(target, right.target)) if target is not None else bool(left == right)
 
 
-@FUNCTIONS.define("func(interface {}, ...interface {}) []interface {}", "without")
-@FUNCTIONS.define("func(interface {}, ...interface {}) ([]interface {}, error)", "mustWithout")
+@FUNCTIONS.define("func(interface {}, ...interface {}) []interface {}", "without", must=True)
 def without(items: Any, *omitted: Any) -> list[Any]:
     """Return a list without the values given."""
-    return [item for item in _items(items, "Cannot find without") if not _contains(list(omitted), item)]
+    return [item for item in _items(items, "Cannot find without on type {}") if not _contains(list(omitted), item)]
 
 
-@FUNCTIONS.define("func(interface {}, interface {}) bool", "has")
-@FUNCTIONS.define("func(interface {}, interface {}) (bool, error)", "mustHas")
+@FUNCTIONS.define("func(interface {}, interface {}) bool", "has", must=True)
 def has(wanted: Any, items: Any) -> bool:
     """Return whether a value is in a list."""
-    return items is not None and _contains(_items(items, "Cannot find has"), wanted)
+    return items is not None and _contains(_items(items, "Cannot find has on type {}"), wanted)
 
 
-@FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "slice", cost=costs.PASS)
-@FUNCTIONS.define("func(interface {}, ...interface {}) (interface {}, error)", "mustSlice", cost=costs.PASS)
+@FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "slice", cost=costs.PASS, must=True)
 def slice_list(items: Any, *indices: Any) -> Any:
     """Return a part of a list."""
-    if items is None:
-        raise FuncError(_NIL)
-    if not isinstance(items, list):
-        raise FuncError(f"list should be type of slice or array but {kind_of(items)}")
-    if not items:
+    if not _items(items, "list should be type of slice or array but {}"):
         return None
-    bounds = [to_int(index) for index in indices[:2]]
-    begin = bounds[0] if bounds else 0
-    end = bounds[1] if len(bounds) > 1 else len(items)
-    if begin < 0 or end < begin or end > len(items):
+    begin = to_int(indices[0]) if indices else 0
+    end = to_int(indices[1]) if len(indices) > 1 else len(items)
+    if not 0 <= begin <= end <= len(items):
         raise FuncError("reflect.Value.Slice: slice index out of bounds")
     return slice_(items, begin, end)
 
@@ -203,13 +178,8 @@ def concat(*lists: Any) -> Any:
     """Return the items of several lists."""
     found: list[Any] = []
     for items in lists:
-        if items is None:
-            raise FuncError(_NIL)
-        if not isinstance(items, list):
-            raise FuncError(f"Cannot concat type {kind_of(items)} as list")
-        check_size(len(found) + len(items), "concat")
+        check_size(len(found) + len(_items(items, "Cannot concat type {} as list")), "concat")
         found += items
-    check_size(len(found), "concat")
     return found or Slice("interface {}", nil=True)
 
 
@@ -319,9 +289,8 @@ def omit(entries: Dict, *unwanted: str) -> Dict:
     return {key: value for key, value in entries.items() if key not in unwanted}
 
 
-@FUNCTIONS.define("func(map[string]interface {}, ...map[string]interface {}) interface {}", "merge", mutates=True)
 @FUNCTIONS.define(
-    "func(map[string]interface {}, ...map[string]interface {}) (interface {}, error)", "mustMerge", mutates=True
+    "func(map[string]interface {}, ...map[string]interface {}) interface {}", "merge", mutates=True, must=True
 )
 def merge(target: Dict, *sources: Dict) -> Dict:
     """Merge dictionaries into the first, deeply, what is there and not empty winning; the first is changed."""
@@ -331,12 +300,7 @@ def merge(target: Dict, *sources: Dict) -> Dict:
 
 
 @FUNCTIONS.define(
-    "func(map[string]interface {}, ...map[string]interface {}) interface {}", "mergeOverwrite", mutates=True
-)
-@FUNCTIONS.define(
-    "func(map[string]interface {}, ...map[string]interface {}) (interface {}, error)",
-    "mustMergeOverwrite",
-    mutates=True,
+    "func(map[string]interface {}, ...map[string]interface {}) interface {}", "mergeOverwrite", mutates=True, must=True
 )
 def merge_overwrite(target: Dict, *sources: Dict) -> Dict:
     """Merge dictionaries into the first, deeply, the later winning; the first is changed."""
@@ -383,8 +347,7 @@ def _checked_step(entries: Any) -> None:
         )
 
 
-@FUNCTIONS.define("func(interface {}) interface {}", "deepCopy")
-@FUNCTIONS.define("func(interface {}) (interface {}, error)", "mustDeepCopy")
+@FUNCTIONS.define("func(interface {}) interface {}", "deepCopy", must=True)
 def deep_copy(value: Any) -> Any:
     """Return a deep copy."""
     if value is None:

@@ -7,27 +7,33 @@ The package is imported on first use: it takes longer to load than a whole injec
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang.strconv import from_bytes, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
+from injector.gotemplate.sprig.strings import decode_base64
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from injector.gotemplate.sprig.randoms import Source
+    from injector.gotemplate.sprig.dates import Clock
+    from injector.gotemplate.sprig.randoms import RandomSource
 
 FUNCTIONS: Final = FuncMap()
+RANDOM: Final = FuncMap()
+"""Functions whose first argument is a source of randomness."""
+CLOCKED: Final = FuncMap()
+"""Functions whose first argument is a clock, for the validity of certificates."""
 
 _BCRYPT_COST: Final = 10
 _SCRYPT_COST: Final = 32768
@@ -64,14 +70,12 @@ _CHARACTERS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Certificate(Struct):
     """A certificate and its key, both PEM."""
 
-    __slots__ = ("cert", "key")
-
-    def __init__(self, cert: str, key: str) -> None:
-        self.cert = cert
-        self.key = key
+    cert: str
+    key: str
 
     @property
     def go_type(self) -> str:
@@ -80,9 +84,9 @@ class Certificate(Struct):
 
     def field(self, name: str) -> str:
         """Return Cert or Key."""
-        return {"Cert": self.cert, "Key": self.key}[name]
+        return dict(self.fields())[name]
 
-    def fields(self) -> Iterator[tuple[str, Any]]:
+    def fields(self) -> Iterator[tuple[str, str]]:
         """Yield Cert and Key."""
         yield "Cert", self.cert
         yield "Key", self.key
@@ -105,43 +109,41 @@ def derive_password(counter: int, kind: str, password: str, user: str, site: str
     return "".join(chars[seed[index + 1] % len(chars)] for index, chars in enumerate(sets))
 
 
+@FUNCTIONS.define("func(string) string", "bcrypt", cost=costs.HASHED, hermetic=False)
 def bcrypt(text: str) -> str:
     """Return a bcrypt hash."""
     import bcrypt as library
 
-    raw = text.encode("utf-8", "surrogateescape")
+    raw = to_bytes(text)
     if len(raw) > 72:  # noqa: PLR2004 - bcrypt's own limit
         return "failed to encrypt string with bcrypt: bcrypt: password length exceeds 72 bytes"
     return library.hashpw(raw, library.gensalt(_BCRYPT_COST, prefix=b"2a")).decode()
 
 
+@FUNCTIONS.define("func(string, string) string", "htpasswd", cost=costs.HASHED, hermetic=False)
 def htpasswd(user: str, password: str) -> str:
     """Return a line for a htpasswd file."""
     return f"invalid username: {user}" if ":" in user else f"{user}:{bcrypt(password)}"
 
 
-def _aes_key(password: str) -> bytes:
-    return password.encode("utf-8", "surrogateescape")[:_AES_KEY].ljust(_AES_KEY, b"\0")
+def _aes(password: str, vector: bytes) -> Any:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    key = to_bytes(password)[:_AES_KEY].ljust(_AES_KEY, b"\0")
+    return Cipher(algorithms.AES(key), modes.CBC(vector))
 
 
-@dataclass(frozen=True, slots=True)
-class Encrypter:
-    """encryptAES with a source of initialisation vectors."""
-
-    randbytes: Callable[[int], bytes]
-
-    def encrypt(self, password: str, text: str) -> str:
-        """Return a text encrypted by AES-CBC, in base 64, its vector in front."""
-        if not text:
-            return ""
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-        raw = text.encode("utf-8", "surrogateescape")
-        padding = _AES_BLOCK - len(raw) % _AES_BLOCK
-        vector = self.randbytes(_AES_BLOCK)
-        encryptor = Cipher(algorithms.AES(_aes_key(password)), modes.CBC(vector)).encryptor()
-        encrypted = encryptor.update(raw + bytes([padding]) * padding) + encryptor.finalize()
-        return base64.b64encode(vector + encrypted).decode()
+@RANDOM.define("func(string, string) (string, error)", "encryptAES", cost=costs.COPY)
+def encrypt_aes(source: RandomSource, password: str, text: str) -> str:
+    """Return a text encrypted by AES-CBC, in base 64 and after its initialisation vector."""
+    if not text:
+        return ""
+    raw = to_bytes(text)
+    padding = _AES_BLOCK - len(raw) % _AES_BLOCK
+    vector = source.randbytes(_AES_BLOCK)
+    encryptor = _aes(password, vector).encryptor()
+    encrypted = encryptor.update(raw + bytes([padding]) * padding) + encryptor.finalize()
+    return base64.b64encode(vector + encrypted).decode()
 
 
 @FUNCTIONS.define("func(string, string) (string, error)", "decryptAES", cost=costs.COPY)
@@ -149,15 +151,7 @@ def decrypt_aes(password: str, text: str) -> str:
     """Return the text that ``encryptAES`` encrypted."""
     if not text:
         return ""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        bad = next(
-            (i for i, char in enumerate(text) if not (char.isalnum() or char in "+/=")), len(text) - len(text) % 4
-        )
-        raise FuncError(f"illegal base64 data at input byte {bad}") from None
+    raw = decode_base64(text)
     vector, encrypted = raw[:_AES_BLOCK], raw[_AES_BLOCK:]
     if len(vector) < _AES_BLOCK:
         raise FuncError(f"runtime error: slice bounds out of range [:{_AES_BLOCK}] with capacity {len(raw)}")
@@ -165,13 +159,14 @@ def decrypt_aes(password: str, text: str) -> str:
         raise FuncError("runtime error: index out of range [-1]")
     if len(encrypted) % _AES_BLOCK:
         raise FuncError("crypto/cipher: input not full blocks")
-    decryptor = Cipher(algorithms.AES(_aes_key(password)), modes.CBC(vector)).decryptor()
-    plain = decryptor.update(encrypted) + decryptor.finalize()
+    decryptor = _aes(password, vector).decryptor()
+    plain: bytes = decryptor.update(encrypted) + decryptor.finalize()
     if plain[-1] > len(plain):
         raise FuncError(f"runtime error: slice bounds out of range [:{len(plain) - plain[-1]}]")
-    return plain[: len(plain) - plain[-1]].decode("utf-8", "surrogateescape")
+    return from_bytes(plain[: len(plain) - plain[-1]])
 
 
+@FUNCTIONS.define("func(string) string", "genPrivateKey", cost=costs.NEW_KEY, hermetic=False)
 def gen_private_key(kind: str) -> str:
     """Return a new private key as PEM: ecdsa or ed25519. Those of RSA and DSA, of 4096 and 2048 bits in sprig, take too long."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -220,8 +215,8 @@ def build_custom_cert(cert: str, key: str) -> Certificate:
     parts = []
     for text, name in ((cert, "certificate"), (key, "private key")):
         try:
-            parts.append(base64.b64decode(text, validate=True).decode("utf-8", "surrogateescape"))
-        except (binascii.Error, ValueError):
+            parts.append(from_bytes(decode_base64(text)))
+        except FuncError:
             raise FuncError(f"unable to decode base64 {name}") from None
     _load_cert(parts[0])
     try:
@@ -231,64 +226,97 @@ def build_custom_cert(cert: str, key: str) -> Certificate:
     return Certificate(*parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
-    """The functions that make certificates, by a clock."""
+_DNS: Final = "[]interface {}, []interface {}"
+_RESULT: Final = "(sprig.certificate, error)"
 
-    clock: Callable[[], datetime]
 
-    def ca(self, name: str, days: int) -> Certificate:
-        """Return a self-signed certificate authority."""
-        return self.ca_with_key(name, days, _new_rsa())
+@CLOCKED.define(f"func(string, int) {_RESULT}", "genCA", cost=costs.NEW_CERTIFICATE)
+def gen_ca(clock: Clock, name: str, days: int) -> Certificate:
+    """Return a self-signed certificate authority."""
+    return gen_ca_with_key(clock, name, days, _new_rsa())
 
-    def ca_with_key(self, name: str, days: int, pem: str) -> Certificate:
-        """Return a self-signed certificate authority for a key."""
-        key = _parsed_key(pem)
-        return self._certificate(name, [], [], days, key, None, is_ca=True)
 
-    def self_signed(self, name: str, ips: Any, dns: Any, days: int) -> Certificate:
-        """Return a self-signed certificate."""
-        return self.self_signed_with_key(name, ips, dns, days, _new_rsa())
+@CLOCKED.define(f"func(string, int, string) {_RESULT}", "genCAWithKey", cost=costs.CERTIFICATE)
+def gen_ca_with_key(clock: Clock, name: str, days: int, pem: str) -> Certificate:
+    """Return a self-signed certificate authority for a key."""
+    return _certificate(clock, name, _parsed_key(pem), days, [], is_ca=True)
 
-    def self_signed_with_key(self, name: str, ips: Any, dns: Any, days: int, pem: str) -> Certificate:
-        """Return a self-signed certificate for a key."""
-        return self._certificate(name, ips, dns, days, _parsed_key(pem), None)
 
-    def signed(self, name: str, ips: Any, dns: Any, days: int, ca: Certificate) -> Certificate:
-        """Return a certificate signed by an authority."""
-        return self.signed_with_key(name, ips, dns, days, ca, _new_rsa())
+@CLOCKED.define(f"func(string, {_DNS}, int) {_RESULT}", "genSelfSignedCert", cost=costs.NEW_CERTIFICATE)
+def gen_self_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int) -> Certificate:
+    """Return a self-signed certificate."""
+    return gen_self_signed_cert_with_key(clock, name, ips, dns, days, _new_rsa())
 
-    def signed_with_key(self, name: str, ips: Any, dns: Any, days: int, ca: Certificate, pem: str) -> Certificate:
-        """Return a certificate for a key, signed by an authority."""
-        return self._certificate(name, ips, dns, days, _parsed_key(pem), ca)
 
-    def _certificate(  # noqa: PLR0913 - the parts of a certificate
-        self, name: str, ips: Any, dns: Any, days: int, key: Any, ca: Certificate | None, *, is_ca: bool = False
-    ) -> Certificate:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import Encoding
-        from cryptography.x509.oid import NameOID
+@CLOCKED.define(f"func(string, {_DNS}, int, string) {_RESULT}", "genSelfSignedCertWithKey", cost=costs.CERTIFICATE)
+def gen_self_signed_cert_with_key(clock: Clock, name: str, ips: Any, dns: Any, days: int, pem: str) -> Certificate:
+    """Return a self-signed certificate for a key."""
+    key = _parsed_key(pem)
+    return _certificate(clock, name, key, days, _alternative_names(ips, dns))
 
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        issuer = subject if ca is None else _load_cert(ca.cert).subject
-        signer = key if ca is None else _load_key(ca.key)
-        begin = self.clock()
-        builder = (
-            x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-            .not_valid_before(begin)
-            .not_valid_after(begin + timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-            .add_extension(_key_usage(is_ca=is_ca), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(list(_usages())), critical=False)
-        )
-        names = _alternative_names(ips, dns)
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        algorithm = None if isinstance(signer, Ed25519PrivateKey) else hashes.SHA256()
-        cert = builder.sign(signer, algorithm)
-        return Certificate(cert.public_bytes(Encoding.PEM).decode(), _key_pem(key))
+
+@CLOCKED.define(f"func(string, {_DNS}, int, sprig.certificate) {_RESULT}", "genSignedCert", cost=costs.NEW_CERTIFICATE)
+def gen_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: Certificate) -> Certificate:
+    """Return a certificate signed by an authority."""
+    return gen_signed_cert_with_key(clock, name, ips, dns, days, ca, _new_rsa())
+
+
+@CLOCKED.define(
+    f"func(string, {_DNS}, int, sprig.certificate, string) {_RESULT}", "genSignedCertWithKey", cost=costs.CERTIFICATE
+)
+def gen_signed_cert_with_key(  # noqa: PLR0913, PLR0917 - sprig's own signature
+    clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: Certificate, pem: str
+) -> Certificate:
+    """Return a certificate for a key, signed by an authority."""
+    key = _parsed_key(pem)
+    return _certificate(clock, name, key, days, _alternative_names(ips, dns), ca)
+
+
+def _certificate(  # noqa: PLR0913 - the parts of a certificate
+    clock: Clock,
+    name: str,
+    key: Any,
+    days: int,
+    names: list[Any],
+    ca: Certificate | None = None,
+    *,
+    is_ca: bool = False,
+) -> Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    issuer = subject if ca is None else _load_cert(ca.cert).subject
+    signer = key if ca is None else _load_key(ca.key)
+    begin = clock()
+    key_usage = x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=True,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_ca,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    builder = (
+        x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        .add_extension(key_usage, critical=True)
+        .add_extension(usages, critical=False)
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    algorithm = None if isinstance(signer, Ed25519PrivateKey) else hashes.SHA256()
+    cert = builder.sign(signer, algorithm)
+    return Certificate(cert.public_bytes(Encoding.PEM).decode(), _key_pem(key))
 
 
 def _new_rsa() -> str:
@@ -302,28 +330,6 @@ def _parsed_key(pem: str) -> Any:
         return _load_key(pem)
     except FuncError as error:
         raise FuncError(f"parsing private key: {error}") from error
-
-
-def _usages() -> tuple[Any, Any]:
-    from cryptography.x509.oid import ExtendedKeyUsageOID
-
-    return ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
-
-
-def _key_usage(*, is_ca: bool) -> Any:
-    from cryptography import x509
-
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=True,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=is_ca,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _alternative_names(ips: Any, dns: Any) -> list[Any]:
@@ -342,34 +348,3 @@ def _alternative_names(ips: Any, dns: Any) -> list[Any]:
         except ValueError as error:
             raise FuncError(f"error parsing ip: {address}") from error
     return names
-
-
-def crypto_functions(clock: Callable[[], datetime], source: Source) -> FuncMap:
-    """Return the functions that are random, and those that read a clock for the validity of certificates."""
-    authority, functions = Authority(clock), FuncMap()
-    text, dns, certificate = "func(string) string", "[]interface {}, []interface {}", "(sprig.certificate, error)"
-    with_key, new = costs.CERTIFICATE, costs.NEW_CERTIFICATE
-    for signature, cost, call, name in (
-        (text, costs.HASHED, bcrypt, "bcrypt"),
-        ("func(string, string) string", costs.HASHED, htpasswd, "htpasswd"),
-        ("func(string, string) (string, error)", costs.COPY, Encrypter(source.randbytes).encrypt, "encryptAES"),
-        (text, costs.NEW_KEY, gen_private_key, "genPrivateKey"),
-        (f"func(string, int) {certificate}", new, authority.ca, "genCA"),
-        (f"func(string, int, string) {certificate}", with_key, authority.ca_with_key, "genCAWithKey"),
-        (f"func(string, {dns}, int) {certificate}", new, authority.self_signed, "genSelfSignedCert"),
-        (
-            f"func(string, {dns}, int, string) {certificate}",
-            with_key,
-            authority.self_signed_with_key,
-            "genSelfSignedCertWithKey",
-        ),
-        (f"func(string, {dns}, int, sprig.certificate) {certificate}", new, authority.signed, "genSignedCert"),
-        (
-            f"func(string, {dns}, int, sprig.certificate, string) {certificate}",
-            with_key,
-            authority.signed_with_key,
-            "genSignedCertWithKey",
-        ),
-    ):
-        functions.define(signature, name, cost=cost, hermetic=False)(call)
-    return functions

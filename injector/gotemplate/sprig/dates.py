@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from injector.golang import time as gotime
 from injector.golang.time import SECOND, UnsupportedDateError, go_duration, parse_duration
@@ -13,13 +13,18 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.sprig.numeric import atoi
-from injector.gotemplate.values import Func, Int64, Struct
+from injector.gotemplate.reflect import type_of
+from injector.gotemplate.sprig.numeric import atoi, wrapped_int64
+from injector.gotemplate.values import Func, Int64, OpaqueStruct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+Clock: TypeAlias = "Callable[[], datetime]"
 
 FUNCTIONS: Final = FuncMap()
+CLOCKED: Final = FuncMap()
+"""Functions whose first argument is a clock."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -42,26 +47,16 @@ def _go_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-class TimeStruct(Struct):
+@dataclass(frozen=True, slots=True)
+class TimeStruct(OpaqueStruct):
     """Go's time.Time as templates see it."""
 
-    __slots__ = ("time",)
-
-    def __init__(self, time: datetime) -> None:
-        self.time = time
+    time: datetime
 
     @property
     def go_type(self) -> str:
         """The Go type."""
         return "time.Time"
-
-    def field(self, name: str) -> Any:
-        """Return a field; Go's type exports none."""
-        raise KeyError(name)
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Yield nothing: Go's type exports no fields."""
-        return iter(())
 
     def go_string(self) -> str:
         """Return it as Time.String prints it."""
@@ -91,7 +86,7 @@ class TimeStruct(Struct):
         methods: dict[str, tuple[str, Callable[..., Any]]] = {
             "YearDay": ("func() int", lambda: self.time.timetuple().tm_yday),
             "Unix": ("func() int64", lambda: Int64(nanoseconds // SECOND)),
-            "UnixNano": ("func() int64", lambda: Int64(_wrap(nanoseconds))),
+            "UnixNano": ("func() int64", lambda: wrapped_int64(nanoseconds)),
             "Format": ("func(string) string", self.format),
             "UTC": ("func() time.Time", self.utc),
             "String": ("func() string", self.go_string),
@@ -99,88 +94,73 @@ class TimeStruct(Struct):
         return Func(name, *methods[name]) if name in methods else None
 
 
-def _wrap(number: int) -> int:
-    """Return a number as an int64, which overflows."""
-    return (number + _INT64) % (2 * _INT64) - _INT64
+@CLOCKED.define("func() time.Time", "now", cost=costs.SCAN)
+def now(clock: Clock) -> TimeStruct:
+    """Return the current time."""
+    return TimeStruct(clock().astimezone(UTC))
 
 
-@dataclass(frozen=True, slots=True)
-class Dates:
-    """The functions that read the clock."""
-
-    clock: Callable[[], datetime]
-
-    def now(self) -> TimeStruct:
-        """Return the current time."""
-        return TimeStruct(self.clock().astimezone(UTC))
-
-    def _time(self, value: Any) -> datetime:
-        if isinstance(value, TimeStruct):
-            return value.time
-        if (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and getattr(value, "go_type", "int") in ("int", "int64", "int32")
-        ):
-            return gotime.from_unix(value)
-        return self.now().time
-
-    @_go_errors
-    def date_in_zone(self, layout: str, value: Any, zone: str) -> str:
-        """Return a date in a layout and a zone; an unknown zone is UTC."""
-        return TimeStruct(gotime.in_zone(self._time(value), zone)).format(layout)
-
-    def date(self, layout: str, value: Any) -> str:
-        """Return a date in a layout. The local zone is always UTC, whatever the machine's is."""
-        return self.date_in_zone(layout, value, "UTC")
-
-    def html_date(self, value: Any) -> str:
-        """Return a date as year, month and day."""
-        return self.date("2006-01-02", value)
-
-    def html_date_in_zone(self, value: Any, zone: str) -> str:
-        """Return a date as year, month and day in a zone."""
-        return self.date_in_zone("2006-01-02", value, zone)
-
-    def _since(self, time: datetime) -> int:
-        """Return the nanoseconds since a time, limited to those of a duration (Time.Sub)."""
-        passed = gotime.unix_nanoseconds(self.now().time) - gotime.unix_nanoseconds(time)
-        return max(-_INT64, min(_INT64 - 1, passed))
-
-    @_go_errors
-    def ago(self, value: Any) -> str:
-        """Return the time since a date, to the second."""
-        return go_duration(_rounded(self._since(self._time(value))))
-
-    def duration_round(self, value: Any) -> str:
-        """Return a duration in its largest unit."""
-        nanoseconds = 0
-        if isinstance(value, str):
-            nanoseconds = _duration_or_zero(value)
-        elif isinstance(value, TimeStruct):
-            nanoseconds = self._since(value.time)
-        elif getattr(value, "go_type", "") == "int64":
-            nanoseconds = int(value)
-        for unit, seconds in _UNITS:
-            if abs(nanoseconds) > seconds * SECOND:
-                return f"{abs(nanoseconds) // (seconds * SECOND)}{unit}"
-        return "0s"
+def _time(clock: Clock, value: Any) -> datetime:
+    """Return the time that an argument stands for: a date, a number of seconds since 1970, or the current time."""
+    if isinstance(value, TimeStruct):
+        return value.time
+    if type_of(value) in ("int", "int64", "int32"):
+        return gotime.from_unix(value)
+    return now(clock).time
 
 
-def date_functions(clock: Callable[[], datetime]) -> FuncMap:
-    """Return the functions that read a clock."""
-    dates, functions = Dates(clock), FuncMap()
-    for signature, cost, call, *names in (
-        ("func() time.Time", costs.SCAN, dates.now, "now"),
-        ("func(interface {}) string", costs.DATES, dates.ago, "ago"),
-        ("func(string, interface {}) string", costs.DATES, dates.date, "date"),
-        ("func(string, interface {}, string) string", costs.DATES, dates.date_in_zone, "date_in_zone", "dateInZone"),
-        ("func(interface {}) string", costs.DATES, dates.html_date, "htmlDate"),
-        ("func(interface {}, string) string", costs.DATES, dates.html_date_in_zone, "htmlDateInZone"),
-        ("func(interface {}) string", costs.DURATIONS, dates.duration_round, "durationRound"),
-    ):
-        functions.define(signature, *names, cost=cost, hermetic=False)(call)
-    return functions
+@CLOCKED.define("func(string, interface {}, string) string", "date_in_zone", "dateInZone", cost=costs.DATES)
+@_go_errors
+def date_in_zone(clock: Clock, layout: str, value: Any, zone: str) -> str:
+    """Return a date in a layout and a zone; an unknown zone is UTC."""
+    return TimeStruct(gotime.in_zone(_time(clock, value), zone)).format(layout)
+
+
+@CLOCKED.define("func(string, interface {}) string", "date", cost=costs.DATES)
+def date(clock: Clock, layout: str, value: Any) -> str:
+    """Return a date in a layout. The local zone is always UTC, whatever the machine's is."""
+    return date_in_zone(clock, layout, value, "UTC")
+
+
+@CLOCKED.define("func(interface {}) string", "htmlDate", cost=costs.DATES)
+def html_date(clock: Clock, value: Any) -> str:
+    """Return a date as year, month and day."""
+    return date_in_zone(clock, "2006-01-02", value, "UTC")
+
+
+@CLOCKED.define("func(interface {}, string) string", "htmlDateInZone", cost=costs.DATES)
+def html_date_in_zone(clock: Clock, value: Any, zone: str) -> str:
+    """Return a date as year, month and day in a zone."""
+    return date_in_zone(clock, "2006-01-02", value, zone)
+
+
+def _since(clock: Clock, time: datetime) -> int:
+    """Return the nanoseconds since a time, limited to those of a duration (Time.Sub)."""
+    passed = gotime.unix_nanoseconds(now(clock).time) - gotime.unix_nanoseconds(time)
+    return max(-_INT64, min(_INT64 - 1, passed))
+
+
+@CLOCKED.define("func(interface {}) string", "ago", cost=costs.DATES)
+@_go_errors
+def ago(clock: Clock, value: Any) -> str:
+    """Return the time since a date, to the second."""
+    return go_duration(_rounded(_since(clock, _time(clock, value))))
+
+
+@CLOCKED.define("func(interface {}) string", "durationRound", cost=costs.DURATIONS)
+def duration_round(clock: Clock, value: Any) -> str:
+    """Return a duration in its largest unit."""
+    nanoseconds = 0
+    if isinstance(value, str):
+        nanoseconds = _duration_or_zero(value)
+    elif isinstance(value, TimeStruct):
+        nanoseconds = _since(clock, value.time)
+    elif type_of(value) == "int64":
+        nanoseconds = int(value)
+    for unit, seconds in _UNITS:
+        if abs(nanoseconds) > seconds * SECOND:
+            return f"{abs(nanoseconds) // (seconds * SECOND)}{unit}"
+    return "0s"
 
 
 _UNITS: Final = (("y", 365 * 86400), ("mo", 30 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -222,9 +202,9 @@ def duration(value: Any) -> str:
     seconds = 0
     if isinstance(value, str):
         seconds = atoi(value)
-    elif getattr(value, "go_type", "") == "int64":
+    elif type_of(value) == "int64":
         seconds = int(value)
-    return go_duration(_wrap(seconds * SECOND))
+    return go_duration(wrapped_int64(seconds * SECOND))
 
 
 @FUNCTIONS.define("func(string, string) (time.Time, error)", "mustToDate", cost=costs.DATES)

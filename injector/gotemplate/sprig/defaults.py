@@ -4,178 +4,126 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Final
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
-from injector.golang.strconv import go_float, quote
+from injector.golang.json import go_json
+from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import is_nil, is_true, kind_of, sorted_items, type_of
-from injector.gotemplate.values import Pointer, Struct
+from injector.gotemplate.reflect import is_true, json_data, kind_of, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FUNCTIONS: Final = FuncMap()
 
-_SPACE: Final = " \t\r\n"
-_END: Final = "unexpected end of JSON input"
-_LITERALS: Final = ("true", "false", "null")
+_LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _MAX_DEPTH: Final = 400
 
 
-class _FaultError(Exception):
-    """The text of a fault, on its way up."""
+def check_json(text: str) -> None:
+    """Check that a text is JSON.
+
+    Raises:
+        FuncError: it is not; with Go's text for the first fault.
+    """
+    scanner = _JsonScanner(text)
+    scanner.value(0)
+    scanner.skip()
+    if scanner.at < len(text):
+        scanner.invalid("after top-level value")
 
 
-def json_fault(text: str) -> str:
-    """Return Go's words for the first fault of a text, empty where it is JSON."""
-    scanner = _Scanner(text)
-    try:
-        scanner.value(0)
-        scanner.skip()
-        if scanner.at < len(text):
-            scanner.invalid("after top-level value")
-    except _FaultError as fault:
-        return str(fault)
-    return ""
-
-
-class _Scanner:
-    """Reads JSON and stops at its first fault."""
+class _JsonScanner:
+    """Reads JSON and stops at its first fault (encoding/json's scanner.go)."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
-    def invalid(self, context: str, *, ends: bool = True) -> None:
-        """Raise a fault; a value that the end may cut short (``ends`` False) sees the end as a space, as Go's scanner does."""
-        if self.at >= len(self.text) and ends:
-            raise _FaultError(_END)
-        # Go's scanner sees bytes.
-        char = chr((self.text[self.at : self.at + 1] or " ").encode("utf-8", "surrogateescape")[0])
+    def invalid(self, context: str) -> None:
+        """Raise the error of the present character; after the end of the text that is a space, as for Go's scanner."""
+        byte = to_bytes(self.text[self.at : self.at + 1] or " ")[:1]
+        char = byte.decode("latin-1")
         shown = {"'": "'\\''", '"': "'\"'"}.get(char) or quote(char, "'")
-        raise _FaultError(f"invalid character {shown} {context}")
+        raise FuncError(f"invalid character {shown} {context}")
 
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
+    def take(self, pattern: str) -> bool:
+        """Skip what a pattern matches here; return whether it matches."""
+        match = re.compile(pattern).match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match is not None
 
     def skip(self) -> None:
-        while self.peek() and self.peek() in _SPACE:
-            self.at += 1
+        self.take("[ \t\r\n]*")
+
+    def need(self, pattern: str, context: str) -> None:
+        """Skip what a pattern has to match, in the middle of a value that the end of the text may end."""
+        if not self.take(pattern):
+            self.invalid(context)
+
+    def expect(self, pattern: str, context: str) -> None:
+        """Skip what a pattern has to match, where the text must not end."""
+        if self.at >= len(self.text):
+            raise FuncError("unexpected end of JSON input")
+        self.need(pattern, context)
 
     def value(self, depth: int) -> None:
         self.skip()
-        char = self.peek()
         if depth > _MAX_DEPTH:
-            raise _FaultError("exceeded max depth")
-        if char == "{":
-            self.members(depth)
-        elif char == "[":
-            self.elements(depth)
-        elif char == '"':
+            raise FuncError("exceeded max depth")
+        if self.take("{"):
+            self.container("}", "after object key:value pair", depth)
+        elif self.take(r"\["):
+            self.container("]", "after array element", depth)
+        elif self.take('"'):
             self.string()
-        elif char == "-" or char.isdigit():
+        elif self.take("-|(?=[0-9])"):
             self.number()
         else:
             self.literal()
 
     def literal(self) -> None:
-        name = next((name for name in _LITERALS if self.peek() and name.startswith(self.peek())), "")
-        if not name:
-            self.invalid("looking for beginning of value")
+        self.expect("(?=[tfn])", "looking for beginning of value")
+        name = _LITERALS[self.text[self.at]]
         for char in name:
-            if self.peek() != char:
-                self.invalid(f"in literal {name} (expecting {quote(char, chr(39))})", ends=False)
-            self.at += 1
+            self.need(char, f"in literal {name} (expecting {quote(char, chr(39))})")
 
-    def elements(self, depth: int) -> None:
-        self.at += 1
+    def container(self, close: str, context: str, depth: int) -> None:
         self.skip()
-        if self.peek() == "]":
-            self.at += 1
+        if self.take(close):
             return
         while True:
+            if close == "}":
+                self.skip()
+                self.expect('"', "looking for beginning of object key string")
+                self.string()
+                self.skip()
+                self.expect(":", "after object key")
             self.value(depth + 1)
             self.skip()
-            if self.peek() == "]":
-                self.at += 1
+            if self.take(close):
                 return
-            if self.peek() != ",":
-                self.invalid("after array element")
-            self.at += 1
-
-    def members(self, depth: int) -> None:
-        self.at += 1
-        self.skip()
-        if self.peek() == "}":
-            self.at += 1
-            return
-        while True:
-            self.skip()
-            if self.peek() != '"':
-                self.invalid("looking for beginning of object key string")
-            self.string()
-            self.skip()
-            if self.peek() != ":":
-                self.invalid("after object key")
-            self.at += 1
-            self.value(depth + 1)
-            self.skip()
-            if self.peek() == "}":
-                self.at += 1
-                return
-            if self.peek() != ",":
-                self.invalid("after object key:value pair")
-            self.at += 1
+            self.expect(",", context)
 
     def string(self) -> None:
-        self.at += 1
-        while self.peek() != '"':
-            if self.peek() == "\\":
-                self.at += 1
-                self.escape()
-            elif not self.peek() or self.peek() < " ":
-                self.invalid("in string literal")
-            self.at += 1
-        self.at += 1
-
-    def escape(self) -> None:
-        if not self.peek() or self.peek() not in 'bfnrt\\/"u':
-            self.invalid("in string escape code")
-        if self.peek() == "u":
-            for _ in range(4):
-                self.at += 1
-                if not self.peek() or self.peek() not in "0123456789abcdefABCDEF":
-                    self.invalid("in \\u hexadecimal character escape")
+        while not self.take(r'[^"\\\x00-\x1f]*"'):
+            self.take(r'[^"\\\x00-\x1f]*')
+            self.expect(r"\\", "in string literal")
+            self.expect(r'[bfnrt\\/"u]', "in string escape code")
+            if self.text[self.at - 1] == "u":
+                for _ in range(4):
+                    self.expect("[0-9a-fA-F]", "in \\u hexadecimal character escape")
 
     def number(self) -> None:
-        if self.peek() == "-":
-            self.at += 1
-            if not self.peek().isdigit():
-                self.invalid("in numeric literal", ends=False)
-        if self.peek() == "0":
-            self.at += 1
-        else:
-            self.digits()
-        if self.peek() == ".":
-            self.at += 1
-            if not self.peek().isdigit():
-                self.invalid("after decimal point in numeric literal", ends=False)
-            self.digits()
-        if self.peek() in ("e", "E"):
-            self.at += 1
-            if self.peek() in ("+", "-"):
-                self.at += 1
-            if not self.peek().isdigit():
-                self.invalid("in exponent of numeric literal", ends=False)
-            self.digits()
-
-    def digits(self) -> None:
-        while self.peek().isdigit():
-            self.at += 1
-
-
-_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
-_LINES: Final = {0x2028: "\\u2028", 0x2029: "\\u2029"}
+        self.need("0|[1-9][0-9]*", "in numeric literal")
+        if self.take(r"\."):
+            self.need("[0-9]+", "after decimal point in numeric literal")
+        if self.take("[eE][+-]?"):
+            self.need("[0-9]+", "in exponent of numeric literal")
 
 
 @FUNCTIONS.define("func(interface {}) bool", "empty", cost=costs.NOTHING)
@@ -214,21 +162,10 @@ def ternary(yes: Any, no: Any, condition: bool) -> Any:  # noqa: FBT001 - sprig'
     return yes if condition else no
 
 
-@FUNCTIONS.define("func(string) interface {}", "fromJson", cost=costs.READ_JSON)
-def from_json(text: str) -> Any:
-    """Return decoded JSON, nil if the text is not JSON."""
-    try:
-        return must_from_json(text)
-    except FuncError:
-        return None
-
-
 @FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)
 def must_from_json(text: str) -> Any:
     """Return decoded JSON."""
-    fault = json_fault(text)
-    if fault:
-        raise FuncError(fault)
+    check_json(text)
     return json.loads(text, parse_float=_number, parse_int=_number)
 
 
@@ -239,92 +176,46 @@ def _number(text: str) -> float:
     return number
 
 
-@FUNCTIONS.define("func(interface {}) string", "toJson", cost=costs.JSON)
-def to_json(value: Any) -> str:
-    """Return a value as JSON, empty where it has none."""
-    try:
-        return must_to_json(value)
-    except FuncError:
-        return ""
-
-
 @FUNCTIONS.define("func(interface {}) (string, error)", "mustToJson", cost=costs.JSON)
 def must_to_json(value: Any) -> str:
     """Return a value as JSON."""
-    return _encode(value).translate(_HTML | _LINES)
-
-
-@FUNCTIONS.define("func(interface {}) string", "toPrettyJson", cost=costs.JSON)
-def to_pretty_json(value: Any) -> str:
-    """Return a value as indented JSON, empty where it has none."""
-    try:
-        return must_to_pretty_json(value)
-    except FuncError:
-        return ""
+    return _encoded(value)
 
 
 @FUNCTIONS.define("func(interface {}) (string, error)", "mustToPrettyJson", cost=costs.JSON)
 def must_to_pretty_json(value: Any) -> str:
     """Return a value as indented JSON."""
-    return _encode(value, "\n").translate(_HTML | _LINES)
+    return _encoded(value, indent=True)
 
 
-@FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON)
-@FUNCTIONS.define("func(interface {}) (string, error)", "mustToRawJson", cost=costs.JSON)
+@FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)
 def must_to_raw_json(value: Any) -> str:
     """Return a value as JSON without HTML escapes."""
-    return _encode(value).translate(_LINES)
+    return _encoded(value, escape_html=False)
 
 
-def plain(value: Any) -> Any:
-    """Return a value as encoding/json sees it: what it says of itself, or its fields."""
-    as_json = getattr(value, "json_value", None)
-    if as_json is not None:
-        return as_json()
-    if isinstance(value, Pointer):
-        return None if value.target is None else plain(value.target)
-    if isinstance(value, Struct):
-        return {name: plain(item) for name, item in value.fields()}
-    return value
-
-
-def _encode(value: Any, newline: str = "") -> str:
-    value = plain(value)
-    if value is None or (isinstance(value, list | dict) and is_nil(value)):
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(str(value), ensure_ascii=False)
-    if isinstance(value, float):
-        return json_float(value)
-    if isinstance(value, int):
-        return str(int(value))
-    inner = newline + "  " if newline else ""
-    if isinstance(value, list):
-        return _joined("[", [_encode(item, inner) for item in value], "]", newline, inner)
-    if isinstance(value, dict):
-        colon = ": " if newline else ":"
-        members = [
-            f"{json.dumps(str(key), ensure_ascii=False)}{colon}{_encode(item, inner)}"
-            for key, item in sorted_items(value)
-        ]
-        return _joined("{", members, "}", newline, inner)
-    raise FuncError(f"json: unsupported type: {type_of(value)}")
-
-
-def _joined(opening: str, parts: list[str], closing: str, newline: str, inner: str) -> str:
-    if not parts:
-        return opening + closing
-    return f"{opening}{inner}{f',{inner}'.join(parts)}{newline}{closing}"
-
-
-def json_float(value: float) -> str:
-    """Return a float64 as encoding/json prints it."""
+def _encoded(value: Any, **options: bool) -> str:
     try:
-        return go_float(value)
+        return go_json(json_data(value), **options)
     except DataError as error:
         raise FuncError(error.what) from error
+
+
+def _or_else(must: Callable[[Any], Any], fallback: Any) -> Callable[[Any], Any]:
+    """Return a function that returns ``fallback`` where another one fails."""
+
+    def call(value: Any) -> Any:
+        try:
+            return must(value)
+        except FuncError:
+            return fallback
+
+    return call
+
+
+FUNCTIONS.define("func(string) interface {}", "fromJson", cost=costs.READ_JSON)(_or_else(must_from_json, None))
+FUNCTIONS.define("func(interface {}) string", "toJson", cost=costs.JSON)(_or_else(must_to_json, ""))
+FUNCTIONS.define("func(interface {}) string", "toPrettyJson", cost=costs.JSON)(_or_else(must_to_pretty_json, ""))
 
 
 @FUNCTIONS.define("func(string, interface {}) bool", "typeIs", cost=costs.NOTHING)

@@ -30,7 +30,7 @@ _NAMED_FLOATS: Final = {
 }
 
 
-def _wrapped(number: int) -> Int64:
+def wrapped_int64(number: int) -> Int64:
     """Return a number as int64, wrapped around as Go's arithmetic does."""
     return Int64((number + _INT64) % (2 * _INT64) - _INT64)
 
@@ -41,9 +41,9 @@ def to_int64(value: Any) -> Int64:
     if isinstance(value, bool):
         return Int64(value)
     if isinstance(value, float):
-        return _wrapped(int(value)) if math.isfinite(value) and abs(value) < _INT64 else Int64(-_INT64)
+        return wrapped_int64(int(value)) if math.isfinite(value) and abs(value) < _INT64 else Int64(-_INT64)
     if isinstance(value, int):
-        return _wrapped(int(value))
+        return wrapped_int64(int(value))
     if isinstance(value, str):
         return _int_of(value)
     return Int64(0)
@@ -94,19 +94,19 @@ def to_decimal(value: Any) -> Int64:
 @FUNCTIONS.define("func(...interface {}) int64", "add", cost=costs.NUMBERS)
 def add(*values: Any) -> Int64:
     """Return a sum of integers."""
-    return _wrapped(sum(to_int64(value) for value in values))
+    return wrapped_int64(sum(to_int64(value) for value in values))
 
 
 @FUNCTIONS.define("func(interface {}) int64", "add1", cost=costs.NUMBERS)
 def add1(value: Any) -> Int64:
     """Return an integer plus 1."""
-    return _wrapped(to_int64(value) + 1)
+    return wrapped_int64(to_int64(value) + 1)
 
 
 @FUNCTIONS.define("func(interface {}, interface {}) int64", "sub", cost=costs.NUMBERS)
 def sub(left: Any, right: Any) -> Int64:
     """Return a difference of integers."""
-    return _wrapped(to_int64(left) - to_int64(right))
+    return wrapped_int64(to_int64(left) - to_int64(right))
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) int64", "mul", cost=costs.NUMBERS)
@@ -114,7 +114,7 @@ def mul(first: Any, *others: Any) -> Int64:
     """Return a product of integers."""
     product = int(to_int64(first))
     for value in others:
-        product = int(_wrapped(product * to_int64(value)))
+        product = int(wrapped_int64(product * to_int64(value)))
     return Int64(product)
 
 
@@ -123,7 +123,7 @@ def div(left: Any, right: Any) -> Int64:
     """Return an integer quotient, cut towards zero."""
     dividend, divisor = _operands(left, right)
     quotient = abs(dividend) // abs(divisor)
-    return _wrapped(quotient if (dividend < 0) == (divisor < 0) else -quotient)
+    return wrapped_int64(quotient if (dividend < 0) == (divisor < 0) else -quotient)
 
 
 @FUNCTIONS.define("func(interface {}, interface {}) int64", "mod", cost=costs.NUMBERS)

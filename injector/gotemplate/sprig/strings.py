@@ -1,21 +1,17 @@
-"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls).
-
-A text is cut into words: connectors, punctuation, capitals with the small letters after them, small letters, digits, others. Digits
-belong to the letters around them in ways that only the library's results tell; ``_joined`` keeps to those.
-"""
+"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls)."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 import unicodedata
 import zlib
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
 
+from injector.golang.strconv import from_bytes, to_bytes
 from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
@@ -25,38 +21,45 @@ from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import byte_length, byte_slice
 from injector.gotemplate.values import Map, Slice
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 FUNCTIONS: Final = FuncMap()
 
-
-class _Kind(Enum):
-    END = auto()
-    CONNECTOR = auto()
-    PUNCTUATION = auto()
-    UPPER = auto()
-    LOWER = auto()
-    NUMBER = auto()
-    OTHER = auto()
-
-
-_LETTERS_OR_DIGITS = frozenset({_Kind.LOWER, _Kind.NUMBER})
-_NO_CONNECTOR_BEFORE = frozenset({_Kind.END, _Kind.CONNECTOR, _Kind.PUNCTUATION})
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    kind: _Kind
-    text: str
-
-    def lowered(self, connector: str) -> str:
-        if self.kind is _Kind.CONNECTOR:
-            return connector * len(self.text)
-        return self.text.lower() if self.kind is _Kind.UPPER else self.text
+# unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
+SPACE: Final = (
+    " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
+_LOOKED_FOR: Final = 64
+"""Comparisons of characters that take a step."""
+_CONNECTORS: Final = "-_" + SPACE
+_ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
+# The words that snakecase joins, in the letters of ``_character_class``. Of several capitals before a small letter the last starts the
+# next word: HTTPStatus is http_status. Digits belong to the word before them (Bld4Floor is bld4_floor), unless small letters follow,
+# which are then of the digits' word (HTTP2xx is http_2xx).
+_SNAKE_WORDS = re.compile(
+    r"(?P<connector>[CD]+)|(?P<punctuation>P[PD]*)|N[LN]*|(?:(?P<upper>UL+|U+(?!L))|L+|O+)(?:N+(?![LN]))?"
+)
 
 
-_END = _Word(_Kind.END, "")
+def _character_class(char: str) -> str:
+    """Return Connector, Dash (a connector and punctuation), Punctuation, Upper, Letter, Number or Other."""
+    if char in "-_":
+        return "D"
+    if char in SPACE:
+        return "C"
+    category = unicodedata.category(char)
+    return "U" if category == "Lu" else category[0] if category[0] in "PLN" else "O"
+
+
+def _joined(text: str, connector: str) -> str:
+    out: list[str] = []
+    after_word = False
+    for match in _SNAKE_WORDS.finditer("".join(map(_character_class, text))):
+        part = text[match.start() : match.end()]
+        is_word = not (match["connector"] or match["punctuation"])
+        if is_word and after_word:
+            out.append(connector)
+        out.append(connector * len(part) if match["connector"] else lower(part) if match["upper"] else part)
+        after_word = is_word
+    return "".join(out)
 
 
 @FUNCTIONS.define("func(string) string", "snakecase", cost=costs.WORDS)
@@ -71,143 +74,27 @@ def to_kebab_case(text: str) -> str:
     return _joined(text, "-")
 
 
-def _joined(text: str, connector: str) -> str:
-    words = _words(text)
-    out: list[str] = []
-    at = 0
-
-    def word(index: int) -> _Word:
-        return words[index] if index < len(words) else _END
-
-    while at < len(words):
-        current, following = word(at), word(at + 1)
-        out.append(current.lowered(connector))
-        at += 1
-        if at >= len(words) or current.kind in (_Kind.CONNECTOR, _Kind.PUNCTUATION):
-            continue
-        if current.kind is _Kind.NUMBER:
-            at = _take_run(words, at, out)
-            if word(at).kind not in _NO_CONNECTOR_BEFORE:
-                out.append(connector)
-        elif following.kind is not _Kind.NUMBER:
-            if following.kind not in _NO_CONNECTOR_BEFORE:
-                out.append(connector)
-        elif at + 1 < len(words) and word(at + 1).kind is _Kind.LOWER:
-            # Small letters after the digits take them into a word of their own: HTTP2xx is http_2xx.
-            out += [connector, following.text]
-            at = _take_run(words, at + 1, out)
-            if word(at).kind not in _NO_CONNECTOR_BEFORE:
-                out.append(connector)
-        elif at + 1 < len(words):
-            # Else the digits stay with the word before: Bld4Floor is bld4_floor.
-            out.append(following.text)
-            at += 1
-            if word(at).kind not in _NO_CONNECTOR_BEFORE:
-                out.append(connector)
-    return "".join(out)
-
-
-def _take_run(words: list[_Word], at: int, out: list[str]) -> int:
-    while at < len(words) and words[at].kind in _LETTERS_OR_DIGITS:
-        out.append(words[at].text)
-        at += 1
-    return at
-
-
-def _words(text: str) -> list[_Word]:
-    found: list[_Word] = []
-    at = 0
-    while at < len(text):
-        kind, end = _word_at(text, at)
-        found.append(_Word(kind, text[at:end]))
-        at = end
-    return found
-
-
-def _word_at(text: str, at: int) -> tuple[_Kind, int]:
-    char = text[at]
-    if char.isupper():
-        return _Kind.UPPER, _end_of_upper(text, at)
-    for kind, belongs in _RUNS:
-        if belongs(char):
-            return kind, _run_end(text, at, belongs)
-    return _Kind.OTHER, _run_end(text, at, lambda c: not any(belongs(c) for _, belongs in _RUNS) and not c.isupper())
-
-
-def _end_of_upper(text: str, at: int) -> int:
-    end = _run_end(text, at, str.isupper)
-    if end - at == 1:
-        return _run_end(text, end, _is_lower) if end < len(text) and _is_lower(text[end]) else end
-    # Of several capitals before a small letter the last begins the next word: HTTPStatus is HTTP and Status.
-    return end - 1 if end < len(text) and _is_lower(text[end]) else end
-
-
-def _run_end(text: str, at: int, belongs: Callable[[str], bool]) -> int:
-    while at < len(text) and belongs(text[at]):
-        at += 1
-    return at
-
-
-def _is_connector(char: str) -> bool:
-    return char in "-_" or char in SPACE
-
-
-def _is_punctuation(char: str) -> bool:
-    return unicodedata.category(char).startswith("P")
-
-
-def _is_lower(char: str) -> bool:
-    return char.isalpha() and not char.isupper()
-
-
-def _is_number(char: str) -> bool:
-    return unicodedata.category(char).startswith("N")
-
-
-_RUNS: tuple[tuple[_Kind, Callable[[str], bool]], ...] = (
-    (_Kind.CONNECTOR, _is_connector),
-    (_Kind.PUNCTUATION, _is_punctuation),
-    (_Kind.LOWER, _is_lower),
-    (_Kind.NUMBER, _is_number),
-)
-
-
 @FUNCTIONS.define("func(string) string", "camelcase", cost=costs.WORDS)
 def to_pascal_case(text: str) -> str:
     """Return ``HttpServer`` for ``http_server``; sprig calls it camelcase.
 
-    One connector between words goes, more of them stay but for the last; capitals that follow a leading capital become small.
+    Of each group of connectors between words the last is removed. Capitals that follow the first letter of a word become small.
     """
-    body = text.lstrip("".join(char for char in set(text) if _is_connector(char)))
+    body = text.lstrip(_CONNECTORS)
     if not body:
         return text
-    leading = text[: len(text) - len(body)]
-    out: list[str] = []
-    lowering = body[0].isupper()
-    previous = body[0].upper()
+    out = [text[: len(text) - len(body)]]
+    previous, lowering = body[0].upper(), body[0].isupper()
     for char in body[1:]:
-        if _is_connector(char) and _is_connector(previous):
+        if previous not in _CONNECTORS:
+            out.append(previous)
+            previous, lowering = char.lower() if lowering and char.isupper() else char, lowering and char.isupper()
+        elif char in _CONNECTORS:
             out.append(previous)
             previous = char
-            continue
-        if _is_connector(previous):
-            lowering = char.isupper()
-            previous = char.upper()
-            continue
-        shown = char.lower() if lowering and char.isupper() else char
-        lowering = lowering and char.isupper()
-        out.append(previous)
-        previous = shown
-    return leading + "".join(out) + previous
-
-
-# unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
-SPACE: Final = (
-    " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-)
-_LOOKED_FOR: Final = 64
-"""Comparisons of characters that take a step."""
-_ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
+        else:
+            previous, lowering = char.upper(), char.isupper()
+    return "".join(out) + previous
 
 
 @FUNCTIONS.define("func() string", "hello", cost=costs.NOTHING)
@@ -282,23 +169,16 @@ def substr(start: int, end: int, text: str) -> str:
     """Return a part of a text, in bytes; a negative bound does not limit it."""
     size = byte_length(text)
     if start < 0:
-        _check_bounds(0, end, size)
-        return byte_slice(text, 0, end)
-    if end < 0 or end > size:
-        _check_bounds(start, size, size)
-        return byte_slice(text, start, size)
-    _check_bounds(start, end, size)
-    return byte_slice(text, start, end)
-
-
-def _check_bounds(start: int, end: int, size: int) -> None:
-    if end < 0 or end > size:
-        raise FuncError(
-            f"runtime error: slice bounds out of range [:{end}]" + (f" with length {size}" if end > size else "")
-        )
+        start = 0
+    elif end < 0 or end > size:
+        end = size
+    if end > size:
+        raise FuncError(f"runtime error: slice bounds out of range [:{end}] with length {size}")
+    if end < 0:
+        raise FuncError(f"runtime error: slice bounds out of range [:{end}]")
     if start > end:
-        shown = f"[{start}:{end}]"
-        raise FuncError(f"runtime error: slice bounds out of range {shown}")
+        raise FuncError(f"runtime error: slice bounds out of range [{start}:{end}]")
+    return byte_slice(text, start, end)
 
 
 @FUNCTIONS.define("func(int, string) string", "repeat", cost=costs.COPY)
@@ -351,11 +231,13 @@ def upper(text: str) -> str:
 @FUNCTIONS.define("func(string) string", "title", cost=costs.BY_CHARACTER)
 def title(text: str) -> str:
     """Return a text with each word's first letter in title case (strings.Title)."""
-    out, previous = [], " "
-    for char in text:
-        out.append(_title(char) if _separates(previous) else _valid(char))
-        previous = char
-    return "".join(out)
+    return "".join(_title(char) if _separates(previous) else _valid(char) for previous, char in pairwise(f" {text}"))
+
+
+@FUNCTIONS.define("func(string) string", "untitle", cost=costs.BY_CHARACTER)
+def untitle(text: str) -> str:
+    """Return a text with each word's first letter in lower case."""
+    return "".join(_lower(char) if previous in SPACE else _valid(char) for previous, char in pairwise(f" {text}"))
 
 
 def _lower(char: str) -> str:
@@ -381,62 +263,41 @@ def _valid(char: str) -> str:
 
 
 def _separates(char: str) -> bool:
-    if char.isascii():
-        return not (char.isalnum() or char == "_")
-    return not char.isalpha() and not char.isdecimal() and char in SPACE
-
-
-def _words_changed(text: str, change: Any) -> str:
-    out, at_start = [], True
-    for char in text:
-        out.append(change(char) if at_start else _valid(char))
-        at_start = char in SPACE
-    return "".join(out)
-
-
-@FUNCTIONS.define("func(string) string", "untitle", cost=costs.BY_CHARACTER)
-def untitle(text: str) -> str:
-    """Return a text with each word's first letter in lower case."""
-    return _words_changed(text, _lower)
+    return not (char.isalnum() or char == "_") if char.isascii() else char in SPACE
 
 
 @FUNCTIONS.define("func(string) string", "nospace", cost=costs.BY_CHARACTER)
 def nospace(text: str) -> str:
     """Return a text without white space; as goutils does, byte by byte, which takes other than ASCII apart."""
-    if not any(char in SPACE for char in _bytes_as_text(text)):
-        return text
-    return "".join(char for char in _bytes_as_text(text) if char not in SPACE)
+    characters = _bytes_as_text(text)
+    without = "".join(char for char in characters if char not in SPACE)
+    return text if without == characters else without
 
 
 def _bytes_as_text(text: str) -> str:
-    return text if text.isascii() else _raw(text).decode("latin-1")
+    """Return a text with one character for each byte."""
+    return to_bytes(text).decode("latin-1")
 
 
 @FUNCTIONS.define("func(string) string", "initials", cost=costs.BY_CHARACTER)
 def initials(text: str) -> str:
-    """Return the first letter of each word."""
-    out, at_start = [], True
-    for char in _bytes_as_text(text):
-        if at_start and char not in SPACE:
-            out.append(char)
-        at_start = char in SPACE
-    return "".join(out)
+    """Return the first letter of each word; as goutils does, byte by byte."""
+    characters = pairwise(f" {_bytes_as_text(text)}")
+    return "".join(char for previous, char in characters if previous in SPACE and char not in SPACE)
 
 
 @FUNCTIONS.define("func(string) string", "swapcase", cost=costs.BY_CHARACTER)
 def swapcase(text: str) -> str:
     """Return a text with the case of each letter changed, first letters of words in title case."""
-    out, space_before = [], True
+    out, at_start = [], True
     for char in text:
         if char.isupper() or char.istitle():
             out.append(_lower(char))
-            space_before = False
         elif char.islower():
-            out.append(_title(char) if space_before else _upper(char))
-            space_before = False
+            out.append(_title(char) if at_start else _upper(char))
         else:
             out.append(_valid(char))
-            space_before = char in SPACE
+        at_start = char in SPACE
     return "".join(out)
 
 
@@ -512,10 +373,8 @@ def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = Tru
     check_size(size + (size // width + 1) * byte_length(separator), "wrap")
     if size == len(text):
         return _wrapped(width, separator, text, breaks_words=breaks_words)
-    # One character for each byte.
-    in_bytes = (each.encode("utf-8", "surrogateescape").decode("latin-1") for each in (separator, text))
-    wrapped = _wrapped(width, *in_bytes, breaks_words=breaks_words)
-    return wrapped.encode("latin-1").decode("utf-8", "surrogateescape")
+    wrapped = _wrapped(width, _bytes_as_text(separator), _bytes_as_text(text), breaks_words=breaks_words)
+    return from_bytes(wrapped.encode("latin-1"))
 
 
 def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> str:
@@ -581,69 +440,62 @@ def join(separator: str, values: Any) -> str:
 @FUNCTIONS.define("func(string) string", "b64enc", cost=costs.COPY)
 def b64enc(text: str) -> str:
     """Return a text in base 64."""
-    return base64.b64encode(_raw(text)).decode()
+    return base64.b64encode(to_bytes(text)).decode()
 
 
 @FUNCTIONS.define("func(string) string", "b64dec", cost=costs.COPY)
 def b64dec(text: str) -> str:
     """Return decoded base 64, or Go's error as a text."""
     try:
-        clean = text.replace("\n", "").replace("\r", "")
-        return base64.b64decode(clean, validate=True).decode("utf-8", "surrogateescape")
-    except (binascii.Error, ValueError):
-        return f"illegal base64 data at input byte {_illegal_at(text)}"
+        return from_bytes(decode_base64(text))
+    except FuncError as error:
+        return str(error)
 
 
-def _illegal_at(text: str) -> int:
-    match = _ILLEGAL.search(text)
-    if match is not None:
-        return match.start()
-    padding = text.find("=")
-    if padding >= 0:
-        return min(padding + 1, len(text))
-    return len(text) - len(text.replace("\n", "").replace("\r", "")) % 4
+def decode_base64(text: str) -> bytes:
+    """Return decoded base 64.
+
+    Raises:
+        FuncError: the text is not base 64; with Go's text.
+    """
+    clean = text.replace("\n", "").replace("\r", "")
+    try:
+        return base64.b64decode(clean, validate=True)
+    except ValueError:
+        at = len(text) - len(clean) % 4
+        if illegal := _ILLEGAL.search(text):
+            at = illegal.start()
+        elif "=" in text:
+            at = min(text.index("=") + 1, len(text))
+        raise FuncError(f"illegal base64 data at input byte {at}") from None
 
 
 @FUNCTIONS.define("func(string) string", "b32enc", cost=costs.COPY)
 def b32enc(text: str) -> str:
     """Return a text in base 32."""
-    return base64.b32encode(_raw(text)).decode()
+    return base64.b32encode(to_bytes(text)).decode()
 
 
 @FUNCTIONS.define("func(string) string", "b32dec", cost=costs.BY_CHARACTER)
 def b32dec(text: str) -> str:
     """Return decoded base 32, or Go's error as a text."""
     try:
-        return base64.b32decode(text.replace("\n", "").replace("\r", "")).decode("utf-8", "surrogateescape")
-    except (binascii.Error, ValueError):
+        return from_bytes(base64.b32decode(text.replace("\n", "").replace("\r", "")))
+    except ValueError:
         illegal = (i for i, char in enumerate(text) if char not in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567=")
         found = next(illegal, len(text) - len(text) % 8)
         return f"illegal base32 data at input byte {found}"
 
 
-def _raw(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+def _hexdigest(name: str, text: str) -> str:
+    return hashlib.new(name, to_bytes(text), usedforsecurity=False).hexdigest()
 
 
-@FUNCTIONS.define("func(string) string", "sha1sum", cost=costs.SCAN)
-def sha1sum(text: str) -> str:
-    """Return the SHA-1 digest in hexadecimal."""
-    return hashlib.sha1(_raw(text), usedforsecurity=False).hexdigest()
-
-
-@FUNCTIONS.define("func(string) string", "sha256sum", cost=costs.SCAN)
-def sha256sum(text: str) -> str:
-    """Return the SHA-256 digest in hexadecimal."""
-    return hashlib.sha256(_raw(text)).hexdigest()
-
-
-@FUNCTIONS.define("func(string) string", "sha512sum", cost=costs.SCAN)
-def sha512sum(text: str) -> str:
-    """Return the SHA-512 digest in hexadecimal."""
-    return hashlib.sha512(_raw(text)).hexdigest()
+for _name in ("sha1", "sha256", "sha512"):
+    FUNCTIONS.define("func(string) string", f"{_name}sum", cost=costs.SCAN)(partial(_hexdigest, _name))
 
 
 @FUNCTIONS.define("func(string) string", "adler32sum", cost=costs.SCAN)
 def adler32sum(text: str) -> str:
     """Return the Adler-32 checksum in decimal."""
-    return str(zlib.adler32(_raw(text)))
+    return str(zlib.adler32(to_bytes(text)))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from random import SystemRandom
 
 import bcrypt
 from cryptography import x509
@@ -9,9 +10,9 @@ from injector.gotemplate.sprig import crypto
 
 
 def test_a_certificate_is_signed_by_its_authority() -> None:
-    authority = crypto.Authority(lambda: datetime.now(UTC))
-    ca = authority.ca("test-ca", 10)
-    leaf = authority.signed("leaf", ["10.0.0.1"], ["a.example.com"], 5, ca)
+    functions = crypto.CLOCKED.bound(lambda: datetime.now(UTC))
+    ca = functions["genCA"].call("test-ca", 10)
+    leaf = functions["genSignedCert"].call("leaf", ["10.0.0.1"], ["a.example.com"], 5, ca)
     root, cert = (x509.load_pem_x509_certificate(item.cert.encode()) for item in (ca, leaf))
     cert.verify_directly_issued_by(root)
     names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -19,7 +20,7 @@ def test_a_certificate_is_signed_by_its_authority() -> None:
 
 
 def test_what_was_encrypted_is_decrypted() -> None:
-    encrypted = crypto.Encrypter(lambda size: b"v" * size).encrypt("key", "plain ☃")
+    encrypted = crypto.encrypt_aes(SystemRandom(), "key", "plain ☃")
     assert crypto.decrypt_aes("key", encrypted) == "plain ☃"
 
 

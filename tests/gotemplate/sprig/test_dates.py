@@ -6,24 +6,29 @@ import pytest
 
 from injector.gotemplate import TemplateError, compile_template
 from injector.gotemplate.sprig import dates, txt_func_map
+from tests.cases import cases
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
-STOPPED = dates.Dates(lambda: datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC))
+
+
+def stopped() -> datetime:
+    """A clock that always shows the same time."""
+    return datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
 def test_now_and_ago_read_the_clock() -> None:
-    assert STOPPED.now().go_string() == "2024-05-06 07:08:09 +0000 UTC"
-    assert STOPPED.ago(dates.to_date("2006-01-02", "2024-05-06")) == "7h8m9s"
+    assert dates.now(stopped).go_string() == "2024-05-06 07:08:09 +0000 UTC"
+    assert dates.ago(stopped, dates.to_date("2006-01-02", "2024-05-06")) == "7h8m9s"
 
 
 def test_a_time_long_ago_is_the_longest_duration() -> None:
-    assert STOPPED.ago(dates.to_date("2006", "x")) == "2562047h47m16.854775807s"
+    assert dates.ago(stopped, dates.to_date("2006", "x")) == "2562047h47m16.854775807s"
 
 
 def test_ago_rounds_half_a_second_away_from_now() -> None:
     early, late = (dates.to_date(LAYOUT, f"2024-05-06T07:08:{second}Z") for second in ("08.5", "09.5"))
 
-    assert (STOPPED.ago(early), STOPPED.ago(late)) == ("1s", "-1s")
+    assert (dates.ago(stopped, early), dates.ago(stopped, late)) == ("1s", "-1s")
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-01:00", "2024-05-06T07:08:09.5Z"])
@@ -31,32 +36,12 @@ def test_json_has_the_time_in_its_zone(text: str) -> None:
     assert dates.to_date(LAYOUT, text).json_value() == text
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ date `2006` (int64 253402300800) }}",
-        "{{ toDate `15:04` `10:00` }}",
-        "{{ mustToDate `2006-002` `2024-060` }}",
-        "{{ dateModify `1ns` (toDate `2006` `2024`) }}",
-        "{{ htmlDateInZone (toDate `2006` `0`) `America/New_York` }}",
-        "{{ (toDate `2006-01-02T15:04Z07:00` `9999-12-31T23:59-01:00`).UTC }}",
-    ],
-)
+@cases("template")
 def test_a_date_that_is_not_supported_fails_the_template(template: str) -> None:
     with pytest.raises(TemplateError, match="supported"):
         compile_template("t", template, funcs=txt_func_map()).execute({})
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        ("90", "1m30s"),
-        ("+90", "1m30s"),
-        ("x", "0s"),
-        ("9" * 5000, "-1s"),
-        ("-" + "9" * 5000, "0s"),
-        ("12345678901234", "1335309h58m42.309968896s"),
-    ],
-)
+@cases("seconds", "expected", also=[("9" * 5000, "-1s"), ("-" + "9" * 5000, "0s")])
 def test_a_number_of_seconds_overflows_as_in_go(seconds: str, expected: str) -> None:
     assert dates.duration(seconds) == expected
