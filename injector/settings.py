@@ -144,7 +144,8 @@ class Settings:
         choices=GUARDS,
     )
     reload_interval: float = _setting(
-        "Polling interval for configuration changes, as a fallback for file events. 0 disables reloading.", 30.0
+        "How often to read the whole configuration, besides the check of its files twice a second. 0 disables reloading.",
+        30.0,
     )
     shutdown_delay: float = _setting("Grace period after SIGTERM in which the unready server still answers.", 5.0)
     max_waiting: Count = _setting(

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from _pytest.mark.structures import ParameterSet
+from _pytest.mark.structures import ParameterSet
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
 
 
-def cases(*names: str) -> Callable[[Test], Test]:
-    """Parametrize a test with its cases from the YAML file beside its module.
+def cases(*names: str, also: Iterable[Any] = ()) -> Callable[[Test], Test]:
+    """Parametrize a test with its cases from the YAML file beside its module, and with those of ``also``, which YAML cannot express.
 
     A case is a list of values in the order of ``names``, or a mapping with these names as keys. With a single name, it is the value.
-    If the cases are a mapping, its keys are their ids. ``v1.30`` is the minor (1, 30).
+    If the cases are a mapping, its keys are their ids. ``v1.30`` is the minor (1, 30). A list is a tuple if the parameter is one.
     """
 
     def parametrize(test: Test) -> Test:
         path = Path(test.__code__.co_filename).with_suffix(".yaml")
         found = read_cases(path)[test.__name__.removeprefix("test_")]
         rows = found.items() if isinstance(found, dict) else ((None, row) for row in found)
-        parametrized: Test = pytest.mark.parametrize(names, [_parameters(names, row, name) for name, row in rows])(test)
+        parameters = [_parameters(test, names, row, name) for name, row in rows]
+        parameters += [_parameters(test, names, row) for row in also]
+        parametrized: Test = pytest.mark.parametrize(names, parameters)(test)
         return parametrized
 
     return parametrize
@@ -42,12 +41,17 @@ def read_cases(path: Path) -> dict[str, Any]:
     return found
 
 
-def _parameters(names: tuple[str, ...], row: Any, name: str | None) -> ParameterSet:
+def _parameters(test: Callable[..., Any], names: tuple[str, ...], row: Any, name: str | None = None) -> ParameterSet:
     if len(names) == 1:
-        return pytest.param(row, id=name)
+        row = [row]
     assert len(row) == len(names), row
     values = [row[each] for each in names] if isinstance(row, dict) else row
-    return pytest.param(*values, id=name)
+    kinds = [str(test.__annotations__[each]) for each in names]
+    typed = [
+        tuple(value) if kind.startswith("tuple") and value is not None else value
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+    return pytest.param(*typed, id=name)
 
 
 class _Loader(yaml.CSafeLoader):

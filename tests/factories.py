@@ -1,8 +1,13 @@
-"""Builders of what tests send: a pod and an AdmissionReview, valid as they are, changed by keyword."""
+"""Builders of what tests send: a pod and an AdmissionReview, valid as they are, changed by keyword. And of what templates read."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from injector.istio.behaviours import NEWEST
+from injector.istio.goview import string_struct, view
+from injector.istio.mesh import mesh_facts, parse_mesh_config
+from injector.istio.template import TemplateData
 
 UID = "6f1d3c9e-3c1f-4b6e-9b0a-2f7f5a0c1d2e"
 """The uid of a review made here; the answer must carry it."""
@@ -63,3 +68,27 @@ def make_review(
             **request,
         },
     }
+
+
+def make_template_data(pod: dict[str, Any], *, mesh: str | None = None, **fields: Any) -> TemplateData:
+    """The data of templates for ``pod`` in the newest minor; further keywords are fields of it."""
+    facts = mesh_facts(parse_mesh_config(mesh, NEWEST))
+    return TemplateData(
+        {
+            "TypeMeta": string_struct("v1.TypeMeta", Kind="Deployment", APIVersion="apps/v1"),
+            "DeploymentMeta": string_struct("types.NamespacedName", Namespace="shop", Name="cart"),
+            "ObjectMeta": view("v1.ObjectMeta", pod["metadata"]),
+            "Spec": view("v1.PodSpec", pod["spec"]),
+            "ProxyConfig": facts.proxy_config,
+            "MeshConfig": facts.mesh_pointer,
+            "Values": {"global": {"hub": "h"}},
+            "Revision": "canary",
+            "NativeSidecars": True,
+            "ProxyImage": "h/proxyv2:t",
+            "ProxyUID": 1337,
+            "ProxyGID": 1338,
+            "InboundTrafficPolicyMode": "passthrough",
+            "CompliancePolicy": "fips-140-2",
+            **fields,
+        }
+    )

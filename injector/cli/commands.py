@@ -63,8 +63,8 @@ class CommandError(click.ClickException):
         echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
 
 
-def failure_of(error: Exception, *, command: str, verbose: bool) -> CommandError:
-    """Return the failure to print for an error that ended ``command``."""
+def command_error(error: Exception, *, command: str, verbose: bool) -> CommandError:
+    """Return the error to print for an error that ended ``command``."""
     message, code = _message_and_code(error, command)
     trace = "".join(traceback.format_exception(error)) if verbose else ""
     return CommandError(one_line(message), code, trace=trace)
@@ -83,10 +83,8 @@ def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
             where = f"{error.filename}: " if error.filename else ""
             return f"{where}{error.strerror or error}", EX_FAILED
         case _:
-            return (
-                f"internal error: {type(error).__name__}: {error}; please report it with the output of -v",
-                EX_SOFTWARE,
-            )
+            what = f"internal error: {type(error).__name__}: {error}"
+            return f"{what}; please report it with the output of -v", EX_SOFTWARE
 
 
 @contextmanager
@@ -99,7 +97,7 @@ def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError as error:
         raise CommandError(error.format_message(), EX_USAGE, prefix="") from error
     except Exception as error:
-        raise failure_of(error, command=command, verbose=VERBOSE in meta) from error
+        raise command_error(error, command=command, verbose=VERBOSE in meta) from error
 
 
 class LazyGroup(click.Group):
@@ -110,7 +108,7 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
-        """Import and return a command, or return None if there is no command of this name."""
+        """Import and return a command; None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"injector.cli.{COMMANDS[cmd_name][0]}")
@@ -129,12 +127,9 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command from the table, or an option of the root command."""
-        commands = [
-            CompletionItem(name, help=summary)
-            for name, (_, summary) in sorted(COMMANDS.items())
-            if name.startswith(incomplete)
-        ]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)
+        items = [CompletionItem(name, help=summary) for name, (_, summary) in sorted(COMMANDS.items())]
+        found = [item for item in items if item.value.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -247,8 +247,15 @@ def as_text(comparisons: Sequence[Comparison], old: str, new: str) -> str:
 
 def as_summary(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     """Return a line with a few examples for each group of workloads, and the number of all workloads."""
-    lines = [f"{escape_line(str(group))}: {_examples(group.workloads)}\n" for group in groups(comparisons)]
+    lines = [_group_line(*group) for group in groups(comparisons)]
     return "".join((*lines, "\n" if lines else "", _total(comparisons, old, new)))
+
+
+def _group_line(kinds: Sequence[str], workloads: Sequence[Created]) -> str:
+    only = " only" if len(kinds) == 1 and " " not in kinds[0] else ""
+    kinds_text, names = ", ".join(kinds), ", ".join(map(str, workloads[:EXAMPLES]))
+    more = f" and {len(workloads) - EXAMPLES} more" if len(workloads) > EXAMPLES else ""
+    return f"{escape_line(f'{len(workloads)} {kinds_text}{only}')}: {names}{more}\n"
 
 
 def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
@@ -274,12 +281,8 @@ def as_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             for kind, (workloads, changes) in tally(comparisons).items()
         },
         "groups": [
-            {
-                "changes": list(group.changes),
-                "count": len(group.workloads),
-                "workloads": [_workload_data(each) for each in group.workloads],
-            }
-            for group in groups(comparisons)
+            {"changes": list(kinds), "count": len(found), "workloads": [_workload_data(each) for each in found]}
+            for kinds, found in groups(comparisons)
         ],
     }
 
@@ -316,28 +319,17 @@ def _value_text(change: Change, value: Any) -> str:
     return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Workloads with the same kinds of changes. Gained and lost privileges and containers are kinds of their own here."""
+def groups(comparisons: Iterable[Comparison]) -> list[tuple[tuple[str, ...], list[Created]]]:
+    """Return the kinds of changes that occur together, each with the workloads that have them, the largest group first.
 
-    changes: tuple[str, ...]
-    workloads: tuple[Created, ...]
-
-    def __str__(self) -> str:
-        """Return the number of workloads and the changes."""
-        only = " only" if len(self.changes) == 1 and " " not in self.changes[0] else ""
-        return f"{len(self.workloads)} {', '.join(self.changes)}{only}"
-
-
-def groups(comparisons: Iterable[Comparison]) -> list[Group]:
-    """Return the workloads that change in groups, the largest first."""
-    by_changes: dict[tuple[str, ...], list[Created]] = {}
+    Gained and lost privileges and containers are kinds of their own here.
+    """
+    found: dict[tuple[str, ...], list[Created]] = {}
     for each in comparisons:
         if each.changes:
-            names = tuple(dict.fromkeys(name for change in each.changes for name in _group_names(change)))
-            by_changes.setdefault(names, []).append(each.workload)
-    found = [Group(names, tuple(workloads)) for names, workloads in by_changes.items()]
-    return sorted(found, key=lambda group: (-len(group.workloads), group.changes))
+            kinds = tuple(dict.fromkeys(name for change in each.changes for name in _group_names(change)))
+            found.setdefault(kinds, []).append(each.workload)
+    return sorted(found.items(), key=lambda group: (-len(group[1]), group[0]))
 
 
 def _group_names(change: Change) -> list[str]:
@@ -354,9 +346,3 @@ def _group_names(change: Change) -> list[str]:
         name = change.path.partition("[")[2].removesuffix("]")
         return [f"container {name} {'gained' if change.old is ABSENT else 'lost'}"]
     return [change.kind]
-
-
-def _examples(workloads: Sequence[Created]) -> str:
-    more = len(workloads) - EXAMPLES
-    names = ", ".join(map(str, workloads[:EXAMPLES]))
-    return f"{names} and {more} more" if more > 0 else names

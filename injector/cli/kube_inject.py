@@ -87,7 +87,7 @@ manifest_options: Final = option_group(
 
 @dataclass(frozen=True, slots=True)
 class RevisionOptions:
-    """Which revision to inject, and what to change in it."""
+    """The revision to inject, and the settings to change in it."""
 
     config: Path | None
     values: Path | None
@@ -106,11 +106,9 @@ class RevisionOptions:
             (self.mesh, self.mesh_map, "meshConfig"),
         ):
             if file is None and config_map is not None:
-                raise UsageError(
-                    f"ConfigMap {config_map!r} is not read from the cluster",
-                    where=f"--{flag}MapName",
-                    hint=f"save its key to a file with kubectl, and give --{flag}File FILE",
-                )
+                hint = f"save its key to a file with kubectl, and give --{flag}File FILE"
+                what = f"ConfigMap {config_map!r} is not read from the cluster"
+                raise UsageError(what, where=f"--{flag}MapName", hint=hint)
 
     def build(self) -> Revision:
         """Read and build the revision.
@@ -122,8 +120,7 @@ class RevisionOptions:
         return build(overridden(self._raw(), self._overrides()))
 
     def _overrides(self) -> Overrides:
-        files = {"values": self.values, "mesh": self.mesh}
-        given = {key: path for key, path in files.items() if path is not None}
+        given = {key: path for key, path in (("values", self.values), ("mesh", self.mesh)) if path is not None}
         return Overrides(
             istio_version=self.istio_version,
             env=key_values(self.set_env, flag="--set-env"),
@@ -137,10 +134,10 @@ class RevisionOptions:
             return directory_revisions(self.revisions_dir).find(self.revision or "")
         if self.revisions_dir is not None:
             raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
-        if self.revision is not None:
-            return SingleSource(self.config, name=self.revision).read().revisions[0]
-        # As in istioctl, there is no revision name without --revision; templates of 1.9 and later then write `default`.
-        return SingleSource(self.config, name=DEFAULT_NAME, settings={"revision": ""}).read().revisions[0]
+        # As in istioctl, the revision has no name without --revision. Templates of 1.9 and later then write `default`.
+        settings = {"revision": ""} if self.revision is None else {}
+        name = DEFAULT_NAME if self.revision is None else self.revision
+        return SingleSource(self.config, name=name, settings=settings).read().revisions[0]
 
 
 revision_options: Final = option_group(
@@ -178,37 +175,17 @@ revision_options: Final = option_group(
     click.option(*both_spellings("meshConfigMapName"), "mesh_map", metavar="NAME", hidden=True),
 )
 
+
 # Istio 1.0 and 1.1 could write a template from flags (istioctl/cmd/istioctl/kubeinject.go, 1.0.9). With a config file they ignored them
 # and printed a warning. --hub and --tag were only for that template, and an error without it.
 IGNORED: Final = (
-    "verbosity",
-    "sidecarProxyUID",
-    "setVersionString",
-    "imagePullPolicy",
-    "statusPort",
-    "readinessInitialDelaySeconds",
-    "readinessPeriodSeconds",
-    "readinessFailureThreshold",
-    "includeIPRanges",
-    "excludeIPRanges",
-    "includeInboundPorts",
-    "excludeInboundPorts",
+    *("verbosity", "sidecarProxyUID", "setVersionString", "imagePullPolicy", "statusPort"),
+    *("readinessInitialDelaySeconds", "readinessPeriodSeconds", "readinessFailureThreshold"),
+    *("includeIPRanges", "excludeIPRanges", "includeInboundPorts", "excludeInboundPorts"),
 )
 IGNORED_SWITCHES: Final = ("coreDump", "rewriteAppProbe", "debug")
 """A switch takes no value, or one after ``=``."""
 REFUSED: Final = ("hub", "tag")
-_HIDDEN: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "metavar": "VALUE"}
-
-
-def old_options(command: F) -> F:
-    """Add flags of older releases of istioctl. Most are ignored with a warning, the others are refused."""
-    for name in IGNORED:
-        command = click.option(f"--{name}", callback=_ignore, **_HIDDEN)(command)
-    for name in IGNORED_SWITCHES:
-        command = click.option(f"--{name}", is_flag=False, flag_value="true", callback=_ignore, **_HIDDEN)(command)
-    for name in REFUSED:
-        command = click.option(f"--{name}", callback=_refuse, **_HIDDEN)(command)
-    return command
 
 
 def _ignore(_context: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -224,6 +201,16 @@ def _refuse(_context: click.Context, option: click.Parameter, value: str | None)
             hint="give --injectConfigFile FILE: kubectl -n istio-system get configmap istio-sidecar-injector"
             " -o=jsonpath='{.data.config}' > FILE",
         )
+
+
+def old_options(command: F) -> F:
+    """Add flags of older releases of istioctl. Most are ignored with a warning, the others are refused."""
+    hidden: dict[str, Any] = {"hidden": True, "expose_value": False, "metavar": "VALUE"}
+    switch: dict[str, Any] = {**hidden, "is_flag": False, "flag_value": "true"}
+    for name in (*IGNORED, *IGNORED_SWITCHES, *REFUSED):
+        settings = switch if name in IGNORED_SWITCHES else hidden
+        command = click.option(f"--{name}", callback=_refuse if name in REFUSED else _ignore, **settings)(command)
+    return command
 
 
 @click.command("kube-inject")

@@ -25,7 +25,7 @@ def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None 
 
 
 def confirm(question: str) -> bool:
-    """Ask on stderr. The default is no, also at the end of the input."""
+    """Ask on stderr. An empty answer, or the end of the input, means no."""
     try:
         return click.confirm(escape_controls(question), default=False, err=True)  # noqa: TID251 -- the one place that may
     except click.Abort:

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -25,6 +25,7 @@ from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.metrics import Metrics
+from injector.revisions.build import Overrides
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
 from injector.revisions.files import file_changes
@@ -50,7 +51,6 @@ from injector.webhook.tls.source import Handshakes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from injector.revisions.following import Watch
     from injector.revisions.source import RevisionSource
     from injector.settings import Settings
     from injector.webhook.lifecycle import Follow
@@ -75,7 +75,9 @@ def run_server(settings: Settings) -> None:
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
     loader = Loader(source_of(settings, cluster), registry)
     recent = RecentPods()
-    follower = Follower(loader, _watch(settings), Timing(settings.reload_interval), recent=recent, metrics=metrics)
+    paths = watched_paths(settings)
+    watch = partial(file_changes, paths) if paths else None
+    follower = Follower(loader, watch, Timing(settings.reload_interval), recent=recent, metrics=metrics)
     follower.load(required=cluster is None)
 
     def started(port: int, ops_port: int) -> None:
@@ -139,7 +141,9 @@ def source_of(settings: Settings, cluster: RevisionSource | None = None) -> Revi
             values=settings.values_file,
             mesh=settings.mesh_config,
             name=settings.revision or DEFAULT_NAME,
-            settings=_revision_settings(settings),
+            settings=Overrides(
+                settings.istio_version, key_values(settings.set_env, flag="--set-env"), settings.node_version
+            ).settings({}),
         )
     else:
         files = offline_source(settings.revisions_dir)
@@ -149,31 +153,11 @@ def source_of(settings: Settings, cluster: RevisionSource | None = None) -> Revi
     return MergedSource(files, cluster) if has_files else cluster
 
 
-def _revision_settings(settings: Settings) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if settings.istio_version is not None:
-        given["istioVersion"] = settings.istio_version
-    if settings.set_env:
-        given["env"] = key_values(settings.set_env, flag="--set-env")
-    if settings.node_version:
-        given["nodeVersions"] = list(settings.node_version)
-    return given
-
-
-def watched_folders(settings: Settings) -> tuple[Path, ...]:
-    """Return the folders to watch for changes of the configuration; none for the embedded revisions.
-
-    For a file, watch its folder, because a file that replaces it by a rename is a different file.
-    """
-    if settings.inject_config is not None:
-        files = (settings.inject_config, settings.values_file, settings.mesh_config)
-        return tuple(dict.fromkeys(path.absolute().parent for path in files if path is not None))
-    return () if settings.revisions_dir is None else (settings.revisions_dir.absolute(),)
-
-
-def _watch(settings: Settings) -> Watch | None:
-    folders = watched_folders(settings)
-    return partial(file_changes, folders, recursive=settings.inject_config is None) if folders else None
+def watched_paths(settings: Settings) -> tuple[Path, ...]:
+    """Return the files and folders of the configuration to check for changes; none for the embedded revisions."""
+    files = (settings.inject_config, settings.values_file, settings.mesh_config)
+    given = (settings.revisions_dir,) if settings.inject_config is None else files
+    return tuple(path for path in given if path is not None)
 
 
 def _health_file(settings: Settings) -> HealthFile | None:

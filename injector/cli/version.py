@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.output import echo, json_text
+from injector.cli.output import data_text, echo
 from injector.istio.behaviours import NEWEST, OLDEST, format_minor
 
 DISTRIBUTION: Final = "revision-injector"
@@ -33,10 +33,7 @@ def version(output: str | None) -> None:
         "python": platform.python_version(),
         "istioVersions": f"{format_minor(OLDEST)} to {format_minor(NEWEST)}",
     }
-    match output:
-        case "json":
-            echo(json_text(details), nl=False)
-        case "yaml":
-            echo("".join(f'{name}: "{value}"\n' for name, value in details.items()), nl=False)
-        case _:
-            echo(f"{DISTRIBUTION} {details['version']} (Istio {details['istioVersions']})")
+    if output is None:
+        echo(f"{DISTRIBUTION} {details['version']} (Istio {details['istioVersions']})")
+    else:
+        echo(data_text(details, output), nl=False)

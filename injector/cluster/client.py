@@ -1,7 +1,7 @@
 """The client of the API server, on plain dictionaries. No other module imports ``kubernetes_asyncio``.
 
-That library only provides credentials and TLS; its models and watches are not used. After a 401 the credentials are read again before the
-next request, so that renewed tokens and certificates are used.
+The library only provides credentials and TLS. Its models and watches are not used. After a 401 the client reads the credentials again
+before the next request, so that it uses renewed tokens and certificates.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class KubeClient:
         """Read the credentials now instead of with the first request.
 
         Raises:
-            ConfigError: there are no credentials, or they cannot be used.
+            ConfigError: the credentials are missing or cannot be used.
         """
         await self._connected()
 
@@ -272,7 +272,7 @@ class KubeClient:
         return await self._json("POST", path, {"fieldManager": manager}, _with_kind(resource, manifest))
 
     async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Replace an object and return it; its ``resourceVersion`` names the version to replace; reason ``conflict`` if it has changed."""
+        """Replace the version of an object that ``resourceVersion`` names, and return it; reason ``conflict`` if it has changed."""
         query = {"fieldManager": manager}
         return await self._json("PUT", _path(resource, manifest), query, _with_kind(resource, manifest))
 
@@ -360,7 +360,7 @@ class KubeClient:
             await self.close()
         meaning = meaning_of(status)
         (self._throttle.failed if meaning.down else self._throttle.answered)()
-        # The message names accounts, objects and fields. That of a 401 may quote the credentials.
+        # The message names accounts, objects and fields. The message of a 401 may quote the credentials.
         said = f": {message}" if message and status not in (401, 410, 429) else ""
         raise ClusterError(
             f"the API server {meaning.what} (HTTP {status}){said}",

@@ -26,7 +26,7 @@ _HINTS: Final = {
     "conflict": "try again",
     "throttled": "try again later",
 }
-"""What the user of a command can do about an error, by its reason. The hints of the client are for a server."""
+"""The hints for the user of a command, by the reason of the error. The hints of the client are for a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,8 @@ class ClusterSession:
         try:
             return self.runner.run(work(self.client))
         except ClusterError as error:
-            hint = _HINTS.get(error.reason, error.hint)
-            raise ClusterError(
-                error.what, where=error.where, hint=hint, reason=error.reason, status=error.status
-            ) from error
+            error.hint = _HINTS.get(error.reason, error.hint)
+            raise
 
 
 @contextmanager

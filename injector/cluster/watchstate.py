@@ -7,7 +7,7 @@
     WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
     WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
 
-Every fault is followed by a wait, so there is no hot loop. Every wait is short enough that the objects are listed within 5 s after the
+A wait follows every fault, which prevents a hot loop. Every wait is short enough that the objects are listed within 5 s after the
 API server is back.
 """
 

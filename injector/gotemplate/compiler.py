@@ -23,6 +23,8 @@ from injector.gotemplate.values import Func
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from injector.gotemplate.nodes import Tree
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -35,6 +37,7 @@ class Template:
         functions: the functions that it calls, by their names in the Python text.
         run: renders the first.
         line_map: finds the template node behind a line of the Python text.
+        trees: the parsed templates.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Template:
     functions: Mapping[str, Func]
     run: Callable[[Rendering, Any], None]
     line_map: LineMap
+    trees: tuple[Tree, ...]
 
     def execute(self, data: Any, *, budget: Budget | None = None) -> str:
         """Return the rendered text.
@@ -114,7 +118,7 @@ def _compiled(
     filename = f"<template {name}>"
     run = python.run(filename)[bodies[name]]
     line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))
-    return Template(name, tuple(sorted(trees)), python.text(), python.functions, run, line_map)
+    return Template(name, tuple(sorted(trees)), python.text(), python.functions, run, line_map, tuple(trees.values()))
 
 
 def printed(value: Any) -> str:

@@ -120,17 +120,19 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     if meter is None:
         return
     steps, size = cost.once, 0
-    looks_inside = cost.item > 0
+    characters, text_bytes, item = cost.characters, cost.text_bytes, cost.item
+    looks_inside = item > 0
     level: Sequence[Any] = values
     while level:
         found: list[Any] = []
         for value in level:
             if isinstance(value, str):
-                steps += len(value) // cost.characters
-                size += len(value) * cost.text_bytes
-            elif looks_inside:
+                length = len(value)
+                steps += length // characters
+                size += length * text_bytes
+            elif looks_inside and value.__class__ not in _SCALARS:
                 inner = _inside(value)
-                steps += len(inner) * cost.item
+                steps += len(inner) * item
                 size += len(inner) * cost.item_bytes
                 found += inner
             if steps > _AT_ONCE:

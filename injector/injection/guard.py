@@ -9,7 +9,8 @@ The dangerous characters are those of YAML 1.2: chapters 5.2 to 5.4 (character s
 filler replaces only these by a letter, so that a template that tests the value (``contains "/"``, ``trunc 63``) mostly treats the filler
 like the value.
 
-A pod without a dangerous value costs one look at its texts. If no template reads its dangerous values, it costs one more rendering.
+A pod without a dangerous value costs one look at its texts. Annotations that no template can read do not count (``istio.reads``). Any
+other dangerous value costs one more rendering, even if no template reads it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import BreakOutError, DataError
 from injector.injection import containers as c
-from injector.injection.data import namespaced_name, template_data
+from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.mesh import apply_proxy_config, mesh_facts
+from injector.istio.reads import reads
 from injector.kube.schema import struct_type
 from injector.kube.serial import dump_json
 from injector.kube.yaml import load_yaml
+from injector.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -217,8 +220,9 @@ class Guard:
         self._seen = seen
         self._templates = templates
         self._given = _document(params, seen)
+        self._read = _without_unread(params, self._given)
         # The dangerous texts; the first one is the first to be suspected.
-        self._texts = [] if params.guard == OFF else _dangerous_texts(params, self._given)
+        self._texts = [] if params.guard == OFF else _dangerous_texts(params, self._read)
 
     def check(self, rendered: Any) -> tuple[str, ...]:
         """Return the findings of a guard that only warns about what the templates rendered.
@@ -312,7 +316,7 @@ class Guard:
             start, end = (start, middle) if is_as_real(texts[middle:]) else (middle, end)
             middle = (start + end) // 2
         others = end - start - 1
-        return _place(self._given, texts[start]) + (f", or one of {others} other values" if others else "")
+        return _place(self._read, texts[start]) + (f", or one of {others} other values" if others else "")
 
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
         """Return template data with fillers in place of texts; if ``filler`` is None, without the annotations and labels that have them.
@@ -361,7 +365,7 @@ class Guard:
 
 def is_clean(params: Parameters, seen: c.Pod) -> bool:
     """Return whether templates see no dangerous text of a pod, so that the guard costs no rendering."""
-    return not _dangerous_texts(params, _document(params, seen))
+    return not _dangerous_texts(params, _without_unread(params, _document(params, seen)))
 
 
 def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
@@ -374,6 +378,36 @@ def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
         "workload": {name: getattr(workload, name) for name in names},
     }
     return given if namespaced_name(params.revision) else {**given, "owner": params.owner_meta}
+
+
+def _without_unread(params: Parameters, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without the annotations that no template reads."""
+    keys = params.revision.annotations_read
+    if keys is None or decodes(params.revision.templates):
+        return given
+    keys |= {PROXY_IMAGE_TYPE}
+    shortened = dict(given)
+    for name in ("metadata", "owner"):
+        annotations = given.get(name, {}).get("annotations")
+        if annotations:
+            read = {key: text for key, text in annotations.items() if reads(keys, key) or _is_proxy_config(key, text)}
+            shortened[name] = {**given[name], "annotations": read}
+    return shortened
+
+
+def _is_proxy_config(key: str, text: str) -> bool:
+    """Return whether an annotation is a ProxyConfig with a dangerous text, which templates read as a part of the mesh config."""
+    return key == _PROXY_CONFIG and is_dangerous(text) and _HAS_DANGEROUS_TEXT.get(text, _has_dangerous_text)
+
+
+def _has_dangerous_text(yaml: str) -> bool:
+    try:
+        return any(map(is_dangerous, texts_of(load_yaml(yaml))))
+    except DataError:
+        return True
+
+
+_HAS_DANGEROUS_TEXT: Final[Memo[str, bool]] = Memo(256, 256 << 10, len)
 
 
 def texts_of(value: Any) -> list[str]:

@@ -18,7 +18,7 @@ from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
 from injector.istio.template import Template, compile_go_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,8 @@ class Revision:
     """The injection of one control plane, compiled and deeply immutable.
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
+    ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any. ``versions_by_node`` is
+    empty if all nodes have the same version.
     """
 
     name: str
@@ -115,6 +117,8 @@ class Revision:
     templates: Mapping[str, Template]
     fingerprint: str
     hermetic: bool
+    annotations_read: frozenset[str] | None
+    versions_by_node: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def istio_version(self) -> str:
@@ -167,7 +171,17 @@ def build_revision(
         templates=templates,
         fingerprint=_fingerprint(config, values, mesh, settings),
         hermetic=all(template.hermetic for template in templates.values()),
+        annotations_read=_annotations_read(templates.values()),
     )
+
+
+def _annotations_read(templates: Iterable[Template]) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for template in templates:
+        if template.annotations_read is None:
+            return None
+        found |= template.annotations_read
+    return found
 
 
 def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origin: str) -> tuple[Minor, str]:

@@ -19,6 +19,7 @@ from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func
 from injector.istio.functions import istio_functions
 from injector.istio.goview import FieldStruct
+from injector.istio.reads import annotations_read
 from injector.memo import Memo
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Template(Protocol):
     def called(self) -> frozenset[str]:
         """The names of the Go functions that it calls."""
 
+    @property
+    def annotations_read(self) -> frozenset[str] | None:
+        """The annotations that it can read (``reads.annotations_read``); None if it can read any."""
+
     def render(self, data: TemplateData) -> str:
         """Return the rendered text; raise TemplateRenderError if the template fails or exceeds its budget."""
 
@@ -74,6 +79,7 @@ class GoTextTemplate:
 
     compiled: GoTemplate
     called: frozenset[str] = frozenset()
+    annotations_read: frozenset[str] | None = None
 
     @property
     def hermetic(self) -> bool:
@@ -135,7 +141,8 @@ def compile_go_template(name: str, text: str, functions: Mapping[str, Func], del
     """
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
-    return GoTextTemplate(compiled, frozenset(func.name for func in compiled.functions.values()))
+    called = frozenset(func.name for func in compiled.functions.values())
+    return GoTextTemplate(compiled, called, annotations_read(compiled.trees))
 
 
 _COMPILED: Final[WeakValueDictionary[Hashable, Template]] = WeakValueDictionary()

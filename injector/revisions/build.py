@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from injector.errors import DataError
 from injector.istio.frozen import frozen
@@ -28,6 +28,16 @@ class Overrides:
     values: str | None = None
     mesh: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a revision with the overrides."""
+        env = own.get("env") or {}
+        stated = {
+            "istioVersion": self.istio_version,
+            "env": {**env, **self.env} if self.env and isinstance(env, dict) else None,
+            "nodeVersions": list(self.node_versions) or None,
+        }
+        return {**own, **{key: value for key, value in stated.items() if value is not None}}
 
 
 def build(raw: RawRevision) -> Revision:
@@ -57,6 +67,7 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
     return replace(
         revision,
         node_versions=settings.node_versions or raw.facts.node_versions,
+        versions_by_node={} if settings.node_versions else raw.facts.versions_by_node,
         namespaces=frozen({**raw.facts.namespaces, **settings.namespaces}),
     )
 
@@ -77,17 +88,9 @@ def _place(where: str, raw: RawRevision) -> str:
 
 def overridden(raw: RawRevision, overrides: Overrides) -> RawRevision:
     """Return ``raw`` with the overrides."""
-    own = raw.settings.get("env") or {}
-    env = {**own, **overrides.env} if overrides.env and isinstance(own, dict) else None
-    stated = {
-        "istioVersion": overrides.istio_version,
-        "env": env,
-        "nodeVersions": list(overrides.node_versions) or None,
-    }
-    settings = {**raw.settings, **{key: value for key, value in stated.items() if value is not None}}
     return replace(
         raw,
-        settings=settings,
+        settings=overrides.settings(raw.settings),
         values=raw.values if overrides.values is None else overrides.values,
         mesh=raw.mesh if overrides.mesh is None else overrides.mesh,
         files={**raw.files, **overrides.files},

@@ -1,31 +1,24 @@
-"""Files of a configuration: read, replaced as a whole, and watched for changes.
-
-Watching uses inotify(7) directly: the libraries for it poll a thread twenty times a second, and an injector is idle most of the time. A
-notification does not say what changed. A mounted ConfigMap changes by one link, and an editor writes a second file, so only reading shows
-the new state.
-"""
+"""Files of a configuration: read, replaced as a whole, and checked for changes."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
+import stat
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
-BATCH: Final = 0.05
-"""Seconds after a change in which further changes are reported together with it."""
-
-# <sys/inotify.h>: modify, attributes, closed after writing, moved, created, deleted; the folder itself deleted or moved.
-_EVENTS: Final = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
-_ONLY_FOLDERS: Final = 0x01000000
+CHECK_INTERVAL: Final = 0.5
+"""Seconds between two checks for changes. A check of thirty revisions takes about a millisecond."""
+LEVELS: Final = 3
+"""A directory of revisions, its folders, and their files."""
 
 
 def read_text(path: Path) -> str | None:
@@ -119,72 +112,34 @@ def _mode(path: Path) -> int:
     return 0o666 & ~mask
 
 
-async def file_changes(folders: Sequence[Path], *, recursive: bool) -> AsyncGenerator[None]:
-    """Yield once the folders are watched, and after each possible change in them.
+async def file_changes(paths: Sequence[Path]) -> AsyncGenerator[None]:
+    """Yield at once, and after each change of the files, or of the content of the folders, two levels deep.
 
-    Args:
-        folders: the folders to watch.
-        recursive: whether to watch their subfolders too, one level deep.
-
-    Raises:
-        OSError: a folder does not exist, or the platform has no inotify.
+    The caller reads them after each yield, so it misses no change.
     """
     # Imported here, because commands that only read files start in half the time without it.
     import asyncio  # noqa: PLC0415
 
+    known = await asyncio.to_thread(_file_states, paths)
     while True:
-        # Starting again finds folders that were added or replaced. The caller reads after each yield, so it misses nothing.
-        with _watched(watched_folders(folders, recursive=recursive)) as file:
-            yield
-            await _readable(file)
-        await asyncio.sleep(BATCH)
+        yield
+        current = known
+        while current == known:
+            await asyncio.sleep(CHECK_INTERVAL)
+            current = await asyncio.to_thread(_file_states, paths)
+        known = current
 
 
-def watched_folders(folders: Iterable[Path], *, recursive: bool) -> list[Path]:
-    """Return the folders to watch, with their subfolders if recursive, and the parent of a link, which may be replaced.
-
-    Raises:
-        OSError: a folder does not exist.
-    """
-    found: list[Path] = []
-    for folder in folders:
-        found.append(folder)
-        if folder.is_symlink():
-            found.append(folder.parent)
-        if recursive:
-            found += [each for each in folder.iterdir() if each.is_dir()]
-    return found
-
-
-@contextmanager
-def _watched(folders: Iterable[Path]) -> Iterator[int]:
-    """Give a file descriptor that becomes readable once something in the folders has changed."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "inotify_init1"):
-        raise OSError("the platform has no inotify")
-    file = _checked(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-    try:
-        for folder in folders:
-            _checked(libc.inotify_add_watch(file, os.fsencode(folder), _EVENTS | _ONLY_FOLDERS))
-        yield file
-    finally:
-        os.close(file)
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return result
-
-
-async def _readable(file: int) -> None:
-    import asyncio  # noqa: PLC0415 -- see above
-
-    loop = asyncio.get_running_loop()
-    event = asyncio.Event()
-    loop.add_reader(file, event.set)
-    try:
-        await event.wait()
-    finally:
-        loop.remove_reader(file)
+def _file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:
+    """Return the inode, the time of the last change and the size of each file. Links, as in a mounted ConfigMap, are followed."""
+    states: dict[Path, tuple[int, int, int]] = {}
+    level = list(paths)
+    for _ in range(LEVELS):
+        files, level = level, []
+        for path in files:
+            with suppress(OSError):  # it is missing, a link without a target, or cannot be read
+                found = path.stat()
+                states[path] = found.st_ino, found.st_ctime_ns, found.st_size
+                if stat.S_ISDIR(found.st_mode):
+                    level += path.iterdir()
+    return states

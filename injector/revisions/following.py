@@ -33,14 +33,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Watch: TypeAlias = "Callable[[], AsyncIterator[None]]"
-"""Yields after each possible change of the source. If it fails, a new watch is started."""
+"""Yields after each possible change of the source."""
 
 SETTLE: Final = 0.1
 MAX_SETTLES: Final = 4
 """A source that is never quiet is read after this many settle times."""
-
-REWATCH: Final = 0.5
-"""Seconds between a failed watch and the next one."""
 
 RETRY: Final = 600.0
 """Seconds until a revision that fails on a recent pod is tried again; the pod may be forgotten by then."""
@@ -70,7 +67,7 @@ class Follower:
 
     Args:
         loader: loads the source; used by nothing else meanwhile.
-        watch: reports changes; None if there is no watch.
+        watch: reports changes; None for a source that reports them by ``changed``, or has none.
         timing: how long to wait.
         recent: the pods to verify a new build with.
         metrics: shows the revisions and counts reloads.
@@ -90,8 +87,7 @@ class Follower:
         self._timing = timing
         self._recent = recent
         self._metrics = metrics
-        self._triggers: set[Trigger] = set()
-        self._woken = asyncio.Event()
+        self._triggers: asyncio.Queue[Trigger] = asyncio.Queue()
         self._retry: asyncio.TimerHandle | None = None
         self._running = False
 
@@ -112,12 +108,12 @@ class Follower:
 
     def reload(self) -> None:
         """Reload at once, and retry revisions that were refused; return before it is done."""
-        self._wake(Trigger.SIGNAL)
+        self._triggers.put_nowait(Trigger.SIGNAL)
 
     def changed(self) -> None:
         """Read the source once it is quiet; return before it is done. Before ``run``, load it at once."""
         if self._running:
-            self._wake(Trigger.CHANGE)
+            self._triggers.put_nowait(Trigger.CHANGE)
             return
         try:
             self.load()
@@ -136,49 +132,30 @@ class Follower:
         finally:
             self._stop_retry()
 
-    def _wake(self, trigger: Trigger) -> None:
-        self._triggers.add(trigger)
-        self._woken.set()
-
     async def _polls(self) -> None:
         while True:
             await self._timing.sleep(self._timing.interval)
-            self._wake(Trigger.POLL)
+            self._triggers.put_nowait(Trigger.POLL)
 
     async def _watches(self, watch: Watch) -> None:
-        known = ""
-        while True:
-            try:
-                async for _ in watch():
-                    known = ""
-                    self._wake(Trigger.CHANGE)
-            except Exception as error:  # noqa: BLE001 -- this task must not end; the poll also goes on
-                if str(error) != known:
-                    known = str(error)
-                    _log.warning(
-                        "file watch failed, falling back to polling every %g s: %s", self._timing.interval, error
-                    )
-                    self._wake(Trigger.CHANGE)
-            await self._timing.sleep(REWATCH)
+        async for _ in watch():
+            self._triggers.put_nowait(Trigger.CHANGE)
 
     async def _reloads(self) -> None:
         while True:
-            await self._woken.wait()
-            self._woken.clear()
-            triggers, self._triggers = self._triggers, set()
+            triggers = {await self._triggers.get(), *self._pending()}
             try:
-                await self._reload(triggers)
+                prepared = await self._prepared(triggers)
+                if prepared is not None:
+                    self._adopt(prepared)
+                elif Trigger.SIGNAL in triggers:
+                    _log.info("reload requested: nothing changed")
             except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted and logged
-                self._fault(error)
+                self._metrics.reloaded("internal")
+                _log.error("failed to report a reload: %s", whereabouts(error))
 
-    async def _reload(self, triggers: set[Trigger]) -> None:
-        if not triggers:
-            return
-        prepared = await self._prepared(triggers)
-        if prepared is not None:
-            self._adopt(prepared)
-        elif Trigger.SIGNAL in triggers:
-            _log.info("reload requested: nothing changed")
+    def _pending(self) -> set[Trigger]:
+        return {self._triggers.get_nowait() for _ in range(self._triggers.qsize())}
 
     async def _prepared(self, triggers: set[Trigger]) -> Prepared | None:
         """Return the new state of the source, or its error; None if nothing changed."""
@@ -198,14 +175,14 @@ class Follower:
 
     async def _settled(self) -> set[Trigger]:
         """Wait until the source is quiet or a reload is requested; return the triggers in between."""
-        came: set[Trigger] = set()
+        found: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
             await self._timing.sleep(self._timing.settle)
-            triggers, self._triggers = self._triggers, set()
-            came |= triggers
+            triggers = self._pending()
+            found |= triggers
             if Trigger.SIGNAL in triggers or Trigger.CHANGE not in triggers:
                 break
-        return came
+        return found
 
     def _adopt(self, prepared: Prepared) -> None:
         before = self._loader.report
@@ -215,7 +192,7 @@ class Follower:
         self._metrics.reloaded(failure_of(after))
         self._stop_retry()
         if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
-            self._retry = asyncio.get_running_loop().call_later(RETRY, self._wake, Trigger.RETRY)
+            self._retry = asyncio.get_running_loop().call_later(RETRY, self._triggers.put_nowait, Trigger.RETRY)
 
     def _show(self, before: LoadReport, after: LoadReport) -> None:
         for level, text in changes(before, after):
@@ -226,10 +203,6 @@ class Follower:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-
-    def _fault(self, error: Exception) -> None:
-        self._metrics.reloaded("internal")
-        _log.error("failed to report a reload: %s", whereabouts(error))
 
 
 def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:

@@ -68,7 +68,7 @@ def resolve_name(
 
 
 def default_name(revisions: Collection[str], tags: Collection[str], *, stated: str | None = None) -> str | None:
-    """Return the name that requests without a name get; None if there is no default.
+    """Return the name for requests without one; None without a default.
 
     It is the tag or the revision ``default``, else the only revision, else ``stated`` by the source.
     """
@@ -106,7 +106,7 @@ def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
 
 
 def list_names(names: Iterable[str]) -> str:
-    """Return names for a message, sorted and shortened; empty if there are none."""
+    """Return names for a message, sorted and shortened."""
     ordered = sorted(names)
     more = f" and {len(ordered) - _MAX_NAMES_IN_MESSAGE} more" if len(ordered) > _MAX_NAMES_IN_MESSAGE else ""
     return ", ".join(ordered[:_MAX_NAMES_IN_MESSAGE]) + more

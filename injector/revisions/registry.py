@@ -43,7 +43,7 @@ class Snapshot:
     Args:
         revisions: by name.
         tags: by name; they lead only to these revisions.
-        default: the name for requests without one; None if there is no default.
+        default: the name for requests without one; None without a default.
     """
 
     revisions: Mapping[str, Revision] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,13 +1,10 @@
 """Load the configuration: read a source, build and verify the changes, swap once, and report.
 
-If a step fails, the last good revision stays in use. The report has for each revision what is served and what is wrong; the caller shows
-it in the log, the metrics and the status page.
+``prepare`` reads, builds and verifies. It takes long, changes nothing, and may run on its own thread. ``adopt`` swaps the result in one
+assignment. If a step fails, the last good revision stays in use, and the report has the error.
 
-A load has two halves. ``prepare`` reads, builds and verifies. It takes long, changes nothing, and may run on its own thread. ``adopt``
-swaps the result in one assignment.
-
-If a source that had revisions becomes empty, this counts as an error, because an unmounted folder looks like this, and so does a cluster
-after all its ConfigMaps are deleted. The last state stays in use, and every revision reports the error.
+It is also an error if a source that had revisions becomes empty, because an unmounted folder looks like this, and a cluster after all its
+ConfigMaps are deleted. Then the last state stays in use, and every revision reports the error.
 """
 
 from __future__ import annotations
@@ -59,12 +56,8 @@ def _errors(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
     for error in after.errors:
         if str(error) not in known:
             which = "not served, keeping the last good one" if str(error) in kept else "not served"
-            yield logging.ERROR, f"{which}: {error}{_origin(error)}"
-
-
-def _origin(error: InjectorError) -> str:
-    """Return the source line of an internal error."""
-    return f" ({error.origin})" if isinstance(error, InternalError) and error.origin else ""
+            line = f" ({error.origin})" if isinstance(error, InternalError) and error.origin else ""
+            yield logging.ERROR, f"{which}: {error}{line}"
 
 
 def _served(before: RevisionState | None, state: RevisionState, *, recovered: bool) -> Iterator[tuple[int, str]]:
@@ -98,13 +91,7 @@ def _tags(before: Mapping[str, Tag], after: Mapping[str, Tag]) -> Iterator[tuple
             yield logging.INFO, f"tag {name}: removed"
     for name, tag in after.items():
         if before.get(name) != tag:
-            yield logging.INFO, f"tag {name}: {_targets(tag)}"
-
-
-def _targets(tag: Tag) -> str:
-    if len(tag.weights) == 1:
-        return tag.revision
-    return ", ".join(f"{target} {weight}" for target, weight in tag.weights)
+            yield logging.INFO, f"tag {name}: {tag.destination}"
 
 
 READS: Final = 5
@@ -160,6 +147,9 @@ class _Built:
     good: RawRevision | None
     tried: RawRevision | None
     state: RevisionState
+
+    def failed(self, tried: RawRevision | None, error: InjectorError) -> _Built:
+        return _Built(self.good, tried, replace(self.state, error=error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +209,15 @@ class Loader:
             return None if same else self.failed(error, now)
         if state.fingerprint == self._fingerprint and not (again and self.report.errors):
             return None
-        built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions} | self._kept(state)
+        built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions}
+        for name, failure in state.failures.items():
+            built[name] = self._last(name, state.facts).failed(None, failure)
         served = [each.state.served for each in built.values() if each.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served})
-        states = {name: _noted(each.state, state.notes.get(name, ())) for name, each in sorted(built.items())}
+        states = {
+            name: replace(each.state, notes=(*each.state.notes, *state.notes.get(name, ())))
+            for name, each in sorted(built.items())
+        }
         report = _reported(LoadReport(states, tag_errors, tags=tags, at=now))
         return Prepared(state.fingerprint, built, snapshot_of(served, tags, default=state.default), report)
 
@@ -265,12 +260,12 @@ class Loader:
         return {name: tag for name, tag in found.items() if tag is not None}, (*faults, *state.tag_faults.values())
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
-        before = _with_facts(self._built.get(raw.name), raw.facts)
-        if before is not None and before.good == raw:
-            return _Built(raw, raw, replace(before.state, error=None))
-        if before is not None and before.tried == raw and not again:
-            return before
-        served = None if before is None else before.state.served
+        last = self._last(raw.name, raw.facts)
+        if last.good == raw:
+            return _Built(raw, raw, replace(last.state, error=None))
+        if last.tried == raw and not again:
+            return last
+        served = last.state.served
         try:
             revision = build(raw)
             notes = verify(revision)
@@ -278,15 +273,19 @@ class Loader:
                 notes += verify_recent(revision, served, pods.get(raw.name, ()))
             return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes))
         except InjectorError as error:
-            return _failed(raw.name, raw, before, error)
+            return last.failed(raw, error)
         except Exception as error:  # noqa: BLE001 -- an internal error in one revision must not affect the others
-            return _failed(raw.name, raw, before, _internal_error(raw, error))
+            what = f"it cannot be built: internal error ({type(error).__name__})"
+            hint = "report it, with the log line"
+            return last.failed(raw, InternalError(what, where=raw.origin, hint=hint, origin=whereabouts(error)))
 
-    def _kept(self, state: SourceState) -> dict[str, _Built]:
-        return {
-            name: _failed(name, None, _with_facts(self._built.get(name), state.facts), error)
-            for name, error in state.failures.items()
-        }
+    def _last(self, name: str, facts: ClusterFacts) -> _Built:
+        """Return the last build of a revision with the current facts. It is not compiled again for them."""
+        last = self._built.get(name) or _Built(None, None, RevisionState(name, None))
+        if last.good is None or last.state.served is None or last.good.facts == facts:
+            return last
+        good = replace(last.good, facts=facts)
+        return replace(last, good=good, state=replace(last.state, served=with_facts(last.state.served, good)))
 
 
 def _reported(report: LoadReport) -> LoadReport:
@@ -294,33 +293,6 @@ def _reported(report: LoadReport) -> LoadReport:
     for error in report.errors:
         detach(error)
     return report
-
-
-def _with_facts(built: _Built | None, facts: ClusterFacts) -> _Built | None:
-    """Return the build with these facts, without compiling it again."""
-    if built is None or built.good is None or built.state.served is None or built.good.facts == facts:
-        return built
-    good = replace(built.good, facts=facts)
-    return replace(built, good=good, state=replace(built.state, served=with_facts(built.state.served, good)))
-
-
-def _noted(state: RevisionState, notes: tuple[str, ...]) -> RevisionState:
-    return replace(state, notes=(*state.notes, *notes)) if notes else state
-
-
-def _failed(name: str, tried: RawRevision | None, before: _Built | None, error: InjectorError) -> _Built:
-    if before is None:
-        return _Built(None, tried, RevisionState(name, None, error))
-    return _Built(before.good, tried, replace(before.state, error=error))
-
-
-def _internal_error(raw: RawRevision, error: Exception) -> InternalError:
-    return InternalError(
-        f"it cannot be built: internal error ({type(error).__name__})",
-        where=raw.origin,
-        hint="report it, with the log line",
-        origin=whereabouts(error),
-    )
 
 
 def _fingerprint_of(error: InjectorError) -> str:

@@ -86,7 +86,7 @@ class TagState:
         """Return the tag with this name; ``doing`` is the start of the error text.
 
         Raises:
-            TagError: there is no such tag, or it cannot be read.
+            TagError: the tag does not exist or cannot be read.
         """
         if name in self.faults and name not in self.tags:
             raise TagError(f'tag "{name}" cannot be read', hint=str(self.faults[name]))
@@ -99,7 +99,7 @@ class TagState:
         """Check that a revision can be used; ``doing`` is the start of the error text.
 
         Raises:
-            TagError: there is no such revision, or it cannot be read.
+            TagError: the revision does not exist or cannot be read.
         """
         what = f"{doing}: " if doing else ""
         if name in self.broken:
@@ -149,7 +149,7 @@ def _check_tag(state: TagState, tag: Tag, *, overwrite: bool) -> None:
         state.check_revision(name, doing="cannot modify tag")
     if state.has(tag.name) and not overwrite:
         before = state.tags.get(tag.name)
-        now = "it cannot be read" if before is None else f"it leads to {shown_target(before)}"
+        now = "it cannot be read" if before is None else f"it leads to {before.destination}"
         raise TagError(
             f'revision tag "{tag.name}" already exists, and --overwrite is false',
             hint=f"{now}; add --overwrite to move it",
@@ -160,7 +160,7 @@ def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
     """Remove a tag from the store; ``force`` removes it even if it is in use.
 
     Raises:
-        TagError: there is no such tag, or it is in use; the text names the first of its users.
+        TagError: the tag does not exist, or is in use; the text names the first of its users.
     """
     state, doing = store.list(), f'cannot remove tag "{name}"'
     if name not in state.faults:
@@ -174,7 +174,7 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
     """Check that a revision can be removed; ``force`` allows it even if it is in use.
 
     Raises:
-        TagError: there is no such revision, or it is in use; the text names the first of its users: the tags that lead to it, and the
+        TagError: the revision does not exist, or is in use. The text names the first of its users: the tags that lead to it, and the
             namespaces and pods that have its label.
     """
     state, doing = store.list(), f'cannot remove revision "{name}"'
@@ -187,11 +187,6 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
     tags = [f"tag {tag}" for tag in (*(tag.name for tag in state.tags.values() if name in tag.revisions), *unread)]
     # If a tag has the same name, which only `default` may have, labels follow the tag.
     check_unused(tags if state.has(name) else [*tags, *store.users(name)], doing=doing)
-
-
-def shown_target(tag: Tag) -> str:
-    """Return the target of a tag in one word: ``1-24``, or ``1-24=90,1-30=10``."""
-    return tag.revision if len(tag.weights) == 1 else ",".join(f"{name}={weight}" for name, weight in tag.weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, failure_of
+from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, command_error
 from injector.cli.output import one_line
 from injector.cli.version import own_version
 from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
@@ -46,9 +46,7 @@ def test_the_help_has_the_table_of_exit_codes() -> None:
 
 @cases("arguments", "says")
 def test_a_wrong_argument_is_one_line_and_64(arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(main, arguments)
-
-    assert_fails(result, 64, says)
+    assert_fails(CliRunner().invoke(main, arguments), 64, says)
 
 
 @pytest.mark.parametrize("arguments", [[], ["revision"]])
@@ -98,6 +96,17 @@ def test_no_command_but_serve_loads_what_only_a_server_needs() -> None:
     assert set(run.stdout.splitlines()) & {"aiohttp", "kubernetes_asyncio", "prometheus_client"} == set()
 
 
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [("probe", {"asyncio", "yaml", "injector.kube.typed"}), ("tag", {"asyncio"}), ("webhook", {"asyncio"})],
+)
+def test_a_command_loads_only_what_it_needs(module: str, unneeded: set[str]) -> None:
+    code = f"import sys, injector.cli.{module}; print(*sys.modules, sep='\\n')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert set(run.stdout.splitlines()) & {*unneeded, "aiohttp", "injector.injection.pipeline"} == set()
+
+
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 
 
@@ -140,13 +149,13 @@ def test_a_closed_pipe_prints_no_error() -> None:
     ],
 )
 def test_an_error_is_one_line_and_a_code(error: Exception, code: int, line: str) -> None:
-    failure = failure_of(error, command="injector x", verbose=False)
+    failure = command_error(error, command="injector x", verbose=False)
 
     assert (failure.exit_code, failure.message, failure.trace) == (code, line, "")
 
 
 def test_an_internal_error_asks_for_a_report() -> None:
-    failure = failure_of(ValueError("x"), command="injector", verbose=False)
+    failure = command_error(ValueError("x"), command="injector", verbose=False)
 
     assert failure.exit_code == 70
     assert failure.message == "internal error: ValueError: x; please report it with the output of -v"
@@ -156,7 +165,7 @@ def test_the_traceback_comes_before_the_error(capsys: pytest.CaptureFixture[str]
     try:
         raise ConfigError("is empty")  # noqa: TRY301 -- a traceback needs a raise
     except ConfigError as error:
-        failure_of(error, command="injector", verbose=True).show()
+        command_error(error, command="injector", verbose=True).show()
 
     shown = capsys.readouterr().err.splitlines()
     assert shown[0] == "Traceback (most recent call last):"

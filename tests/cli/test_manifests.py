@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import gc
 import io
 import json
 import os
 import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -115,20 +113,6 @@ def test_documents_that_are_not_objects_pass_through(text: str) -> None:
     (found,) = changed_documents([Manifest("a", text)], refused)
 
     assert (found.text, found.after) == (text, None)
-
-
-def test_the_garbage_collector_is_restored_after_an_error() -> None:
-    before, during = gc.get_threshold(), []
-
-    def looking(obj: dict[str, Any]) -> dict[str, Any] | None:
-        during.append(gc.get_threshold())
-        return refused(obj)
-
-    with suppress(AnnotationError):
-        changed_documents([Manifest("a", "kind: Pod\n")], looking)
-
-    assert gc.get_threshold() == before
-    assert during != [before]
 
 
 def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.serve import option_of, serve
-from injector.cli.server import _health_file, _unserved, source_of, watched_folders
+from injector.cli.server import _health_file, _unserved, source_of, watched_paths
 from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
@@ -26,7 +26,7 @@ from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.status.health import HealthFile
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
 from tests.webhook.certificates import Order, issue, write_certificate
 
 PLAIN = ("--insecure-http", "--port", "0")
@@ -197,17 +197,18 @@ def test_files_take_precedence_over_the_cluster(given: dict[str, Any], files: Re
     ("given", "expected"),
     [
         ({}, ()),
-        ({"revisions_dir": Path("/r/all")}, (Path("/r/all"),)),
-        ({"inject_config": Path("/c/config")}, (Path("/c"),)),
+        ({"revisions_dir": Path("r")}, (Path("r"),)),
+        ({"inject_config": Path("config")}, (Path("config"),)),
         (
-            {"inject_config": Path("/c/config"), "values_file": Path("/c/values"), "mesh_config": Path("/m/mesh")},
-            (Path("/c"), Path("/m")),
+            {"inject_config": Path("c/config"), "values_file": Path("c/values"), "mesh_config": Path("m/mesh")},
+            (Path("c/config"), Path("c/values"), Path("m/mesh")),
         ),
-        ({"inject_config": Path("config")}, (Path.cwd(),)),
     ],
 )
-def test_the_watched_folder_is_that_of_the_files(given: dict[str, Any], expected: tuple[Path, ...]) -> None:
-    assert watched_folders(Settings(**given)) == expected
+def test_the_files_and_folders_of_the_configuration_are_watched(
+    given: dict[str, Any], expected: tuple[Path, ...]
+) -> None:
+    assert watched_paths(Settings(**given)) == expected
 
 
 def test_an_invalid_pair_in_a_variable_is_refused_with_the_flag() -> None:
@@ -315,9 +316,7 @@ def test_unserved_names_are_watched_on_request() -> None:
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
-    result = run(*PLAIN)
-
-    assert_fails(result, 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
+    assert_fails(run(*PLAIN), 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
 
 
 def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -334,8 +333,7 @@ def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixtu
 
 def test_a_broken_revision_does_not_stop_others(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, text in (("good", CONFIG), ("broken", "templates: {sidecar: '{{ .x'}")):
-        (files / "all" / name).mkdir(parents=True)
-        (files / "all" / name / "config").write_text(text)
+        write_revision(files / "all" / name, text)
     (files / "all" / "good" / "values").write_text(VALUES)
     caplog.set_level(logging.INFO)
 

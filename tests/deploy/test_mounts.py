@@ -55,7 +55,7 @@ def test_a_revision_whose_config_map_is_gone_is_told_and_the_others_are_served(
 async def test_a_change_of_a_config_map_is_seen(made: ConfigMaps, tmp_path: Path) -> None:
     mount(VOLUME, made, tmp_path)
 
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path], recursive=True)) as told:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path])) as told:
         await anext(told)
         made["injector-revision-stable"]["values"] += "\n"
         mount(VOLUME, made, tmp_path, version="2")

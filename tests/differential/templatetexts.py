@@ -6,11 +6,11 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.cases import read_cases
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 SIGNATURES = Path(__file__).parents[1] / "gotemplate" / "signatures.json"
 UNSETTLED = re.compile(
@@ -19,51 +19,13 @@ UNSETTLED = re.compile(
 )
 """What depends on the clock, the machine or chance, takes long, walks a map in Go's random order, or can put a dict into itself, on
 which Go dies. The recorded cases of tests/gotemplate have some of each."""
-OFTEN = (
-    *("default", "quote", "squote", "indent", "nindent", "toYaml", "toJson", "fromJson", "toPrettyJson"),
-    *("toRawJson", "trim", "trunc"),
-    *("regexMatch", "regexFind", "regexFindAll", "regexReplaceAll", "regexReplaceAllLiteral", "regexSplit"),
-    *("regexQuoteMeta",),
-    *("replace", "contains", "hasPrefix", "hasSuffix", "splitList", "split", "join", "list", "dict", "get"),
-    *("hasKey", "pick", "omit"),
-    *("add", "mul", "div", "int", "int64", "float64", "toString", "upper", "lower", "title", "coalesce", "ternary"),
-    *("empty", "b64enc"),
-)
-DATA: dict[str, Any] = {
-    "s": "hello World",
-    "n": 42,
-    "f": 1.5,
-    "neg": -3,
-    "big": 12345678901,
-    "tiny": 1e-07,
-    "e21": 1e21,
-    "t": True,
-    "nil": None,
-    "empty": "",
-    "l": ["a", "b", "a"],
-    "nums": [3, 1, 2.5],
-    "m": {"a": "x", "z": 1, "deep": {"v": ["d"]}},
-    "mixed": [1, "two", None, True, [1], {"k": "v"}],
-    "u": "héllo ☃",
-    "q": 'say "hi" <b>&\'',
-    "ml": "line1\n  line2\n\n",
-    "json": '{"a":[1,2,{"b":null}]}',
-    "yaml": "a: b\n- c",
-    "odd": {"true": True, "1": 1, "a b": "", "é": None, "": "x"},
-}
-STRINGS = (
-    *("", "a", "b", "hello", " x ", "a,b,,c", "A_b-c d", "1", "-1", "1.5", "0x1F", "true", "é☃", "a\nb", "<&>'\\"),
-    *("%d", "a.b", "null", "NaN", "-inf", "Infinity"),
-)
-PATTERNS = (
-    *("a", "^a.*$", "[a-z]+", "(a)(b)?", "l{2}", "\\d+", "(?i)HELLO", "\\s", "x*", "(", "[", "a|b", "\\pL", "\\bW"),
-    *("(?P<n>o)", "$", "."),
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+OFTEN: list[str] = _DATA["often"]
+DATA: dict[str, Any] = _DATA["data"]
+STRINGS: list[str] = _DATA["strings"]
+PATTERNS: list[str] = _DATA["patterns"]
 REPLACEMENTS = ("", "x", "$1", "${1}y", "$n", "${n}", "$$", "$", "\\1")
-JSONS = (
-    *('{"a":1}', "[1,2]", "{", '"x"', "null", "1e400", "1.0", "{}", ' {"b":"<"} ', "[1,]", '{"a":1,"a":2}'),
-    *("12345678901234567890",),
-)
+JSONS: list[str] = _DATA["jsons"]
 NUMBERS = (0, 1, 2, 3, 7, 10, -1, -5, 80)
 VERBS = "vTtbcdoOqxXUeEfFgGs%wz"
 """All but ``%p``, which prints an address."""

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.cases import read_cases
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 DEEPEST = 4
 FEW = 4
-PLAIN = (
-    *("a", "b", "name", "x y", "it's", "a#b", "a:b", "http://x:80", "-a", "?a", ":a", "~", "null", "Null", "NULL", ""),
-    *("true", "True", "TRUE", "yes", "no", "on", "off", "y", "n", "Y", "N", "0", "-0", "+1", "007", "0o17", "0x1F"),
-    *("0b11",),
-    *("1_000", "1.0", "1.", ".5", "1e3", "1E-3", "1e400", "-.inf", ".NaN", ".inf", "+.INF", "12e03", "1.5e+2"),
-    *("08", "0777"),
-    *("9223372036854775807", "9223372036854775808", "18446744073709551616", "-9223372036854775809"),
-    *("0xFFFFFFFFFFFFFFFFF",),
-    *("2026-01-02", "2026-01-02T03:04:05Z", "12:30", "1:30:00", "190:20:30", "=", "<<", "!", "é", "☃"),
-    *("\U0001f600", "100m"),
-    *("---", "...", "- a", "[a", "{a", "a]", "*a", "&a", "@a", "`a", "%a", "|", ">", "a: b", "a #b", "\ta", "a\t"),
-    *("'", '"'),
-)
-RAW = (
-    *("\t", " ", "\n", ":", ": ", "#", " #", "-", "- ", "'", '"', "[", "]", "{", "}", ",", "&a ", "*a", "!"),
-    *("!!str ", "|", ">"),
-    *("\\", "\x00", "\x07", "\x85", "\ufeff", "\u2028", "\ud7ff", "\ufffe", "%", "@", "?", "? ", "---\n", "...\n"),
-    *("\r\n", "\r"),
-)
-TAGS = (
-    *("!!str", "!!int", "!!float", "!!bool", "!!null", "!!binary", "!!map", "!!seq", "!!timestamp", "!x", "!"),
-    *("!!set", "!!omap"),
-)
-ESCAPES = (
-    *("\\n", "\\t", "\\x41", "\\u00e9", "\\U0001F600", "\\ud83d", "\\0", "\\_", "\\N", "\\/", "\\q", "\\\n  "),
-    *('\\"', "\\e"),
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+PLAIN: list[str] = _DATA["plain"]
+RAW: list[str] = _DATA["raw"]
+TAGS: list[str] = _DATA["tags"]
+ESCAPES: list[str] = _DATA["escapes"]
 HEADERS = ("|", "|-", "|+", ">", ">-", ">+", "|2", ">1-", "|9", "|0", "|-2", "|x")
 BREAKS = ("\n", "\n\n", "\n \n", "\n# c\n", " # c\n", "\n\n\n")
 

@@ -55,19 +55,7 @@ def test_an_invalid_duration_is_refused_with_gos_text(text: str, fault: str) -> 
         parse_duration(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "nanoseconds"),
-    [
-        ("-9223372036854775808ns", -(2**63)),
-        ("0.3333333333333333333h", 1_200_000_000_000),
-        ("1.00000000000000000000000000000000000001s", 1_000_000_000),
-        ("0." + "0" * 400 + "1h", 0),
-        ("0.9223372036854775807h", 3_320_413_933_267),
-        ("1.s", 1_000_000_000),
-        (".5m", 30_000_000_000),
-        ("+0", 0),
-    ],
-)
+@cases("text", "nanoseconds", also=[("0." + "0" * 400 + "1h", 0)])
 def test_a_duration_is_read_with_gos_float64_fractions(text: str, nanoseconds: int) -> None:
     assert parse_duration(text) == nanoseconds
 

@@ -20,6 +20,7 @@ from injector.gotemplate.fmt import (
     sprintln,
 )
 from injector.gotemplate.values import Func, Int64, Map, NamedString, Pointer, Slice
+from tests.cases import cases
 from tests.gotemplate.recorded import typed_differences
 from tests.gotemplate.world import record
 
@@ -28,16 +29,7 @@ def test_every_verb_and_flag_prints_every_kind_as_go_does() -> None:
     assert typed_differences(lambda case: "printf" in case["template"]) == []
 
 
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ((), ""),
-        ((1, 2, "a", "b", 3), "1 2ab3"),
-        (("a", 1, 2, "b"), "a1 2b"),
-        ((1_000_000.0,), "1e+06"),
-        ((None, None), "<nil> <nil>"),
-    ],
-)
+@cases("args", "expected")
 def test_operands_have_a_space_between_them_unless_one_is_a_string(args: tuple[object, ...], expected: str) -> None:
     assert sprint(*args) == expected
 
@@ -46,26 +38,7 @@ def test_a_line_has_spaces_between_all_operands() -> None:
     assert sprintln("a", 1, "b") == "a 1 b\n"
 
 
-@pytest.mark.parametrize(
-    ("template", "args", "expected"),
-    [
-        ("%d%%", (5,), "5%"),
-        ("%d %d", (1,), "1 %!d(MISSING)"),
-        ("%d", (1, "x"), "1%!(EXTRA string=x)"),
-        ("%[2]d %[1]d", (1, 2), "2 1"),
-        ("%[2]*[1]d|", (5, 3), "  5|"),
-        ("%[3]d", (1, 2), "%!d(BADINDEX)"),
-        ("%[1]2d", (1,), "%!d(BADINDEX)"),
-        ("%*d", ("x", 1), "%!(BADWIDTH)1"),
-        ("%.*f", (-1, 1.0), "%!(BADPREC)1.000000"),
-        ("%-*d|", (3, 1), "1  |"),
-        ("%*d|", (-3, 1), "1  |"),
-        ("%", (), "%!(NOVERB)"),
-        ("%.", (1,), "%!.(int=1)"),
-        ("%!", (1,), "%!!(int=1)"),
-        ("%99999999d", (1,), "%!(NOVERB)%!(EXTRA int=1)"),
-    ],
-)
+@cases("template", "args", "expected")
 def test_directives_are_read_as_go_reads_them(template: str, args: tuple[object, ...], expected: str) -> None:
     assert sprintf(template, *args) == expected
 
@@ -133,18 +106,11 @@ def test_a_name_that_panics_is_said_to() -> None:
     assert shown(record("main.Broken"), "s") == "%!s(PANIC=String method: no text)"
 
 
-@pytest.mark.parametrize(
-    ("value", "verb", "expected"),
-    [
-        (True, "d", "%!d(bool=true)"),
-        ("x", "d", "%!d(string=x)"),
-        (None, "d", "%!d(<nil>)"),
-        ([1, "a"], "d", "[1 %!d(string=a)]"),
-        (Int64(1), "s", "%!s(int64=1)"),
-        (1.5, "d", "%!d(float64=1.5)"),
-        (1, "p", "%!p(int=1)"),
-        (record("main.Fault", Text="x"), "d", "{%!d(string=x)}"),
-    ],
+@cases(
+    "value",
+    "verb",
+    "expected",
+    also=[(Int64(1), "s", "%!s(int64=1)"), (record("main.Fault", Text="x"), "d", "{%!d(string=x)}")],
 )
 def test_a_verb_that_a_value_has_not_is_complained_of(value: Any, verb: str, expected: str) -> None:
     assert shown(value, verb) == expected

@@ -69,37 +69,7 @@ def test_a_long_chain_is_as_deep_as_it_is_long() -> None:
     assert str(root) == "{{if 1}}" + "{{else}}{{if 1}}" * 3000 + "{{end}}" * 3001
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("{{end}}", "1: unexpected {{end}}"),
-        ("{{else}}", "1: unexpected {{else}}"),
-        ("{{if .a}}", "1: unexpected EOF"),
-        ("{{if .a}}\n{{else}}\n{{else}}{{end}}", "3: expected end; found {{else}}"),
-        ("{{if}}{{end}}", "1: missing value for if"),
-        ("{{range}}{{end}}", "1: missing value for range"),
-        ("{{with}}{{end}}", "1: missing value for with"),
-        ("{{end 1}}", '1: unexpected "1" in end'),
-        ("{{if .a}}{{else 1}}{{end}}", '1: unexpected "1" in else'),
-        ("{{range .a}}{{else if .b}}{{end}}", "1: unexpected <if> in input"),
-        ("{{define}}{{end}}", '1: unexpected "}}" in define clause'),
-        ('{{define "a" .}}{{end}}', "1: unexpected <.> in define clause"),
-        ('{{define "a"}}{{else}}{{end}}', "1: unexpected {{else}} in define clause"),
-        ('{{define "a"}}', "1: unexpected EOF"),
-        ('{{define "a"}}1{{end}}{{define "a"}}2{{end}}', '1: template: multiple definition of template "a"'),
-        ("{{template}}", '1: unexpected "}}" in template clause'),
-        ("{{template .a}}", '1: unexpected ".a" in template clause'),
-        ('{{block "a"}}{{end}}', "1: missing value for block clause"),
-        ('{{block "a" .}}\n{{else}}{{end}}', "1: unexpected {{else}} in block clause"),
-        ("{{break}}", "1: {{break}} outside {{range}}"),
-        ("{{continue}}", "1: {{continue}} outside {{range}}"),
-        ("{{range .a}}{{break 1}}{{end}}", '1: unexpected "1" in {{break}}'),
-        ("{{if .a}}\n{{/* c", "2: unclosed comment in action started at t:1"),
-        ("{{.a\n", "2: unclosed action started at t:1"),
-        ('{{block "a" .}}\n{{/* c', "2: unclosed comment"),
-        ("{{if 1}}" * 61, "1: blocks nest too deeply"),
-    ],
-)
+@cases("text", "reason", also=[("{{if 1}}" * 61, "1: blocks nest too deeply")])
 def test_what_is_no_template_is_refused_with_gos_words(text: str, reason: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse("t", text, functions=FUNCTIONS)

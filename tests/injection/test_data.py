@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.gotemplate.values import Int64
-from injector.injection.data import cluster_envs, estimated_concurrency, native_sidecar, tag_of_type, template_data
+from injector.injection.data import (
+    Parameters,
+    cluster_envs,
+    estimated_concurrency,
+    native_sidecar,
+    tag_of_type,
+    template_data,
+)
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.revision import Revision, RevisionSettings, build_revision
+from injector.istio.template import TemplateData
 from tests.cases import cases
 from tests.factories import make_pod
-
-if TYPE_CHECKING:
-    from injector.injection.data import Parameters
-    from injector.istio.template import TemplateData
-
 
 VALUES = "{global: {hub: docker.io/istio, tag: 1.30.3, proxy: {image: proxyv2}}}"
 FEATURE = "ENABLE_NATIVE_SIDECARS"
@@ -309,31 +312,12 @@ def test_istio_1_10_declares_the_field_and_leaves_it_zero(version: str, expected
     assert estimated_concurrency(_params(mesh="defaultConfig: {concurrency: 5}", version=version)) == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "mode", "nodes", "expected"),
-    [
-        ("1.30", "true", (), True),
-        ("1.30", "true", ("v1.20.0",), True),
-        ("1.30", "false", ("v1.34.0",), False),
-        ("1.30", "nonsense", ("v1.34.0",), False),
-        ("1.30", "auto", ("v1.34.0",), True),
-        ("1.30", None, ("v1.34.0",), True),
-        ("1.30", None, ("v1.32.9",), False),
-        ("1.27", None, ("v1.33.0",), True),
-        ("1.26", None, ("v1.34.0",), False),
-        ("1.26", "true", (), True),
-        ("1.26", "TRUE", (), True),
-        ("1.26", "1", (), True),
-        ("1.26", "false", (), False),
-        ("1.26", "auto", ("v1.34.0",), False),
-        ("1.19", None, (), False),
-    ],
-)
+@cases("version", "mode", "nodes", "expected")
 def test_the_feature_decides_and_auto_asks_the_nodes_since_1_27(
     version: str, mode: str | None, nodes: tuple[str, ...], expected: bool
 ) -> None:
     env = {} if mode is None else {FEATURE: mode}
-    assert native_sidecar(_revision(version, env=env, node_versions=nodes)) is expected
+    assert native_sidecar(_revision(version, env=env, node_versions=nodes), make_pod()) is expected
 
 
 SUPPORTED = [
@@ -362,4 +346,14 @@ UNSUPPORTED = ("v1.9.33", "v1.32.33", "v1.32.1+k3s33", "v2.0.0", "v1", "", "kube
     ],
 )
 def test_auto_is_on_if_every_known_node_is_at_least_1_33(nodes: tuple[str, ...], expected: bool) -> None:
-    assert native_sidecar(_revision(env={FEATURE: "auto"}, node_versions=nodes)) is expected
+    assert native_sidecar(_revision(env={FEATURE: "auto"}, node_versions=nodes), make_pod()) is expected
+
+
+@pytest.mark.parametrize(("node", "expected"), [("new", True), ("old", False), ("gone", False), ("", False)], ids=str)
+def test_auto_asks_the_pods_own_node_if_it_has_one_already(node: str, expected: bool) -> None:
+    versions = {"new": "v1.33.0", "old": "v1.32.0"}
+    revision = _revision(env={FEATURE: "auto"}, node_versions=tuple(versions.values()))
+
+    pod = make_pod(nodeName=node) if node else make_pod()
+
+    assert native_sidecar(replace(revision, versions_by_node=versions), pod) is expected

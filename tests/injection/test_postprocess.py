@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.injection import containers as c
+from injector.injection.data import Parameters
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.postprocess import (
     cluster_info,
@@ -18,8 +19,6 @@ from injector.injection.postprocess import (
 )
 from injector.injection.result import RequestFacts
 from injector.injection.steps.openshift import (
-    SUPPLEMENTAL_GROUPS,
-    UID_RANGE,
     forget_assigned_user,
     parse_block,
     proxy_ids,
@@ -34,10 +33,6 @@ from injector.injection.steps.prometheus import (
 from injector.istio.revision import RevisionSettings, build_revision
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-
-if TYPE_CHECKING:
-    from injector.injection.data import Parameters
-
 
 STATUS = "sidecar.istio.io/status"
 NETWORK_LABEL = "topology.istio.io/network"
@@ -185,15 +180,7 @@ def _listed(*names: str) -> list[dict[str, Any]]:
     return [{"name": name} for name in names]
 
 
-@pytest.mark.parametrize(
-    ("given", "mesh", "expected"),
-    [
-        (("istio-proxy", "app", "other"), None, ("app", "other", "istio-proxy")),
-        (("app", "other", "istio-proxy"), None, ("app", "other", "istio-proxy")),
-        (("app", "other", "istio-proxy"), HOLD, ("istio-proxy", "app", "other")),
-        (("app", "other"), HOLD, ("app", "other")),
-    ],
-)
+@cases("given", "mesh", "expected")
 def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
     given: tuple[str, ...], mesh: str | None, expected: tuple[str, ...]
 ) -> None:
@@ -202,22 +189,7 @@ def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
 
 
 @pytest.mark.parametrize("mesh", [None, HOLD])
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (("istio-init", "setup"), ("setup", "istio-init")),
-        (("setup", "istio-validation"), ("istio-validation", "setup")),
-        (("enable-core-dump", "istio-init", "setup"), ("setup", "istio-init", "enable-core-dump")),
-        (("setup", "istio-proxy"), ("istio-proxy", "setup")),
-        (("setup", "istio-proxy", "istio-init"), ("istio-init", "istio-proxy", "setup")),
-        (("setup", "istio-proxy", "istio-validation"), ("istio-validation", "istio-proxy", "setup")),
-        (
-            ("setup", "enable-core-dump", "istio-proxy", "istio-init", "migrate"),
-            ("istio-init", "istio-proxy", "enable-core-dump", "setup", "migrate"),
-        ),
-        (("setup", "migrate"), ("setup", "migrate")),
-    ],
-)
+@cases("given", "expected")
 def test_interception_starts_after_the_users_init_containers_unless_the_proxy_runs_by_then(
     mesh: str | None, given: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
@@ -332,32 +304,12 @@ def test_env_is_appended_also_where_there_was_none() -> None:
     assert c.env_appended({"name": "a"}, "N", "v") == {"name": "a", "env": [{"name": "N", "value": "v"}]}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1000620000/10000", (1000620000, 1000629999)),
-        ("5-9", (5, 9)),
-        ("5", None),
-        ("", None),
-        ("a/b", None),
-        ("4294967296/1", None),
-    ],
-)
+@cases("text", "expected")
 def test_a_block_is_a_start_and_a_size_or_two_ends(text: str, expected: tuple[int, int] | None) -> None:
     assert parse_block(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("annotations", "expected"),
-    [
-        ({}, (1337, 1337)),
-        ({UID_RANGE: "10/5"}, (14, 14)),
-        ({UID_RANGE: "10/5", SUPPLEMENTAL_GROUPS: "20/2,40/2"}, (14, 21)),
-        ({UID_RANGE: "10/5", SUPPLEMENTAL_GROUPS: "20/2,broken"}, (14, 1337)),
-        ({UID_RANGE: "broken"}, (1337, 1337)),
-        ({SUPPLEMENTAL_GROUPS: "20-30"}, (1337, 30)),
-    ],
-)
+@cases("annotations", "expected")
 def test_the_proxy_runs_with_the_last_ids_of_the_namespace(
     annotations: dict[str, str], expected: tuple[int, int]
 ) -> None:

@@ -65,23 +65,7 @@ def _asking(templates: str) -> dict[str, Any]:
     return make_pod(annotations={TEMPLATES: templates})
 
 
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        (None, ("sidecar",)),
-        ("gateway", ("gateway",)),
-        ("sidecar,gateway", ("sidecar", "gateway")),
-        (" gateway , sidecar ", ("gateway", "sidecar")),
-        ("sidecar,sidecar", ("sidecar", "sidecar")),
-        ("both", ("sidecar", "gateway")),
-        ("native,both", ("native", "sidecar", "gateway")),
-        ("again", ("both",)),
-        ("none", ()),
-        ("unknown", ("unknown",)),
-        ("", ("",)),
-        ("sidecar,", ("sidecar", "")),
-    ],
-)
+@cases("asked", "expected")
 def test_a_pod_names_its_templates_and_aliases_are_expanded_once(asked: str | None, expected: tuple[str, ...]) -> None:
     pod = make_pod() if asked is None else _asking(asked)
     assert select_templates(_revision(), pod, ("sidecar",)) == expected

@@ -60,16 +60,7 @@ def test_a_config_until_1_8_has_one_template_named_sidecar() -> None:
     assert config.policy.policy == "disabled"
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        ("[[ .Spec ]]", ("[[", "]]")),
-        ("[[ `{{` ]]", ("[[", "]]")),
-        ("{{ .Spec }}", ("{{", "}}")),
-        ("{{ `[[` }}", ("{{", "}}")),
-        ("containers: []", ("{{", "}}")),
-    ],
-)
+@cases("template", "expected")
 def test_the_first_action_of_a_single_template_tells_its_delimiters(template: str, expected: tuple[str, str]) -> None:
     assert parse_inject_config(f"template: '{template}'").delimiters == expected
 
@@ -116,15 +107,14 @@ def test_a_key_of_the_wrong_type_is_refused(text: str, what: str, hint: str) -> 
     assert (error.value.what, error.value.where, error.value.hint) == (what, "config", hint)
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "expected"),
-    [
+@cases(
+    "text",
+    "field",
+    "expected",
+    also=[
         ("defaultTemplates: []", "default_templates", ("sidecar",)),
         ("defaultTemplates: null", "default_templates", ("sidecar",)),
         ("aliases: {a: null}", "aliases", {"a": ()}),
-        ("aliases: null", "aliases", {}),
-        ("injectedAnnotations: null", "injected_annotations", {}),
-        ("unknown: 1", "injected_annotations", {}),
     ],
 )
 def test_null_and_empty_are_as_absent(text: str, field: str, expected: Any) -> None:

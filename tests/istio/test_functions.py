@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.gotemplate import FuncError
 from injector.gotemplate.values import Int32, Map, NamedString, Pointer
+from injector.istio.behaviours import Minor
 from injector.istio.functions import istio_functions
-from injector.istio.goview import view, wrap
+from injector.istio.goview import GoStruct, view, wrap
 from injector.istio.mesh import mesh_facts, parse_mesh_config
+from injector.istio.proto import Message
 from tests.cases import cases
 from tests.factories import make_container
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
-    from injector.istio.goview import GoStruct
-    from injector.istio.proto import Message
 
 NIL_MAP = Map("string", "string", nil=True)
 CONTAINERS = [
@@ -84,126 +81,58 @@ def test_value_or_default_takes_any_value_since_1_2(minor: Minor, expected: str)
 
 
 META = view("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}})
-CASES: list[tuple[str, tuple[Any, ...], Any]] = [
-    ("valueOrDefault", ("", "x"), "x"),
-    ("valueOrDefault", (None, "x"), "x"),
-    ("valueOrDefault", ("a", "x"), "a"),
-    ("valueOrDefault", (0, "x"), 0),
-    ("valueOrDefault", (False, "x"), False),
-    ("valueOrDefault", ([], "x"), []),
-    ("valueOrDefault", (NamedString("v1.Protocol", ""), "x"), NamedString("v1.Protocol", "")),
-    ("isset", (_strings(a=""), "a"), True),
-    ("isset", (_strings(b="x"), "a"), False),
-    ("isset", (NIL_MAP, "a"), False),
-    ("directory", ("/etc/istio/proxy",), "/etc/istio/"),
-    ("directory", ("/a",), "/"),
-    ("directory", ("a",), ""),
-    ("directory", ("a/",), "a/"),
-    ("directory", ("",), ""),
-    ("contains", ("b", "abc"), True),
-    ("contains", ("abc", "b"), False),
-    ("excludeInboundPort", ("15020", ""), "15020"),
-    ("excludeInboundPort", (15020, "80"), "80,15020"),
-    ("excludeInboundPort", (15020.0, "80"), "80,15020"),
-    ("excludeInboundPort", (Int32(15020), "80"), "80,15020"),
-    ("excludeInboundPort", (" 15020 ", "80"), "80,15020"),
-    ("excludeInboundPort", ("15020", " 80 , ,90,"), "80,90,15020"),
-    ("excludeInboundPort", ("80", "80, 90 ,"), "80, 90 ,"),
-    ("excludeInboundPort", ("80", "90, 80"), "90,80,80"),
-    ("excludeInboundPort", ("0", "80"), "80"),
-    ("excludeInboundPort", (0, " 80 "), " 80 "),
-    ("excludeInboundPort", ("", "80,"), "80,"),
-    ("excludeInboundPort", ("  ", "80"), "80"),
-    ("excludeInboundPort", ("80\x1f", "90\x1c"), "90\x1c,80\x1f"),
-    ("excludeInboundPort", ("\u00a080\u3000", "\u168090"), "90,80"),
-    ("annotation", (META, "a", "x"), "1"),
-    ("annotation", (META, "empty", "x"), ""),
-    ("annotation", (META, "b", "x"), "x"),
-    ("annotation", (META, "b", 15020.0), "15020"),
-    ("annotation", (META, "b", True), "true"),
-    ("annotation", (view("v1.ObjectMeta", {}), "a", None), "<nil>"),
-    ("includeInboundPorts", (wrap("[]v1.Container", None),), ""),
-    ("applicationPorts", (wrap("[]v1.Container", None),), ""),
-    ("toJSON", (_strings(b="2", a="1"),), '{"a":"1","b":"2"}'),
-    ("toJSON", (_strings(a='<&>"'),), '{"a":"\\u003c\\u0026\\u003e\\""}'),
-    ("toJSON", (_strings(),), "{}"),
-    ("toJSON", (NIL_MAP,), "{}"),
-    ("fromJSON", ('{"a": [1, 2.5, true, null, "x"]}',), {"a": [1.0, 2.5, True, None, "x"]}),
-    ("fromJSON", ("null",), None),
-    ("fromJSON", ('""',), ""),
-    ("fromJSON", ("{",), "{}"),
-    ("fromJSON", ("",), "{}"),
-    ("fromJSON", ("a: b",), "{}"),
-    ("fromJSON", ('{"a": 1} x',), "{}"),
-    ("fromJSON", ("1e400",), "{}"),
-    ("structToJSON", (None,), "{}"),
-    ("structToJSON", (Pointer("*v1.Probe", None),), "null"),
-    ("structToJSON", (wrap("[]v1.ContainerPort", None),), "null"),
-    ("structToJSON", (wrap("[]v1.ContainerPort", []),), "[]"),
-    (
-        "structToJSON",
-        (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
-        '{"containerPort":80,"protocol":"TCP"}',
-    ),
-    ("structToJSON", (wrap("*v1.TCPSocketAction", {"port": 80}),), '{"port":80}'),
-    ("structToJSON", ({"b": 1.0, "a": 2.5},), '{"a":2.5,"b":1}'),
-    ("toYaml", ({"b": [1.0, 2.5], "a": {"x": "y"}},), 'a:\n  x: "y"\nb:\n- 1\n- 2.5\n'),
-    (
-        "toYaml",
-        (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
-        "containerPort: 80\nprotocol: TCP\n",
-    ),
-    ("toYaml", ("true",), '"true"\n'),
-    ("toYaml", (None,), "null\n"),
-    ("toYaml", (NIL_MAP,), "null\n"),
-    ("toYaml", (_strings(),), "{}\n"),
-    # JSON cannot express these.
-    ("toYaml", (float("nan"),), ""),
-    ("toYaml", ({"a": [float("inf")]},), ""),
-    ("indent", (2, "a\nb\nc"), "a\n  b\n  c"),
-    ("indent", (2, "a"), "a"),
-    ("indent", (2, "a\n"), "a\n  "),
-    ("indent", (2, "a\n\nb"), "a\n  \n  b"),
-    ("indent", (0, "a\nb"), "a\nb"),
-    ("indent", (-3, "a\nb"), "a\n   b"),
-    ("indent", (2, ""), ""),
-    ("indent", (1000, "a\nb"), f"a\n{' ' * 1000}b"),
-    ("omit", (_strings(a="1", b="2", c="3"), "a", "c", "nope"), {"b": "2"}),
-    ("omit", (NIL_MAP, "a"), {}),
-    ("strdict", (), {}),
-    ("strdict", ("a", "1", "b", "2"), {"a": "1", "b": "2"}),
-    ("strdict", ("a", "1", "b"), {"a": "1", "b": ""}),
-    ("strdict", ("a",), {"a": ""}),
-    ("strdict", ("a", "1", "a", "2"), {"a": "2"}),
-    ("mergeMaps", (_strings(a="1", b="1"), NIL_MAP, _strings(b="2")), {"a": "1", "b": "2"}),
-    ("toJsonMap", (), "null"),
-    ("toJsonMap", (NIL_MAP,), "{}"),
-    ("toJsonMap", (_strings(b="1"), _strings(a="2", b="<")), '{"a":"2","b":"\\u003c"}'),
-    ("omitNil", (None,), None),
-    ("omitNil", ("",), ""),
-    ("omitNil", ({},), {}),
-    ("omitNil", ([],), []),
-    ("omitNil", ({"a": None},), None),
-    ("omitNil", ([None, None],), None),
-    ("omitNil", ({"a": None, "b": 1.0},), {"b": 1.0}),
-    ("omitNil", ([None, 1.0, None, 2.0],), [1.0, 2.0]),
-    ("omitNil", ({"a": {"b": {"c": None}}},), None),
-    ("omitNil", ({"a": {"b": None}, "c": {}},), {"c": {}}),
-    ("omitNil", ({"a": [{"b": None}, {"c": 1.0}]},), {"a": [{"c": 1.0}]}),
-    ("omitNil", ({"a": False, "b": "", "c": 0.0},), {"a": False, "b": "", "c": 0.0}),
-    ("kubevirtInterfaces", (" eth0,,",), " eth0,,"),
-    ("excludeInterfaces", (" eth0,,",), " eth0,,"),
-    ("toLower", ("TPROXY É",), "tproxy é"),
-    ("toLower", ("İ",), "i"),
-    ("toLower", ("\u0391\u03a3",), "\u03b1\u03c3"),
-    ("toLower", ("A\udcff",), "a\ufffd"),
-    ("toLower", ("É\udcff",), "é\ufffd"),
-    ("protoToJSON", (None,), "{}"),
-    ("protoToJSON", (Pointer("*v1alpha1.ProxyConfig", None),), "{}"),
-]
 
 
-@pytest.mark.parametrize(("name", "args", "expected"), CASES)
+@cases(
+    "name",
+    "args",
+    "expected",
+    also=[
+        ("valueOrDefault", (NamedString("v1.Protocol", ""), "x"), NamedString("v1.Protocol", "")),
+        ("isset", (_strings(a=""), "a"), True),
+        ("isset", (_strings(b="x"), "a"), False),
+        ("isset", (NIL_MAP, "a"), False),
+        ("excludeInboundPort", (Int32(15020), "80"), "80,15020"),
+        ("annotation", (META, "a", "x"), "1"),
+        ("annotation", (META, "empty", "x"), ""),
+        ("annotation", (META, "b", "x"), "x"),
+        ("annotation", (META, "b", 15020.0), "15020"),
+        ("annotation", (META, "b", True), "true"),
+        ("annotation", (view("v1.ObjectMeta", {}), "a", None), "<nil>"),
+        ("includeInboundPorts", (wrap("[]v1.Container", None),), ""),
+        ("applicationPorts", (wrap("[]v1.Container", None),), ""),
+        ("toJSON", (_strings(b="2", a="1"),), '{"a":"1","b":"2"}'),
+        ("toJSON", (_strings(a='<&>"'),), '{"a":"\\u003c\\u0026\\u003e\\""}'),
+        ("toJSON", (_strings(),), "{}"),
+        ("toJSON", (NIL_MAP,), "{}"),
+        ("structToJSON", (Pointer("*v1.Probe", None),), "null"),
+        ("structToJSON", (wrap("[]v1.ContainerPort", None),), "null"),
+        ("structToJSON", (wrap("[]v1.ContainerPort", []),), "[]"),
+        (
+            "structToJSON",
+            (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
+            '{"containerPort":80,"protocol":"TCP"}',
+        ),
+        ("structToJSON", (wrap("*v1.TCPSocketAction", {"port": 80}),), '{"port":80}'),
+        (
+            "toYaml",
+            (wrap("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
+            "containerPort: 80\nprotocol: TCP\n",
+        ),
+        ("toYaml", (NIL_MAP,), "null\n"),
+        ("toYaml", (_strings(),), "{}\n"),
+        ("toYaml", (float("nan"),), ""),
+        ("indent", (1000, "a\nb"), f"a\n{' ' * 1000}b"),
+        ("omit", (_strings(a="1", b="2", c="3"), "a", "c", "nope"), {"b": "2"}),
+        ("omit", (NIL_MAP, "a"), {}),
+        ("mergeMaps", (_strings(a="1", b="1"), NIL_MAP, _strings(b="2")), {"a": "1", "b": "2"}),
+        ("toJsonMap", (NIL_MAP,), "{}"),
+        ("toJsonMap", (_strings(b="1"), _strings(a="2", b="<")), '{"a":"2","b":"\\u003c"}'),
+        ("toLower", ("A\udcff",), "a\ufffd"),
+        ("toLower", ("É\udcff",), "é\ufffd"),
+        ("protoToJSON", (Pointer("*v1alpha1.ProxyConfig", None),), "{}"),
+    ],
+)
 def test_a_function_returns_what_istios_does(name: str, args: tuple[Any, ...], expected: Any) -> None:
     result = _call(name, *args)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError
+from injector.istio.behaviours import Minor
 from injector.istio.proto import (
     MESH_CONFIG,
     PROXY_CONFIG,
@@ -22,9 +23,6 @@ from injector.istio.proto import (
     to_json,
 )
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
 
 MODE = "istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode"
 SECOND = 1_000_000_000
@@ -48,50 +46,7 @@ def _call(owner: Any, name: str) -> Any:
     return method.call()
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ({"statusPort": 15020}, {"statusPort": 15020}),
-        ({"status_port": 15020}, {"statusPort": 15020}),
-        ({"statusPort": "15020"}, {"statusPort": 15020}),
-        ({"statusPort": "-1"}, {"statusPort": -1}),
-        ({"statusPort": " 7 "}, {"statusPort": 7}),
-        ({"statusPort": "null"}, {"statusPort": 0}),
-        ({"statusPort": "-0"}, {"statusPort": 0}),
-        ({"statusPort": 1, "status_port": 2}, {"statusPort": 1}),
-        ({"status_port": 2, "statusPort": None}, {}),
-        ({"statusPort": 15020.0}, {"statusPort": 15020}),
-        ({"concurrency": 2}, {"concurrency": 2}),
-        ({"concurrency": "2"}, {"concurrency": 2}),
-        ({"holdApplicationUntilProxyStarts": False}, {"holdApplicationUntilProxyStarts": False}),
-        ({"interceptionMode": "TPROXY"}, {"interceptionMode": 1}),
-        ({"interceptionMode": 2}, {"interceptionMode": 2}),
-        ({"interceptionMode": 77}, {"interceptionMode": 77}),
-        ({"drainDuration": "1m30s"}, {"drainDuration": 90 * SECOND}),
-        ({"drainDuration": "-0.5s"}, {"drainDuration": -SECOND // 2}),
-        ({"proxyMetadata": {"A": "1"}}, {"proxyMetadata": {"A": "1"}}),
-        ({"extraStatTags": ["a", "b"]}, {"extraStatTags": ["a", "b"]}),
-        ({"extraStatTags": ["a", None]}, {"extraStatTags": ["a", ""]}),
-        ({"proxyMetadata": {"A": None}}, {"proxyMetadata": {"A": ""}}),
-        ({"tracing": {"customTags": {"t": None}}}, {"tracing": {"customTags": {"t": {}}}}),
-        ({"tracing": {"sampling": 10}}, {"tracing": {"sampling": 10.0}}),
-        ({"tracing": {"sampling": "10"}}, {"tracing": {"sampling": 10.0}}),
-        ({"tracing": {"sampling": " -1.5e1 "}}, {"tracing": {"sampling": -15.0}}),
-        ({"tracing": {"sampling": "null"}}, {"tracing": {"sampling": 0.0}}),
-        ({"tracing": {"sampling": "Infinity"}}, {"tracing": {"sampling": float("inf")}}),
-        ({"image": {"imageType": "debug"}}, {"image": {"imageType": "debug"}}),
-        ({"image": {}}, {"image": {}}),
-        ({}, {}),
-        ({"unknown": 1}, {}),
-        ({"statusPort": None}, {}),
-        ({"image": None}, {}),
-        ({"tracing": {"no": 1}}, {"tracing": {}}),
-        ({"statusPort": None, "proxyAdminPort": 1}, {"proxyAdminPort": 1}),
-        ({"serviceCluster": "c", "tracingServiceName": None}, {"serviceCluster": "c"}),
-        ({"statusPort": -(2**31)}, {"statusPort": -(2**31)}),
-        ({"statusPort": 2**31 - 1}, {"statusPort": 2**31 - 1}),
-    ],
-)
+@cases("data", "expected")
 def test_a_field_is_read_into_its_plain_form(data: dict[str, Any], expected: dict[str, Any]) -> None:
     assert _read(data) == expected
 
@@ -112,44 +67,11 @@ def test_data_of_google_protobuf_struct_is_kept_as_it_is() -> None:
     assert _read({"extensionProviders": [provider]}, MESH_CONFIG) == {"extensionProviders": [provider]}
 
 
-@pytest.mark.parametrize(
-    ("data", "what", "hint"),
-    [
-        (["a"], "`` is a list", "make it a ProxyConfig"),
-        ({"image": "x"}, "`image` is 'x'", "make it a ProxyImage"),
-        ({"image": {"imageType": 1}}, "`image.imageType` is 1", "make it a string"),
-        ({"image": {"image_type": {}}}, "`image.image_type` is a mapping", "make it a string"),
-        ({"statusPort": 1.5}, "`statusPort` is 1.5", "make it a whole number (int32)"),
-        ({"statusPort": True}, "`statusPort` is True", "make it a whole number (int32)"),
-        ({"statusPort": "x"}, "`statusPort` is 'x'", "make it a whole number (int32)"),
-        ({"statusPort": "--5"}, "`statusPort` is '--5'", "make it a whole number (int32)"),
-        ({"statusPort": "01"}, "`statusPort` is '01'", "make it a whole number (int32)"),
-        ({"statusPort": "1.0"}, "`statusPort` is '1.0'", "make it a whole number (int32)"),
-        ({"statusPort": "9" * 5000}, f"`statusPort` is '{'9' * 99}...", "make it a whole number (int32)"),
-        ({"fileFlushMinSizeKb": "-0"}, "`fileFlushMinSizeKb` is '-0'", "make it a whole number (uint32)"),
-        ({"tracing": {"sampling": "1_0"}}, "`tracing.sampling` is '1_0'", "make it a number"),
-        ({"tracing": {"sampling": "1e400"}}, "`tracing.sampling` is '1e400'", "make it a number"),
-        ({"tracing": {"sampling": "nan"}}, "`tracing.sampling` is 'nan'", "make it a number"),
-        ({"tracing": {"sampling": ""}}, "`tracing.sampling` is ''", "make it a number"),
-        ({"interceptionMode": 2**31}, "`interceptionMode` is 2147483648", "make it one of NONE, REDIRECT, TPROXY"),
-        ({"statusPort": "0x10"}, "`statusPort` is '0x10'", "make it a whole number (int32)"),
-        ({"statusPort": "٣"}, "`statusPort` is '٣'", "make it a whole number (int32)"),
-        ({"concurrency": "a"}, "`concurrency` is 'a'", "make it a whole number (int32)"),
-        ({"statusPort": -(2**31) - 1}, "`statusPort` is -2147483649", "make it a whole number (int32)"),
-        ({"statusPort": 2**31}, "`statusPort` is 2147483648", "make it a whole number (int32)"),
-        ({"statusPort": str(2**31)}, "`statusPort` is '2147483648'", "make it a whole number (int32)"),
-        ({"tracing": {"sampling": []}}, "`tracing.sampling` is a list", "make it a number"),
-        ({"fileFlushMinSizeKb": -1}, "`fileFlushMinSizeKb` is -1", "make it a whole number (uint32)"),
-        ({"statsCompression": "true"}, "`statsCompression` is 'true'", "make it true or false"),
-        ({"interceptionMode": "x"}, "`interceptionMode` is 'x'", "make it one of NONE, REDIRECT, TPROXY"),
-        ({"interceptionMode": True}, "`interceptionMode` is True", "make it one of NONE, REDIRECT, TPROXY"),
-        ({"tracing": {"sampling": True}}, "`tracing.sampling` is True", "make it a number"),
-        ({"drainDuration": 45}, "`drainDuration` is 45", "make it a duration such as 45s"),
-        ({"proxyMetadata": ["a"]}, "`proxyMetadata` is a list", "make it a mapping"),
-        ({"proxyMetadata": {"A": 1}}, "`proxyMetadata.A` is 1", "make it a string"),
-        ({"extraStatTags": "a"}, "`extraStatTags` is 'a'", "make it a list"),
-        ({"extraStatTags": ["a", 1]}, "`extraStatTags[1]` is 1", "make it a string"),
-    ],
+@cases(
+    "data",
+    "what",
+    "hint",
+    also=[({"statusPort": "9" * 5000}, f"`statusPort` is '{'9' * 99}...", "make it a whole number (int32)")],
 )
 def test_a_wrong_type_is_named_with_its_path(data: Any, what: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -164,26 +86,7 @@ def test_a_bad_duration_is_refused_with_gos_words(text: str) -> None:
     assert caught.value.what == f'`drainDuration`: bad Duration: time: invalid duration "{text}"'
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({"statusPort": 0, "configPath": "", "proxyMetadata": {}, "extraStatTags": []}, {}),
-        ({"interceptionMode": 0}, {}),
-        ({"concurrency": 0}, {"concurrency": 0}),
-        ({"holdApplicationUntilProxyStarts": False}, {"holdApplicationUntilProxyStarts": False}),
-        ({"image": {}}, {"image": {}}),
-        ({"image": None}, {}),
-        ({"serviceCluster": ""}, {"serviceCluster": ""}),
-        ({"interceptionMode": 1}, {"interceptionMode": "TPROXY"}),
-        ({"interceptionMode": 77}, {"interceptionMode": 77}),
-        ({"drainDuration": 45 * SECOND}, {"drainDuration": "45s"}),
-        ({"drainDuration": 0}, {"drainDuration": "0s"}),
-        ({"tracing": {"zipkin": {"address": ""}}}, {"tracing": {"zipkin": {}}}),
-        ({"tracing": {"sampling": float("nan")}}, {"tracing": {"sampling": "NaN"}}),
-        ({"tracing": {"sampling": float("-inf")}}, {"tracing": {"sampling": "-Infinity"}}),
-        ({"extraStatTags": ["b", "a"]}, {"extraStatTags": ["b", "a"]}),
-    ],
-)
+@cases("values", "expected", also=[({"tracing": {"sampling": float("nan")}}, {"tracing": {"sampling": "NaN"}})])
 def test_a_message_is_written_without_zero_scalars_and_with_set_messages(
     values: dict[str, Any], expected: dict[str, Any]
 ) -> None:

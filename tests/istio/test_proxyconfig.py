@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from injector.istio.behaviours import Minor
 from injector.istio.proxyconfig import port_fault, proxy_address_fault, validate_proxy_config
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
 
 NEWEST: Minor = (1, 30)
 
@@ -65,16 +61,7 @@ def test_an_empty_lightstep_config_has_three_faults() -> None:
     assert faults.startswith("3 errors occurred:\n\t* invalid lightstep config: address is required\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("statusPort: '--5'", "`statusPort` is '--5'"),
-        (f"statusPort: {'9' * 5000}", f"`statusPort` is '{'9' * 99}..."),
-        ("statusPort: x", "`statusPort` is 'x'"),
-        ("[]", "`` is a list"),
-        ("a", "`` is 'a'"),
-    ],
-)
+@cases("text", "why", also=[(f"statusPort: {'9' * 5000}", f"`statusPort` is '{'9' * 99}...")])
 def test_a_value_that_is_not_a_proxy_config_is_refused(text: str, why: str) -> None:
     assert validate_proxy_config(text, NEWEST) == f"failed to convert to apply proxy config: {why}"
 

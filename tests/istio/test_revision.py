@@ -154,17 +154,16 @@ def test_sprig_is_known_since_1_8(version: str, known: bool) -> None:
         _build(config, settings=settings)
 
 
-@pytest.mark.parametrize(
-    ("texts", "what", "where"),
-    [
-        ({"config": "[]"}, "`config` must be a mapping but is a list", "revisions/stable: config"),
-        ({"values": "[]"}, "`values` must be a mapping but is a list", "revisions/stable: values"),
-        ({"mesh": "[]"}, "a mesh config must be a mapping", "revisions/stable: mesh"),
+@cases(
+    "texts",
+    "what",
+    "where",
+    also=[
         (
             {"settings": RevisionSettings(istio_version="2.0")},
             "Istio 2.0 is not supported",
             "revisions/stable: istioVersion",
-        ),
+        )
     ],
 )
 def test_an_invalid_text_is_named(texts: dict[str, Any], what: str, where: str) -> None:
@@ -186,18 +185,7 @@ def test_the_same_texts_have_the_same_fingerprint() -> None:
     assert len(first.fingerprint) == 12
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"config": f"{CONFIG}\npolicy: enabled"},
-        {"values": "global: {}"},
-        {"values": "{}"},
-        {"mesh": ""},
-        {"mesh": "{}"},
-        {"settings": RevisionSettings(revision="blue")},
-        {"settings": RevisionSettings(env={"A": "b"})},
-    ],
-)
+@cases("change", also=[{"settings": RevisionSettings(revision="blue")}, {"settings": RevisionSettings(env={"A": "b"})}])
 def test_any_change_gives_another_fingerprint(change: dict[str, Any]) -> None:
     assert _build(**change).fingerprint != _build().fingerprint
 

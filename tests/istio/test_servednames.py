@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
 from tests.cases import cases
 
@@ -30,17 +28,6 @@ def test_the_number_of_compared_names_is_limited() -> None:
     assert did_you_mean("prod", [*names[1:], "prod"]) == " (did you mean prod?)"
 
 
-@pytest.mark.parametrize(
-    ("names", "room", "expected"),
-    [
-        ((), 20, "none"),
-        (("b", "a"), 20, "a, b"),
-        (NAMES, 27, "1-24, 1-30, default, prod"),
-        (NAMES, 24, "1-24, 1-30 and 2 more"),
-        (NAMES, 15, "1-24 and 3 more"),
-        (NAMES, 14, "4 names"),
-        (NAMES, -100, "4 names"),
-    ],
-)
+@cases("names", "room", "expected")
 def test_names_are_listed_as_far_as_there_is_room(names: tuple[str, ...], room: int, expected: str) -> None:
     assert list_names(names, room=room) == expected

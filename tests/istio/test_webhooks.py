@@ -254,20 +254,7 @@ def test_the_reason_names_a_missing_default_revision(namespace: dict[str, str], 
     assert "selects the default revision, which does not exist" in why_none(namespace, pod, ("1-24",))
 
 
-@pytest.mark.parametrize(
-    ("namespace", "pod", "notes"),
-    [
-        ({REV: "prod"}, {}, ()),
-        ({REV: "prod"}, {REV: "prod"}, ()),
-        ({}, {REV: "prod"}, ()),
-        ({REV: "prod"}, {REV: "1-24"}, ("the pod's istio.io/rev=1-24 does not count: the namespace's label decides",)),
-        (
-            {AUTO: "enabled", REV: "prod"},
-            {},
-            ("the namespace's istio.io/rev=prod does not count beside istio-injection",),
-        ),
-    ],
-)
+@cases("namespace", "pod", "notes")
 def test_labels_without_effect_are_named(
     namespace: dict[str, str], pod: dict[str, str], notes: tuple[str, ...]
 ) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from injector.kube.overlay import read_overlay
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise, pruned
 from injector.kube.yaml.read import load_yaml, read_part
+from tests.cases import read_cases
 
 RESTART = frozenset({("v1.Container", "restartPolicy")})
 POD = {
@@ -20,86 +22,9 @@ POD = {
         "volumes": [{"name": "data", "emptyDir": {}}],
     },
 }
-SPLIT = """
-metadata:
-  labels:
-    app: "mine"
-    # a comment
-    version: v1
-  annotations: {
-    a: "b",
-  }
-spec:
-  initContainers:
-  - name: istio-init
-    args:
-    - -p
-    - "15001"
-
-  containers:
-  - name: istio-proxy
-    restartPolicy: Always
-    env:
-    - name: CONFIG
-      value: |
-             {}
-    - name: EMPTY
-      value: ""
-    - name: CPU
-      valueFrom:
-        resourceFieldRef:
-          resource: limits.cpu
-    resources:
-      limits:
-        cpu: 2000m
-  volumes:
-  - emptyDir:
-    name: socket
-  - {name: data, secret: {secretName: s}}
-"""
-WHOLE = {
-    "a flow list with lines in the column of the keys": "spec:\n  containers: [\n  {name: a,\n  image: b}\n  ]\n",
-    "a directive in a list": "spec:\n  containers:\n  - $patch: delete\n    name: app\n",
-    "a directive among labels": "metadata:\n  labels:\n    app: a\n    $patch: replace\n",
-    "an order": "spec:\n  $setElementOrder/volumes:\n  - name: data\n  volumes:\n  - name: x\n",
-    "an anchor": "spec:\n  nodeName: &a n\n  hostname: *a\n",
-    "an anchor in another part": "metadata:\n  name: &a n\nspec:\n  nodeName: host\n",
-    "a key twice": "spec:\n  nodeName: a\n  hostname: b\n  nodeName: c\n",
-    "a field in other letters": "spec:\n  NodeName: a\n",
-    "a null in a map": "metadata:\n  labels:\n    b:\n    a: x\n",
-    "two documents": "metadata:\n  name: a\n---\nspec: [\n",
-    "a tab": "metadata:\n  name: a\t\n",
-    "a carriage return": "metadata:\n  name: a\r\n  namespace: b\r\n",
-    "a line separator": "metadata:\n  name: a\u2028spec: b\n",
-}
-SPLIT_TOO = {
-    "two containers of one name": "spec:\n  containers:\n  - name: istio-proxy\n    image: a\n  - name: istio-proxy\n    image: b\n",
-    "a merge key": "metadata:\n  labels:\n    <<: {a: b}\n    c: d\n    <<: {c: e}\n",
-    "nothing": "",
-    "comments": "# a\n\n  # b\n",
-    "a quoted text over lines": 'metadata:\n  annotations:\n    a: "x\n\n      y"\n    b: c\n',
-    "a plain text over lines": "metadata:\n  annotations:\n    a: x\n      y\n    b: c\n",
-    "a text that is kept with its lines": "metadata:\n  annotations:\n    a: |+\n      x\n\n\n    b: >-\n      y\n      z\n",
-    "a text with its own indentation": "metadata:\n  annotations:\n    a: |1\n       x\n      y\n",
-    "a flow list over lines": "spec:\n  containers: [\n    {name: a,\n    image: b}\n]\n  nodeName: host\n",
-    "numbers and words": "spec:\n  priority: 0x10\n  hostNetwork: yes\n  terminationGracePeriodSeconds: 30\n  tolerations: []\n",
-    "no line feed at the end": "metadata:\n  annotations:\n    a: b\nspec:\n  nodeName: host",
-    "unknown fields": "unknown:\n  - a\n  - b: c\nspec:\n  nodeName: host\n  unknown: {a: b}\n",
-    "nulls": "spec:\n  nodeName:\n  volumes:\n  - emptyDir:\n    name: data\n  securityContext: ~\n",
-}
-REFUSED = {
-    "an open quote": 'metadata:\n  name: "a\nspec:\n  nodeName: b\n',
-    "a closed one too many": "metadata:\n  name: a\n}\n",
-    "a closing line first": "}\nmetadata:\n  name: a\n",
-    "an open flow list": "spec:\n  containers: [\n  - name: a\n  volumes: []\n",
-    "an entry between two columns": "spec:\n    nodeName: a\n  hostname: b\n",
-    "an item that is indented less": "spec:\n  containers:\n    - name: a\n   - name: b\n",
-    "a list in a mapping": "spec:\n  nodeName: a\n  - name: b\n",
-    "an unknown alias": "metadata:\n  name: *a\n",
-    "not a number": "spec:\n  priority: .nan\n",
-    "a value of the wrong type": "spec:\n  containers:\n  - name: a\n    image: 5\n",
-    "a quantity that is none": "spec:\n  containers:\n  - name: a\n    resources:\n      limits:\n        cpu: lots\n",
-}
+TEXTS = read_cases(Path(__file__).with_name("overlays.yaml"))
+"""Texts that are read in blocks, that are read as a whole, and that are refused."""
+SPLIT: str = TEXTS["split"]["every kind of block"]
 
 
 def plain(text: str, original: Any, missing: Any = RESTART) -> Any:
@@ -122,32 +47,20 @@ def read(text: str, original: Any, missing: Any = RESTART) -> Any:
 
 
 @pytest.mark.parametrize("original", [{}, POD])
-@pytest.mark.parametrize("name", [*WHOLE, *SPLIT_TOO, *REFUSED, "split"])
-def test_an_overlay_is_what_the_plain_way_makes_of_it(name: str, original: Any) -> None:
-    text = {**WHOLE, **SPLIT_TOO, **REFUSED, "split": SPLIT}[name]
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, texts in TEXTS.items() for name in texts])
+def test_an_overlay_is_what_the_plain_way_makes_of_it(kind: str, name: str, original: Any) -> None:
+    found = read(TEXTS[kind][name], original)
 
-    assert repr(read(text, original)) == repr(plain(text, original))
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_what_cannot_be_split_or_merged_in_parts_is_read_as_a_whole(name: str) -> None:
-    found = read_overlay(WHOLE[name], "v1.Pod", RESTART)
-
-    assert found is not None
-    assert found.normal is None
+    assert repr(found) == repr(plain(TEXTS[kind][name], original))
+    assert kind != "refused" or isinstance(found, str)
 
 
-@pytest.mark.parametrize("text", [SPLIT, *SPLIT_TOO.values()])
-def test_what_can_be_split_is(text: str) -> None:
-    found = read_overlay(text, "v1.Pod", RESTART)
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in ("split", "whole") for name in TEXTS[kind]])
+def test_what_cannot_be_split_or_merged_in_parts_is_read_as_a_whole(kind: str, name: str) -> None:
+    found = read_overlay(TEXTS[kind][name], "v1.Pod", RESTART)
 
     assert found is not None
-    assert found.normal == normalise(strategic_merge({}, found.tree), "v1.Pod")
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_refused_in_the_same_words(name: str) -> None:
-    assert isinstance(read(REFUSED[name], POD), str)
+    assert found.normal == (normalise(strategic_merge({}, found.tree), "v1.Pod") if kind == "split" else None)
 
 
 def test_equal_blocks_are_read_once() -> None:
@@ -172,7 +85,7 @@ def test_minors_that_lack_other_fields_read_apart() -> None:
 
 
 def test_without_pruning_unknown_fields_stay() -> None:
-    found = read_overlay(SPLIT_TOO["unknown fields"], "v1.Pod", None)
+    found = read_overlay(TEXTS["split"]["unknown fields"], "v1.Pod", None)
 
     assert found is not None
     assert found.over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}

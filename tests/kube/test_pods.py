@@ -48,18 +48,7 @@ def workload(name: str, kind: str, version: str = "apps/v1") -> WorkloadMeta:
     return WorkloadMeta(name, "shop", kind, version)
 
 
-@pytest.mark.parametrize(
-    ("kind", "path"),
-    [
-        ("Pod", ()),
-        ("Deployment", ("spec", "template")),
-        ("CronJob", ("spec", "jobTemplate", "spec", "template")),
-        ("DeploymentConfig", ("spec", "template")),
-        ("ConfigMap", None),
-        (None, None),
-        (["Pod"], None),
-    ],
-)
+@cases("kind", "path")
 def test_a_workloads_pod_template_is_found_by_its_kind(kind: Any, path: tuple[str, ...] | None) -> None:
     assert pod_template_path({"kind": kind, "apiVersion": "any/v9"}) == path
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
+from tests.cases import read_cases
 
 Place = tuple[str | int, ...]
 
@@ -21,6 +22,12 @@ LISTS = ("containers", "initContainers", "volumes")
 ITEMS = (("- name", EVIL), ("  image", EVIL), ("  hostPath", "{path: /}"), ("- b", "c"), ("image", EVIL), ("- x", ""))
 DIRECTIVES = (("$patch", "delete"), ("$patch", "replace"), ("$retainKeys", "[x]"), ("capabilities", "{add: [ALL]}"))
 ENDS = ("", "\n", " #", "\n#", "\n- '", '\nb: "', "\nb: |")
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+PASTED: dict[str, str] = _DATA["pasted"]
+"""Annotations that templates insert as they are."""
+DECODED: dict[str, str] = _DATA["decoded"]
+"""Annotations that templates decode."""
+LABELS: dict[str, str] = _DATA["labels"]
 SINGLE = (
     *("*a", "&a b", "!x y", "| ", ">-", "%a", "@a", "- a", "? a", ": a", "a: b", "a #b", "#b", ",a", "a:", "a: ", "~"),
     *("{a: b}", "[a]", "{", "}", "[", "]", "\x00", "\ufeff", "a\tb", " a", "a ", "---", "...", "it's", "\\x41", "<<"),

@@ -11,10 +11,11 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.gotemplate import Budget, TemplateError, compile_template
 from injector.gotemplate.builtins import BUILTINS
@@ -26,38 +27,13 @@ from injector.istio.behaviours import NEWEST
 from injector.istio.goview import view
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import go_functions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from tests.cases import read_cases
 
 SECONDS: Final = 0.5
 MEBIBYTES: Final = 32
 WORDS: Final = ("x", "", "rsa", "dsa", "ecdsa", "long", "2006-01-02 15:04", "Monday" * 20, "-1.5h")
-PARTS: Final = (
-    *(
-        "a",
-        "é",
-        "😀",
-        " ",
-        "Ab1 _",
-        "9",
-        "(",
-        "a,",
-        "../",
-        "%41",
-        "$1",
-        "${",
-        "1.2.3 - ",
-        "a.",
-        "-",
-        "\n",
-        "\x01",
-        '"',
-        "<",
-        "'",
-    ),
-    *("1h", "1_", "0", "[", "[],", '{"a":{}},', "QUFB", "Jan", "\\", "1e9", "(a{1,30}){1,30}"),
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+PARTS: Final[list[str]] = _DATA["parts"]
 EXPRESSIONS: Final = (
     "(a*)*b",
     "(a{1,30}){1,30}b",

@@ -9,69 +9,21 @@ from __future__ import annotations
 import base64
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
 
 import jsonpatch
 
+from injector.metrics import Stopwatch
+from injector.webhook.handler import InjectHandler
+from tests.cases import read_cases
 from tests.factories import make_review
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
-
-    from injector.webhook.handler import InjectHandler
-
-from injector.metrics import Stopwatch
-
-KEYS: Final = (
-    *(
-        "futureField",
-        "x-unknown",
-        "ключ",
-        "名前",
-        "😀",
-        "é",
-        "e\u0301",
-        "a/b",
-        "a~b",
-        "a.b",
-        "a b",
-        "",
-        "\u2028",
-        '"',
-        "\\",
-        "\ufeff",
-    ),
-    *("__proto__", "1", "true", "null"),
-)
-VALUES: Final = (
-    *(
-        "1",
-        "1.0",
-        "1e0",
-        "0",
-        "-0.0",
-        "0.1",
-        "9223372036854775807",
-        "-9223372036854775808",
-        "18446744073709551615",
-        "1e2",
-        "100",
-    ),
-    *(
-        "9007199254740993",
-        "1.7976931348623157e308",
-        "5e-324",
-        "true",
-        "false",
-        "null",
-        '""',
-        '"1.0"',
-        '"\\u2028"',
-        '"\\ud83d\\ude00"',
-    ),
-    *("[]", "{}", "[1, 1.0, null]", '{"b": 1.0, "a": 1}', '[{"name": "istio-proxy"}]', '{"$patch": "delete"}'),
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+KEYS: list[str] = _DATA["keys"]
+VALUES: list[str] = _DATA["values"]
 """As JSON texts: Python's own numbers tell 1 from 1.0 once they are read."""
 MANAGED: Final = '[{"manager":"kubectl","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{}}}}]'
 TOUCHED: Final = (

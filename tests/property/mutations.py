@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
+from tests.cases import read_cases
 
 # Names that the templates know, words that YAML takes for something else, texts that have to be quoted, and numbers.
-TEXTS = (
-    *("web", "svc-9", "shop", "istio", "http", "app", "v1", "prod", "default", "kube-system", "a" * 63, "a" * 64, "A"),
-    *("istio-proxy", "istio-init", "istio-validation", "istio-data", "istio-envoy", "workload-socket"),
-    *("true", "false", "null", "yes", "y", "no", "-", "0", "123", "1e3", "8080", "1000m", "1", "0.5", "1Gi"),
-    *("x y", "it's", 'q"q', "a: b", "{}", "[]", "REDIRECT", "TPROXY", "NONE", "sidecar", "gateway", "grpc-agent"),
-)
-KEYS = (
-    *("app", "version", "app.kubernetes.io/name", "checksum/config", "istio.io/rev"),
-    *("service.istio.io/canonical-name", "service.istio.io/workload-name", "security.istio.io/tlsMode"),
-    *("networking.istio.io/tunnel", "topology.istio.io/network", "kubectl.kubernetes.io/default-container"),
-    *("inject.istio.io/templates", "proxy.istio.io/config", "prometheus.io/scrape", "prometheus.io/port"),
-    *("prometheus.io.port", "sidecar.istio.io/inject", "sidecar.istio.io/interceptionMode"),
-    *("sidecar.istio.io/nativeSidecar", "sidecar.istio.io/proxyCPU", "sidecar.istio.io/rewriteAppHTTPProbers"),
-    *("sidecar.istio.io/proxyCPULimit", "sidecar.istio.io/proxyMemory", "sidecar.istio.io/proxyMemoryLimit"),
-    *("status.sidecar.istio.io/port", "traffic.sidecar.istio.io/excludeInboundPorts"),
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+TEXTS: list[str] = _DATA["texts"]
+KEYS: list[str] = _DATA["keys"]
 QUANTITIES = ("100m", "250m", "999m", "7m", "64Mi", "128Mi", "999Mi")
 NUMBERS = (0, 1, -1, 8080, 15020, 15021, 2**31, "http")
 MOST_CHANGES = 3

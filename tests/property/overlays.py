@@ -4,182 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from random import Random
+from typing import Final
 
 from injector.errors import DataError
 from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.istio.behaviours import missing_fields
+from injector.kube.typed import FieldName
+from tests.cases import read_cases
 from tests.property.subjects import subjects
 
-if TYPE_CHECKING:
-    from random import Random
-
-    from injector.kube.typed import FieldName
-
 MINORS: Final = ("1.12", "1.20", "1.28", "1.30")
-TOKENS: Final = (
-    *('"', "'", "|", "|-", "|+", ">", "|2", ">-", "&a ", "*a", "!!str ", "!x ", "#", " #c", "- ", "-", ": ", ":", "? "),
-    *(
-        "{",
-        "}",
-        "[",
-        "]",
-        "{}",
-        "[]",
-        ",",
-        "\t",
-        "\n",
-        "\n\n",
-        "\n# c\n",
-        "\n---\n",
-        "\n...\n",
-        "%TAG ! a\n",
-        "\r",
-        "\r\n",
-    ),
-    *(
-        "\x85",
-        "\u2028",
-        "\ufeff",
-        "\x00",
-        "é",
-        "😀",
-        "<<: ",
-        "~",
-        "null",
-        "yes",
-        "0x1F",
-        "1e3",
-        ".inf",
-        ".nan",
-        "  ",
-        " ",
-    ),
-    *(
-        "\\",
-        "\\n",
-        "$patch: delete",
-        "$retainKeys: [name]",
-        "@",
-        "`",
-        "%",
-        "=",
-        "..",
-        "\n  ",
-        "\n    ",
-        "\n- ",
-        "\n  - ",
-    ),
-)
-VALUES: Final = (
-    *(
-        "",
-        "~",
-        "null",
-        '""',
-        "''",
-        "{}",
-        "[]",
-        "yes",
-        "1",
-        "-1",
-        "1.5",
-        "1e3",
-        "0o17",
-        "0x1f",
-        "1_000",
-        ".inf",
-        '"a b"',
-    ),
-    *(
-        "a b",
-        "a: b",
-        "a #b",
-        "#b",
-        "'it''s'",
-        '"\\u0041"',
-        '"a\n  b"',
-        "a\n      b",
-        "|\n      text",
-        "|-\n        a\n        b\n",
-    ),
-    *(
-        ">\n      folded\n      text\n\n",
-        "|+\n      kept\n\n",
-        "[a, b]",
-        "{a: b}",
-        "[\n a,\n b\n]",
-        "{\n a: b\n}",
-        "&x a",
-        "*x",
-    ),
-    *(
-        "2024-01-01",
-        "100m",
-        "1Gi",
-        "1000m",
-        "true",
-        "! a",
-        "- a",
-        "? a",
-        "@a",
-        "a:b",
-        "http://x:1/?a=b",
-        "[null]",
-        "{a: null}",
-    ),
-)
-LINES: Final = (
-    *(
-        "name: app",
-        "- name: app",
-        "- name: data",
-        "value: x",
-        "image: x",
-        "- containerPort: 80",
-        "args:",
-        "env:",
-        "spec:",
-        "{",
-        "}",
-    ),
-    *(
-        "unknown: 1",
-        "Name: x",
-        "resizePolicy: []",
-        "# comment",
-        "",
-        "   ",
-        '"quoted": 1',
-        "'a': b",
-        "? a",
-        "<<: {a: b}",
-        "y: 1",
-    ),
-    *(
-        "$patch: replace",
-        "emptyDir:",
-        "labels:",
-        "annotations: {",
-        "divisor:",
-        "resources:",
-        "limits: {cpu: 1}",
-        "- |",
-        "-",
-        "- - a",
-    ),
-    *(
-        "restartPolicy: Always",
-        "ports: []",
-        "command: [a]",
-        "securityContext: {}",
-        "securityContext:",
-        "a.b/c: d",
-        "on: off",
-    ),
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+TOKENS: list[str] = _DATA["tokens"]
+VALUES: list[str] = _DATA["values"]
+LINES: list[str] = _DATA["lines"]
 
 
 @cache

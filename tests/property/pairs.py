@@ -14,35 +14,31 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.istio.revision import RevisionSettings, build_revision
+from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube import admission
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
-from injector.revisions.registry import snapshot_of
+from injector.revisions.registry import Snapshot, snapshot_of
 from injector.revisions.tags import parse_tags, workload_key
 from injector.webhook.path import parse_path
+from tests.cases import read_cases
 from tests.conformance import core, corpus, workloads
 from tests.handlers import answer_of, handler_with
 from tests.property import reviews, subjects
 from tests.property.forked import Companion, in_a_copy
 from tests.webhook.recorded import NAMES, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from random import Random
-
-    from injector.istio.revision import Revision
-    from injector.revisions.registry import Snapshot
 
 Json = dict[str, Any]
 
@@ -61,59 +57,12 @@ WITHOUT_TOKEN: Final = 0.1
 SPECIAL: Final = 0.4
 """How many of the pods are special ones."""
 
-NUMBERS_CONFIG: Final = """\
-policy: enabled
-defaultTemplates: [sidecar]
-templates:
-  sidecar: |
-    metadata:
-      annotations:
-        example.com/team: "{{ index .ObjectMeta.Labels "app" }}"
-    spec:
-      securityContext:
-        runAsUser: 0x{{ index .ObjectMeta.Labels "version" }}
-      containers:
-      - name: istio-proxy
-        image: proxy:{{ .Values.global.tag }}
-        ports:
-        - containerPort: 1{{ index .ObjectMeta.Labels "version" }}
-      imagePullSecrets:
-      - name: "{{ index .ObjectMeta.Labels "app" }}"
-      - name: registry-{{ .Values.global.tag }}
-"""
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+NUMBERS_CONFIG: str = _DATA["numbers_config"]
 """Numbers and list keys that are formed of a prefix and a label."""
-SETTING_CONFIG: Final = """\
-policy: enabled
-defaultTemplates: [sidecar]
-templates:
-  sidecar: |
-    {{- $labels := .ObjectMeta.Labels }}
-    {{- if index $labels "pin" }}{{ $_ := set .Values.global "tag" (index $labels "pin") }}{{ end }}
-    {{- $own := dict "team" "none" }}
-    {{- if index $labels "version" }}{{ $_ := set $own "team" (index $labels "version") }}{{ end }}
-    spec:
-      containers:
-      - name: istio-proxy
-        image: proxy:{{ .Values.global.tag }}
-        env:
-        - name: OWN
-          value: '{{ toJson $own | b64enc }}'
-"""
+SETTING_CONFIG: str = _DATA["setting_config"]
 """A template that writes to the values for some pods, and to a dictionary of its own."""
-JINJA_CONFIG: Final = """\
-policy: enabled
-defaultTemplates: [sidecar]
-templates:
-  sidecar: |
-    spec:
-      containers:
-      - name: istio-proxy
-        image: proxy:{{ values.global.tag }}
-        ports:
-        - containerPort: 1{{ label("version") }}
-      imagePullSecrets:
-      - name: "{{ label("app") }}"
-"""
+JINJA_CONFIG: str = _DATA["jinja_config"]
 VALUES: Final = '{"global": {"tag": "1.24.6"}}'
 
 

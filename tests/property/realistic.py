@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
+from tests.cases import read_cases
 from tests.property.subjects import replica
-
-if TYPE_CHECKING:
-    from random import Random
 
 PEM = "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUQ+/abc=\nZz09\n-----END CERTIFICATE-----\n"
 VALUES = (
@@ -53,93 +53,10 @@ VALUES = (
     "a" * 70 + "'",
     "x" * 300 + ": end",
 )
-CHECK = '[{"prometheus_url": "http://%%host%%:%%port%%/metrics", "namespace": "shop", "metrics": ["*"]}]'
-APPLIED = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"annotations": {}, "name": "shop", "namespace": "shop"},
-    "spec": {
-        "template": {"spec": {"containers": [{"args": ["sh", "-c", 'echo "it\'s on" > /tmp/x'], "name": "shop"}]}}
-    },
-}
-VAULT = """\
-{{- with secret "database/creds/shop" -}}
-export DB_USER='{{ .Data.username }}'
-export DB_PASSWORD="{{ .Data.password }}"
-{{- end }}
-"""
-RULES = "groups:\n- name: shop\n  rules:\n  - alert: Errors\n    expr: 'rate(errors{job=\"shop\"}[5m]) > 0.1'\n    for: 5m\n"
-TOOLS = {
-    "kubectl.kubernetes.io/last-applied-configuration": json.dumps(APPLIED) + "\n",
-    "vault.hashicorp.com/agent-inject-template-creds": VAULT,
-    "vault.hashicorp.com/agent-configmap": "{{ vault }}",
-    "ad.datadoghq.com/shop.checks": json.dumps({"openmetrics": {"instances": json.loads(CHECK)}}, indent=2),
-    "ad.datadoghq.com/shop.logs": '[{"source": "java", "service": "shop", "log_processing_rules": [{"pattern": "\\\\d+"}]}]',
-    "config.linkerd.io/proxy-await": "enabled",
-    "config.linkerd.io/opaque-ports": "25,443,587",
-    "iam.amazonaws.com/role": "arn:aws:iam::123456789012:role/shop",
-    "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/path/shop",
-    "prometheus.io/rules": RULES,
-    "cni.projectcalico.org/ipAddrs": '["10.0.0.1"]',
-    "k8s.v1.cni.cncf.io/network-status": '[{\n    "name": "cbr0",\n    "ips": ["10.244.0.5"],\n    "default": true\n}]',
-    "container.apparmor.security.beta.kubernetes.io/shop": "runtime/default",
-    "scheduler.alpha.kubernetes.io/affinity": '{"nodeAffinity": {"required": [{"key": "a", "operator": "In"}]}}',
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    "fluentbit.io/parser": "k8s-'custom'",
-    "co.elastic.logs/multiline.pattern": "^\\[",
-    "argocd.argoproj.io/tracking-id": "shop:apps/Deployment:shop/shop",
-    "backup.velero.io/backup-volumes-excludes": "tmp, 'cache'",
-    "checksum/secret": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    "example.com/pem": PEM,
-    "reloader.stakater.com/match": '"true"',
-}
-ISTIO = {
-    "sidecar.istio.io/userVolume": (
-        '{"certs": {"secret": {"secretName": "certs", "items": [{"key": "tls.crt", "path": "tls.crt"}]}}}',
-        '[{"name": "certs", "emptyDir": {}}]',
-        '{\n  "win": {"hostPath": {"path": "C:\\\\data", "type": ""}},\n  "tmp": {"emptyDir": {}}\n}\n',
-        "{}",
-    ),
-    "sidecar.istio.io/userVolumeMount": (
-        '{"certs": {"mountPath": "/etc/certs", "readOnly": true}}',
-        '{"certs": {"mountPath": "/it\'s/here", "subPathExpr": "$(POD_NAME)"}}',
-        "{}",
-    ),
-    "apm.datadoghq.com/env": (
-        '{"DD_ENV": "prod", "DD_SERVICE": "shop"}',
-        '{"DD_TAGS": "team:\\"shop\\", path:C:\\\\shop", "DD_ENV": "it\'s"}',
-    ),
-    "k8s.v1.cni.cncf.io/networks": (
-        "macvlan",
-        "macvlan, default/other",
-        '[{"name": "macvlan", "namespace": "default", "ips": ["10.1.0.2/24"]}]',
-        '[\n  {"name": "sriov", "interface": "eth1"}\n]\n',
-    ),
-    "proxy.istio.io/config": (
-        "proxyMetadata:\n  DSN: postgres://a:p%40ss@db/x?y=%22z%22\n  PATH: C:\\temp\\new\n",
-        "proxyMetadata:\n  CERT: |\n"
-        + "".join(f"    {line}\n" for line in PEM.splitlines())
-        + "  QUOTE: 'it''s \"here\"'\nconcurrency: 2\n",
-        '{"proxyMetadata": {"JSON": "{\\"a\\": [1, \\"b\\"]}"}, "holdApplicationUntilProxyStarts": true}',
-        "tracing:\n  zipkin:\n    address: zipkin.istio-system:9411\n  sampling: 10.5\nterminationDrainDuration: 10s\n",
-        'proxyStatsMatcher:\n  inclusionRegexps: [".*\\\\.upstream_rq_.*"]\n',
-    ),
-    "proxy.istio.io/overrides": ('{"containers": [{"name": "istio-proxy", "image": "auto"}]}',),
-    "traffic.sidecar.istio.io/excludeOutboundPorts": ("5432, 6379", "443"),
-    "traffic.sidecar.istio.io/includeOutboundIPRanges": ("*", "10.0.0.0/8,172.16.0.0/12"),
-    "sidecar.istio.io/proxyCPU": ("100m", '"200m"'),
-    "sidecar.istio.io/proxyImage": ("registry.example.com:5000/istio/proxyv2:1.24", "auto"),
-    "sidecar.istio.io/componentLogLevel": ("misc:error,rbac:debug", "http:info, upstream:debug", "misc:'error'"),
-    "sidecar.istio.io/logLevel": ("debug", "warning\n", " info"),
-    "sidecar.istio.io/agentLogLevel": ("default:info", "all:debug "),
-    "sidecar.istio.io/bootstrapOverride": ("my-bootstrap", "it's-mine"),
-    "resource.opentelemetry.io/service.name": ("shop 'eu'",),
-}
-SCRIPTS = (
-    ["sh", "-c", "set -e\nif [ -f '/x' ]; then\n  echo \"yes: {}\"\nfi\n"],
-    ["--config={\"a\": 'b'}", "--regex=^\\d+$"],
-    ["java", "-Dfile=C:\\\\x", "-jar", "/app.jar"],
-)
+_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+TOOLS: dict[str, str] = _DATA["tools"]
+ISTIO: dict[str, list[str]] = _DATA["istio"]
+SCRIPTS: list[list[str]] = _DATA["scripts"]
 
 
 def pod(dice: Random) -> dict[str, Any]:

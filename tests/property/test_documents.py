@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
-from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conformance import corpus
 from tests.property import documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from tests.property.conftest import Apart
 
 ORDERS = 3
-MOST = 20
+MOST = 12
 MINORS = corpus.MINORS if corpus.present() else ()
-
-
-@pytest.fixture(scope="module")
-def apart() -> Iterator[Callable[..., documents.Together]]:
-    """Runs a function in a process with one thread, of which copies can be made."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        yield lambda function, *arguments: pool.submit(function, *arguments).result()
 
 
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("minor", MINORS)
-def test_an_object_is_injected_as_if_it_was_the_only_one(apart: Callable[..., documents.Together], minor: str) -> None:
+def test_an_object_is_injected_as_if_it_was_the_only_one(apart: Apart, minor: str) -> None:
     result = apart(documents.objects_together, minor, f"objects {minor}", ORDERS, MOST)
 
     assert result.faults == []
@@ -38,9 +26,7 @@ def test_an_object_is_injected_as_if_it_was_the_only_one(apart: Callable[..., do
 
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
-def test_the_command_prints_each_document_as_if_it_was_the_only_one(
-    apart: Callable[..., documents.Together], name: str
-) -> None:
+def test_the_command_prints_each_document_as_if_it_was_the_only_one(apart: Apart, name: str) -> None:
     workloads = documents.generated(random.Random(name), MOST)  # noqa: S311 -- nothing secret
 
     result = apart(documents.commands_together, ["--revision", name], name, workloads)
@@ -52,7 +38,7 @@ def test_the_command_prints_each_document_as_if_it_was_the_only_one(
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("minor", [minor for minor in MINORS if minor in ("1.14", "1.30")])
 def test_the_command_with_an_installation_prints_each_document_as_if_it_was_the_only_one(
-    apart: Callable[..., documents.Together], minor: str
+    apart: Apart, minor: str
 ) -> None:
     dice = random.Random(minor)  # noqa: S311 -- nothing secret
     workloads = [*dice.sample(documents.corpus_documents(minor), MOST // 2), *documents.generated(dice, MOST // 2)]

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.istio.template import Template
 from tests.property import escapes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from injector.istio.template import Template
 
 EACH = int(os.environ.get("ESCAPES_EACH", "61"))
 """One attempt out of so many is made, beside all that were published."""
@@ -45,6 +41,7 @@ def test_what_would_get_out_is_seen() -> None:
     class Out:
         hermetic = True
         called: frozenset[str] = frozenset()
+        annotations_read = None
 
         def __init__(self, text: str) -> None:
             self.text = text

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from injector.revisions.files import file_changes, remove_folder, replace_file, watched_folders
+from injector.revisions import files
+from injector.revisions.files import file_changes, remove_folder, replace_file
+from tests.revisions.fakes import write_revision
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -77,23 +79,27 @@ def test_a_folder_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> Non
 
 
 LIMIT = 20.0
-"""Seconds in which the file system must tell; it takes a tenth of one."""
+"""Seconds in which a change must be reported; it takes half of one."""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check for changes often."""
+    monkeypatch.setattr(files, "CHECK_INTERVAL", 0.01)
 
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Path:
     """A folder of one revision, mounted as the kubelet does."""
     folder = tmp_path / "revisions" / "a"
-    (folder / "..1").mkdir(parents=True)
-    (folder / "..1" / "config").write_text("old")
+    write_revision(folder / "..1", "old")
     (folder / "..data").symlink_to("..1")
     (folder / "config").symlink_to("..data/config")
     return folder
 
 
 def swap_link(folder: Path) -> None:
-    (folder / "..2").mkdir()
-    (folder / "..2" / "config").write_text("new")
+    write_revision(folder / "..2", "new")
     (folder / "..tmp").symlink_to("..2")
     (folder / "..tmp").replace(folder / "..data")
 
@@ -129,14 +135,14 @@ def make_anew(folder: Path) -> None:
     "change", [swap_link, rename_onto, add_a_revision, delete_it, move_the_tags, replace_everything]
 )
 async def test_every_change_below_a_folder_is_reported(mount: Path, change: Callable[[Path], None]) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent])) as told:
         await anext(told)
         change(mount)
         await anext(told)
 
 
 async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent])) as told:
         await anext(told)
         make_anew(mount)
         await anext(told)
@@ -150,7 +156,7 @@ async def test_a_moved_link_is_reported_and_followed(mount: Path, tmp_path: Path
     (tmp_path / "other").mkdir()
     link = tmp_path / "link"
     link.symlink_to(mount.parent)
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([link], recursive=True)) as told:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([link])) as told:
         await anext(told)
         link.unlink()
         link.symlink_to(tmp_path / "other")
@@ -159,28 +165,15 @@ async def test_a_moved_link_is_reported_and_followed(mount: Path, tmp_path: Path
         await anext(told)
 
 
-async def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        await anext(file_changes([tmp_path / "nope"], recursive=False))
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-async def test_watching_leaves_no_file_open(mount: Path) -> None:
-    before = open_files()
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent], recursive=True)) as told:
+async def test_a_folder_that_appears_is_reported(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path / "later"])) as told:
         await anext(told)
-        for number in range(3):
-            (mount / "values").write_text(str(number))
-            await anext(told)
-
-    assert open_files() == before
+        (tmp_path / "later").mkdir()
+        await anext(told)
 
 
-async def test_the_folder_of_a_file_is_watched_alone(mount: Path) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount], recursive=False)) as told:
+async def test_a_file_behind_links_is_watched(mount: Path) -> None:
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount / "config"])) as told:
         await anext(told)
         swap_link(mount)
         await anext(told)
@@ -190,7 +183,7 @@ async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
     began = asyncio.Event()
 
     async def follow() -> None:
-        async for _ in file_changes([mount], recursive=True):
+        async for _ in file_changes([mount]):
             began.set()
 
     task = asyncio.create_task(follow())
@@ -202,10 +195,9 @@ async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
     assert task.cancelled()
 
 
-def test_a_folder_is_watched_with_those_in_it_and_beside_its_link(mount: Path, tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(mount.parent)
-
-    assert watched_folders([mount.parent], recursive=True) == [mount.parent, mount]
-    assert watched_folders([mount.parent], recursive=False) == [mount.parent]
-    assert watched_folders([link], recursive=True) == [link, tmp_path, link / "a"]
+async def test_no_change_is_reported_for_files_that_stay_the_same(mount: Path) -> None:
+    async with aclosing(file_changes([mount.parent])) as told:
+        await anext(told)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await anext(told)

@@ -162,6 +162,7 @@ class JinjaTemplate:
     minor: Minor
     clock: Callable[[], float] = time.thread_time
     called: ClassVar[frozenset[str]] = frozenset()
+    annotations_read: ClassVar[None] = None
     hermetic: ClassVar[bool] = True
 
     def render(self, data: TemplateData) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from injector.gotemplate import TemplateError, compile_template
 from injector.gotemplate.sprig import dates, txt_func_map
+from tests.cases import cases
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 
@@ -35,32 +36,12 @@ def test_json_has_the_time_in_its_zone(text: str) -> None:
     assert dates.to_date(LAYOUT, text).json_value() == text
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ date `2006` (int64 253402300800) }}",
-        "{{ toDate `15:04` `10:00` }}",
-        "{{ mustToDate `2006-002` `2024-060` }}",
-        "{{ dateModify `1ns` (toDate `2006` `2024`) }}",
-        "{{ htmlDateInZone (toDate `2006` `0`) `America/New_York` }}",
-        "{{ (toDate `2006-01-02T15:04Z07:00` `9999-12-31T23:59-01:00`).UTC }}",
-    ],
-)
+@cases("template")
 def test_a_date_that_is_not_supported_fails_the_template(template: str) -> None:
     with pytest.raises(TemplateError, match="supported"):
         compile_template("t", template, funcs=txt_func_map()).execute({})
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        ("90", "1m30s"),
-        ("+90", "1m30s"),
-        ("x", "0s"),
-        ("9" * 5000, "-1s"),
-        ("-" + "9" * 5000, "0s"),
-        ("12345678901234", "1335309h58m42.309968896s"),
-    ],
-)
+@cases("seconds", "expected", also=[("9" * 5000, "-1s"), ("-" + "9" * 5000, "0s")])
 def test_a_number_of_seconds_overflows_as_in_go(seconds: str, expected: str) -> None:
     assert dates.duration(seconds) == expected

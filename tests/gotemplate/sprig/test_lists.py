@@ -4,6 +4,7 @@ import pytest
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig import collections
+from tests.cases import cases
 
 
 def test_a_list_longer_than_any_output_is_refused_before_it_is_made() -> None:
@@ -12,17 +13,7 @@ def test_a_list_longer_than_any_output_is_refused_before_it_is_made() -> None:
 
 
 # What sprig v3.3 answers: bounds are whatever its `toInt` makes of them.
-@pytest.mark.parametrize(
-    ("indices", "expected"),
-    [
-        (("1",), [2, 3]),
-        (("x", 2.9), [1, 2]),
-        (([],), [1, 2, 3]),
-        ((True, "2"), [2]),
-        ((None, 2), [1, 2]),
-        ((1.5,), [2, 3]),
-    ],
-)
+@cases("indices", "expected")
 def test_the_bounds_of_a_slice_may_be_of_any_type(indices: tuple[object, ...], expected: list[int]) -> None:
     assert collections.slice_list([1, 2, 3], *indices) == expected
 

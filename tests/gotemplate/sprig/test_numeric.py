@@ -7,6 +7,7 @@ import pytest
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig import numeric
+from tests.cases import cases
 
 
 # What Go 1.26 and sprig v3.3 answer; Python refuses to read that many digits.
@@ -21,18 +22,7 @@ def test_a_text_of_thousands_of_digits_is_no_integer() -> None:
 
 
 # What Go 1.26 answers.
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("NaN", "nan"),
-        ("nan", "nan"),
-        ("Inf", "inf"),
-        ("+INFINITY", "inf"),
-        ("-inf", "-inf"),
-        ("-nan", "0.0"),
-        ("1e999", "0.0"),
-    ],
-)
+@cases("text", "expected")
 def test_a_float_may_be_written_by_its_name(text: str, expected: str) -> None:
     assert str(numeric.to_float64(text)) == expected
 
@@ -45,15 +35,7 @@ def test_decimals_are_made_of_finite_numbers(value: Any, name: str) -> None:
 
 
 # What Go 1.26 answers.
-@pytest.mark.parametrize(
-    ("values", "largest", "smallest"),
-    [
-        ((1, "NaN"), "nan", "nan"),
-        (("NaN", "inf"), "inf", "nan"),
-        (("-inf", "NaN"), "nan", "-inf"),
-        ((1, "-inf"), "1.0", "-inf"),
-    ],
-)
+@cases("values", "largest", "smallest")
 def test_what_is_no_number_is_the_largest_and_the_smallest_but_for_infinity(
     values: tuple[Any, ...], largest: str, smallest: str
 ) -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import collections
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import jinja2
 import pytest
@@ -28,9 +29,7 @@ from injector.istio.jinja.budget import (
     text_of,
     tick,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.cases import cases
 
 
 @pytest.fixture(autouse=True)
@@ -110,21 +109,7 @@ def test_each_item_of_a_loop_is_a_step() -> None:
         next(items)
 
 
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [
-        ("abc", 3),
-        (1, 1),
-        (1.5, 1),
-        (None, 1),
-        (True, 1),
-        (range(9), 1),
-        (["a", "b", 1], 3),
-        ({"ab": ["c"], "d": ()}, 4),
-        ([["ab"] * 3] * 2, 12),
-        ([], 0),
-    ],
-)
+@cases("value", "size", also=[(range(9), 1)])
 def test_a_value_is_measured_by_its_items(value: Any, size: int) -> None:
     assert measure(value) == size
 

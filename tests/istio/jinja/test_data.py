@@ -5,56 +5,33 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError
-from injector.istio.goview import string_struct, view
+from injector.istio.behaviours import NEWEST
 from injector.istio.jinja.engine import jinja_data, named_entries, pod_ports, resources
-from injector.istio.mesh import mesh_facts, parse_mesh_config
-from injector.istio.template import TemplateData
 from tests.cases import cases
-from tests.factories import make_container, make_pod
+from tests.factories import make_container, make_pod, make_template_data
 
 USER_VOLUME = "sidecar.istio.io/userVolume"
-NEWEST = (1, 30)
 
 
 def _data(pod: dict[str, Any], mesh: str | None = None) -> dict[str, Any]:
-    facts = mesh_facts(parse_mesh_config(mesh, NEWEST))
-    fields = {
-        "TypeMeta": string_struct("v1.TypeMeta", Kind="Deployment", APIVersion="apps/v1"),
-        "DeploymentMeta": string_struct("types.NamespacedName", Namespace="shop", Name="cart"),
-        "ObjectMeta": view("v1.ObjectMeta", pod["metadata"]),
-        "Spec": view("v1.PodSpec", pod["spec"]),
-        "ProxyConfig": facts.proxy_config,
-        "MeshConfig": facts.mesh_pointer,
-        "Values": {"global": {"hub": "h"}},
-        "Revision": "canary",
-        "NativeSidecars": True,
-        "ProxyImage": "h/proxyv2:t",
-        "ProxyUID": 1337,
-        "ProxyGID": 1338,
-        "InboundTrafficPolicyMode": "passthrough",
-        "CompliancePolicy": "fips-140-2",
-    }
-    return jinja_data(TemplateData(fields), NEWEST)
+    return jinja_data(make_template_data(pod, mesh=mesh), NEWEST)
 
 
 def test_a_template_sees_plain_values_by_their_names() -> None:
     found = _data(make_pod())
-    plain = {key: found[key] for key in ("revision", "native_sidecars", "proxy_image", "proxy_uid", "proxy_gid")}
-    assert plain == {
+    expected = {
         "revision": "canary",
         "native_sidecars": True,
         "proxy_image": "h/proxyv2:t",
         "proxy_uid": 1337,
         "proxy_gid": 1338,
+        "values": {"global": {"hub": "h"}},
+        "istio_minor": 30,
+        "inbound_traffic_policy_mode": "passthrough",
+        "compliance_policy": "fips-140-2",
+        "workload": {"name": "cart", "namespace": "shop", "kind": "Deployment", "api_version": "apps/v1"},
     }
-    assert (found["values"], found["istio_minor"]) == ({"global": {"hub": "h"}}, 30)
-    assert (found["inbound_traffic_policy_mode"], found["compliance_policy"]) == ("passthrough", "fips-140-2")
-    assert found["workload"] == {
-        "name": "cart",
-        "namespace": "shop",
-        "kind": "Deployment",
-        "api_version": "apps/v1",
-    }
+    assert {key: found[key] for key in expected} == expected
 
 
 def test_the_pod_is_seen_as_kubernetes_json() -> None:
