@@ -119,8 +119,7 @@ def _contents(manifest: Manifest) -> Iterator[Any]:
         yield load_json(manifest.text, where=manifest.name)
         return
     for document in split_documents(manifest.text, where=manifest.name):
-        # The blank lines make the YAML reader count the lines of the file.
-        yield load_yaml("\n" * (document.line - 1) + document.text, where=manifest.name)
+        yield load_yaml(document.text, where=manifest.name, line=document.line)
 
 
 def _objects(content: Any) -> Iterator[dict[str, Any]]:
