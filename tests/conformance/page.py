@@ -34,7 +34,7 @@ def page(tallies: Iterable[Tally]) -> str:
         [
             TEXTS["head"].format(**names) + "\n".join(tested),
             TEXTS["special"].format(**names) + "\n".join(special),
-            TEXTS["dates"],
+            TEXTS["differences"] + TEXTS["dates"],
         ]
     )
 
