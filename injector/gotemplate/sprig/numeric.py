@@ -45,22 +45,11 @@ def to_int64(value: Any) -> Int64:
     if isinstance(value, int):
         return wrapped_int64(int(value))
     if isinstance(value, str):
-        return _int_of(value)
+        # spf13/cast ignores a fraction of zeros.
+        whole, _, fraction = value.partition(".")
+        number = parse_int(value if fraction.strip("0") else whole)
+        return Int64(number) if number is not None and -_INT64 <= number < _INT64 else Int64(0)
     return Int64(0)
-
-
-def _int_of(text: str) -> Int64:
-    plain = _trimmed_zeros(text)
-    number = parse_int(plain)
-    if number is not None:
-        return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
-    return Int64(0)
-
-
-def _trimmed_zeros(text: str) -> str:
-    """Return a number's text as spf13/cast reads it: a fraction of zeros does not count."""
-    head, point, fraction = text.partition(".")
-    return head if point and not fraction.strip("0") else text
 
 
 @FUNCTIONS.define("func(interface {}) int", "int", cost=costs.NUMBERS)
