@@ -95,22 +95,6 @@ class TokenStream:
         return token
 
 
-_OPERANDS: Final = frozenset(
-    {
-        Kind.BOOL,
-        Kind.CHAR_CONSTANT,
-        Kind.COMPLEX,
-        Kind.DOT,
-        Kind.FIELD,
-        Kind.IDENTIFIER,
-        Kind.NUMBER,
-        Kind.NIL,
-        Kind.RAW_STRING,
-        Kind.STRING,
-        Kind.VARIABLE,
-        Kind.LEFT_PAREN,
-    }
-)
 _CONSTANTS: Final = (n.BoolNode, n.DotNode, n.NilNode, n.NumberNode, n.StringNode)
 # Parentheses nest on Python's stack as they do on Go's; Go's parser stops at 10,000, this one long before the stack does.
 _MAX_PARENS: Final = 60
@@ -135,7 +119,7 @@ class Expressions(TokenStream):
             if token.kind is end:
                 self.check(commands, context)
                 return n.PipeNode(first.pos, first.line, is_assign, tuple(decl), tuple(commands))
-            if token.kind not in _OPERANDS:
+            if token.kind not in self._TERMS:
                 self.unexpected(token, context)
             self.backup(token)
             commands.append(self.command())
