@@ -451,16 +451,7 @@ async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     assert [headers["Authorization"] for _, _, _, headers, _ in api.asked] == ["Bearer renewed"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"users: [token: {CANARY}",
-        json.dumps({"users": [{"name": "u", "user": {"token": CANARY}}]}),
-        json.dumps({"current-context": CANARY, "contexts": [{"name": "c", "token": CANARY}]}),
-        CANARY,
-        "",
-    ],
-)
+@cases("text")
 async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
