@@ -30,7 +30,7 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.cases import cases
-from tests.cluster.fakes import in_fake_time
+from tests.cluster.fakes import in_fake_time, kubeconfig_of
 from tests.webhook.certificates import write_certificate
 
 CANARY = "canary-of-a-token"
@@ -52,13 +52,7 @@ class Api:
 
     def points_at(self, server: str, token: str = CANARY) -> None:
         """Write the kubeconfig."""
-        config = {
-            "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": server}}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }
-        self.kubeconfig.write_text(json.dumps(config))
+        self.kubeconfig.write_text(kubeconfig_of(server, token=token))
 
 
 @pytest.fixture
