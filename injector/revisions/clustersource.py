@@ -12,25 +12,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, ObjectReader, Scope
 from injector.errors import ClusterError, DataError
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
-from injector.revisions.build import build, overridden, with_facts
+from injector.revisions.build import Overrides, build, overridden, with_facts
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.source import ClusterFacts, SourceState
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import read_tags, tag_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
-    from injector.revisions.build import Overrides
-    from injector.revisions.source import RawRevision
 
 
 def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -44,6 +41,11 @@ def kubelet_version(item: Mapping[str, Any]) -> str | None:
     """Return the version of a node's kubelet; None if it is not reported yet."""
     version = ((item.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
     return str(version) if version else None
+
+
+def _named_version(item: Mapping[str, Any]) -> tuple[str, str] | None:
+    version = kubelet_version(item)
+    return None if version is None else (item["metadata"]["name"], version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,7 @@ class ClusterSource:
 
 def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
     """Return the state of a source from the remembered objects of a cluster."""
-    facts = ClusterFacts(
-        node_versions=tuple(sorted(set(seen.get(NODES.plural, {}).values()))),
-        namespaces=frozen(seen.get(NAMESPACES.plural, {})),
-    )
+    facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})))
     revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
     tags, faults = read_tags(seen.get(WEBHOOKS.plural, {}).values())
     return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts)
@@ -218,14 +217,14 @@ async def build_all(
         except DataError as error:
             failures[name] = error
     notes: list[str] = []
-    versions: list[str] = []
+    nodes: list[tuple[str, str]] = []
     if any(revision.asks_nodes and not revision.node_versions for revision in revisions.values()):
         try:
-            versions = await reader.all(Scope(NODES), kubelet_version)
+            nodes = await reader.all(Scope(NODES), _named_version)
         except ClusterError as error:
             if error.reason != "forbidden":
                 raise
             notes.append(f"assuming no native sidecars, because the nodes cannot be listed: {error}")
-    facts = ClusterFacts(tuple(sorted(set(versions))), namespaces)
+    facts = ClusterFacts.of(dict(nodes), namespaces)
     found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
     return Built(found, failures, tuple(notes))

@@ -213,7 +213,8 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
         ),
         HOME,
     )
-    facts = ClusterFacts(("v1.32.1", "v1.33.0"), {"n": {"annotations": {UIDS: "1/2"}}})
+    nodes = {"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"}
+    facts = ClusterFacts(("v1.32.1", "v1.33.0"), {"n": {"annotations": {UIDS: "1/2"}}}, nodes)
 
     assert [(raw.name, raw.config, raw.facts) for raw in state.revisions] == [
         ("1-24", CONFIG, facts),
