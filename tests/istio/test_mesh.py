@@ -132,14 +132,14 @@ def test_proxy_metadata_is_merged_by_key_since_1_10(minor: Minor, expected: dict
 @pytest.mark.parametrize(
     ("minor", "expected"),
     [
-        ((1, 18), {"requestId": {"disabled": False}}),
+        ((1, 18), None),
         ((1, 19), {"server": {"value": "s"}, "requestId": {"disabled": False}}),
     ],
 )
-def test_proxy_headers_are_merged_by_header_since_1_19(minor: Minor, expected: dict[str, Any]) -> None:
+def test_proxy_headers_are_read_and_merged_by_header_since_1_19(minor: Minor, expected: dict[str, Any] | None) -> None:
     mesh = parse_mesh_config("defaultConfig: {proxyHeaders: {server: {value: s}, requestId: {disabled: true}}}", minor)
     applied = apply_proxy_config("proxyHeaders: {requestId: {disabled: false}}", mesh, minor)
-    assert _proxy(applied)["proxyHeaders"] == expected
+    assert _proxy(applied).get("proxyHeaders") == expected
 
 
 @pytest.mark.parametrize("text", ["", "{}", "null", "unknown: 1", "statusPort: null"])
@@ -207,6 +207,13 @@ def test_concurrency_is_a_plain_number_then_two_then_unset(minor: Minor, concurr
 @cases("text", "name", "expected")
 def test_a_field_of_the_mesh_is_read_once(text: str, name: str, expected: Any) -> None:
     assert getattr(mesh_facts(parse_mesh_config(text, (1, 30))), name) == expected
+
+
+@pytest.mark.parametrize(("minor", "path", "mounts"), [((1, 5), "unix:/x", True), ((1, 8), "", False)])
+def test_a_field_that_the_minor_does_not_have_is_ignored(minor: Minor, path: str, *, mounts: bool) -> None:
+    facts = mesh_facts(parse_mesh_config("{sdsUdsPath: 'unix:/x', enableSdsTokenMount: true}", minor))
+
+    assert (facts.sds_uds_path, facts.enable_sds_token_mount) == (path, mounts)
 
 
 def test_the_pointers_are_what_templates_get() -> None:
