@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-    from _pytest.mark.structures import ParameterSet
+from _pytest.mark.structures import ParameterSet
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from injector.istio.revision import Revision
 from injector.metrics import Metrics, Stopwatch
-from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.reading import Refusal
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
-    from injector.revisions.registry import Snapshot
 
 
 def handler_of(*revisions: Revision) -> InjectHandler:

@@ -15,19 +15,8 @@ from injector.cli.sources import (
     kubeconfig_options,
     revisions_dir,
 )
-from injector.cluster.resources import (
-    CONFIG_MAPS,
-    CRON_JOBS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    JOBS,
-    NAMESPACES,
-    PODS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    WEBHOOKS,
-    Scope,
-)
+from injector.cluster import resources as r
+from injector.cluster.resources import Scope
 from injector.cluster.session import open_session
 from injector.errors import ManifestError, UsageError
 from injector.injection.tools.drift import as_created
@@ -201,8 +190,8 @@ async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList
     """
     if sources.revisions_dir is None:
         state = await listed_state(reader, sources.istio_namespace)
-        where = f"the {CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
-        revisions = RevisionList(state, where, f"the label {TAG_LABEL} of the {WEBHOOKS.plural}")
+        where = f"the {r.CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
+        revisions = RevisionList(state, where, f"the label {TAG_LABEL} of the {r.WEBHOOKS.plural}")
     else:
         revisions = directory_revisions(sources.revisions_dir)
     if revisions.state.tags_error is not None:
@@ -220,11 +209,11 @@ async def read_view(reader: ObjectReader, sources: Sources, namespace: str | Non
         InjectorError: as in ``read_revisions``, or a webhook or the namespace cannot be read.
     """
     revisions = await read_revisions(reader, sources)
-    webhooks = live_webhooks(await reader.all(Scope(WEBHOOKS), lambda item: item))
+    webhooks = live_webhooks(await reader.all(Scope(r.WEBHOOKS), lambda item: item))
     if namespace is None:
-        namespaces = dict(await reader.all(Scope(NAMESPACES), _namespace))
+        namespaces = dict(await reader.all(Scope(r.NAMESPACES), _namespace))
     else:
-        namespaces = dict([_namespace(await reader.get(NAMESPACES, namespace))])
+        namespaces = dict([_namespace(await reader.get(r.NAMESPACES, namespace))])
     annotated = {name: facts for name, (_, facts) in namespaces.items() if facts is not None}
     built = await build_all(reader, revisions.state, annotated, sources.overrides)
     return ClusterView(revisions, built, webhooks, {name: labels for name, (labels, _) in namespaces.items()})
@@ -239,17 +228,17 @@ def _namespace(item: Mapping[str, Any]) -> tuple[str, tuple[dict[str, str], Mapp
 
 
 TYPES: Final[Mapping[str, Resource]] = {
-    **dict.fromkeys(("pod", "pods", "po"), PODS),
-    **dict.fromkeys(("deployment", "deployments", "deploy"), DEPLOYMENTS),
-    **dict.fromkeys(("statefulset", "statefulsets", "sts"), STATEFUL_SETS),
-    **dict.fromkeys(("daemonset", "daemonsets", "ds"), DAEMON_SETS),
-    **dict.fromkeys(("replicaset", "replicasets", "rs"), REPLICA_SETS),
-    **dict.fromkeys(("job", "jobs"), JOBS),
-    **dict.fromkeys(("cronjob", "cronjobs", "cj"), CRON_JOBS),
+    **dict.fromkeys(("pod", "pods", "po"), r.PODS),
+    **dict.fromkeys(("deployment", "deployments", "deploy"), r.DEPLOYMENTS),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts"), r.STATEFUL_SETS),
+    **dict.fromkeys(("daemonset", "daemonsets", "ds"), r.DAEMON_SETS),
+    **dict.fromkeys(("replicaset", "replicasets", "rs"), r.REPLICA_SETS),
+    **dict.fromkeys(("job", "jobs"), r.JOBS),
+    **dict.fromkeys(("cronjob", "cronjobs", "cj"), r.CRON_JOBS),
 }
 """The types of workloads, with kubectl's short names."""
 
-LISTED: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, CRON_JOBS, JOBS)
+LISTED: Final = (r.DEPLOYMENTS, r.STATEFUL_SETS, r.DAEMON_SETS, r.CRON_JOBS, r.JOBS)
 """The kinds that are listed themselves. Workloads of other kinds are found by their pods."""
 
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -293,8 +282,8 @@ async def read_target(reader: ObjectReader, target: WorkloadName) -> Created:
     """
     item = await reader.get(target.resource, target.name, namespace=target.namespace)
     obj = {"apiVersion": target.resource.api_version, "kind": target.resource.kind, **item}
-    if target.resource is PODS:
-        return replace(_of_pod(obj), kind=PODS.kind, name=target.name)
+    if target.resource is r.PODS:
+        return replace(_of_pod(obj), kind=r.PODS.kind, name=target.name)
     return next(created_pods(obj, target.namespace))
 
 
@@ -311,7 +300,7 @@ async def read_targets(reader: ObjectReader, namespace: str | None) -> list[Crea
         for each in await reader.all(Scope(resource, place), _workload):
             workloads[each.namespace, each.kind, each.name] = each
     listed = frozenset(workloads)
-    for each in await reader.all(Scope(PODS, place, fields=RUNNING), lambda pod: _unlisted(pod, listed)):
+    for each in await reader.all(Scope(r.PODS, place, fields=RUNNING), lambda pod: _unlisted(pod, listed)):
         workloads.setdefault(workload_key(each.pod, each.namespace), each)
     return [workloads[key] for key in sorted(workloads)]
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader
     from injector.istio.webhooks import LiveWebhook, Webhook
     from injector.revisions.source import RawRevision
-    from injector.revisions.tags import Tag
 
 WEBHOOK: Final = "webhook"
 TAG: Final = "tag"
@@ -144,25 +143,20 @@ def _resolve(
         detail = detail if wanted else "there is no default"
         return refused(REVISION, str(error), revisions.where).after(webhook, Step(TAG, PASSED, detail, tags_where))
     if tag is not None:
-        detail = _tag_text(tag, workload, raw.name)
+        detail = f"{tag.name} is a tag of {raw.name if tag.sole else tag.destination}"
+        if not tag.sole:
+            detail += f"; {'/'.join(workload)} gets {raw.name}"
     if not name:
         detail = f"the default is {wanted}; {detail}"
     steps = (webhook, Step(TAG, PASSED, detail, tags_where))
     return Route(raw, None if tag is None else tag.name, steps, requested.envs)
 
 
-def _tag_text(tag: Tag, workload: Sequence[str], revision: str) -> str:
-    if tag.sole:
-        return f"{tag.name} is a tag of {revision}"
-    weights = ", ".join(f"{name}: {weight}" for name, weight in tag.weights)
-    return f"{tag.name} is a tag of {weights}; {'/'.join(workload)} gets {revision}"
-
-
 def _forced_step(requested: RequestedName, labels: PodLabels) -> Step:
     """Return the step if a flag selects the webhook, which says whether the labels would select it too."""
     name = requested.name or DEFAULT_NAME
-    unmet = [(webhook, webhook.unmet(labels.namespace, labels.pod)) for webhook in webhooks_of(name)]
-    nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
+    nearest = min(webhooks_of(name), key=lambda webhook: len(webhook.unmet(labels.namespace, labels.pod)))
+    missing = nearest.unmet(labels.namespace, labels.pod)
     if not missing:
         return Step(WEBHOOK, PASSED, _call_text(nearest, name, labels), _SELECTORS)
     detail = f"the labels alone do not select it: {nearest.name} of {name} requires {', '.join(missing)}"
@@ -202,8 +196,8 @@ def _name(webhook: LiveWebhook) -> str:
 def _no_live_webhook(webhooks: tuple[LiveWebhook, ...], labels: PodLabels) -> Step:
     if not webhooks:
         return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
-    unmet = [(each, each.webhook.unmet(labels.namespace, labels.pod)) for each in webhooks]
-    nearest, missing = min(unmet, key=lambda pair: len(pair[1]))
+    nearest = min(webhooks, key=lambda each: len(each.webhook.unmet(labels.namespace, labels.pod)))
+    missing = nearest.webhook.unmet(labels.namespace, labels.pod)
     why = why_none(labels.namespace, labels.pod, served_names(webhooks))
     detail = f"no webhook is called: {why}; the nearest is {_title(nearest)}, which requires {', '.join(missing)}"
     return Step(WEBHOOK, SKIP, detail, _WEBHOOKS)

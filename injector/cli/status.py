@@ -109,31 +109,31 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
     labels = PodLabels(
         view.namespaces[meta["namespace"]], own_labels, workload=workload_key(running, meta["namespace"])
     )
-    status = _compare(running, created, labels, view)
-    return None if status.has is None and status.drift.state == CURRENT else status
-
-
-def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> SidecarStatus:
-    workload, sidecar = tuple(labels.workload), injected_revision(running)
+    sidecar = injected_revision(running)
     has = None if sidecar is None else sidecar or "(no name)"
+    gets, drift = _compare(running, created, labels, view)
+    return None if has is None and drift.state == CURRENT else SidecarStatus(tuple(labels.workload), has, gets, drift)
+
+
+def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
+    """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
     try:
         routed = live_route(view, labels)
     except DataError:
-        return SidecarStatus(workload, has, requested_name(view.webhooks, labels), Drift(UNKNOWN))
+        return requested_name(view.webhooks, labels), Drift(UNKNOWN)
     if isinstance(routed, Route):
         revision = view.built.revisions.get(routed.raw.name)
         if revision is None:
-            return SidecarStatus(workload, has, routed.raw.name, Drift(UNKNOWN))
+            return routed.raw.name, Drift(UNKNOWN)
         if created is None:
-            is_current = sidecar == revision.written
-            return SidecarStatus(workload, has, revision.name, Drift(CURRENT if is_current else OLDER_REVISION))
+            is_current = injected_revision(running) == revision.written
+            return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
         answer = _inject(revision, created, routed)
-        gets = None if isinstance(answer, Skipped) else revision.name
-        return SidecarStatus(workload, has, gets, drift_of(running, answer))
+        return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
     wanted = requested_name(view.webhooks, labels)
     if wanted is not None or routed.reason != NO_WEBHOOK:
-        return SidecarStatus(workload, has, wanted, Drift(UNKNOWN))
-    return SidecarStatus(workload, has, None, drift_of(running, None))
+        return wanted, Drift(UNKNOWN)
+    return None, drift_of(running, None)
 
 
 def _inject(revision: Revision, created: c.Pod, routed: Route) -> Answer:

@@ -18,7 +18,7 @@ from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Placement
 from injector.revisions.tags import Shadow, Tag, tag_annotations
-from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag, shown_target
+from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -284,7 +284,7 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, location: TagLocation
             store.write(plan)
     # The texts are istioctl's.
     echo(
-        f'Revision tag "{new.name}" created, referencing control plane revision "{shown_target(new)}". '
+        f'Revision tag "{new.name}" created, referencing control plane revision "{new.destination}". '
         "To enable injection using this\n"
         f"revision tag, use 'kubectl label namespace <NAMESPACE> istio.io/rev={new.name}'"
     )
@@ -316,7 +316,7 @@ def list_tags(*, location: TagLocation, output: str) -> None:
         case _ if not tags:
             echo("No Istio revision tags found.")
         case _:
-            rows = [(each.name, shown_target(each), ",".join(namespaces.get(each.name, ())) or "-") for each in tags]
+            rows = [(each.name, each.destination, ",".join(namespaces.get(each.name, ())) or "-") for each in tags]
             echo(table(COLUMNS, rows), nl=False)
 
 

@@ -44,18 +44,7 @@ class Kubeconfig:
         Raises:
             ConfigError: a file cannot be read, or no file has the context.
         """
-        contents = [_content(path) for path in self.paths]
-        if self.context is None:
-            currents = [content.get("current-context") for content in contents]
-            return next((current for current in currents if isinstance(current, str) and current), None)
-        names = sorted({name for content in contents for name in _contexts(content)})
-        if self.context not in names:
-            raise ConfigError(
-                f"there is no context {self.context[:_SHOWN_LENGTH]!r}",
-                where=str(self),
-                hint=f"give --context one of {', '.join(names[:_SHOWN_NAMES])}" if names else "it has no contexts",
-            )
-        return self.context
+        return self._choose()[0]
 
     def namespace(self) -> str:
         """Return the namespace of the context to use, ``default`` if it has none.
@@ -63,13 +52,26 @@ class Kubeconfig:
         Raises:
             ConfigError: as ``chosen_context``.
         """
-        chosen = self.chosen_context()
-        for path in self.paths:
-            context = _contexts(_content(path)).get(chosen or "")
-            if context is not None:  # the first file that has the context counts
-                namespace = context.get("namespace")
-                return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
-        return DEFAULT_NAMESPACE
+        namespace = self._choose()[1].get("namespace")
+        return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
+
+    def _choose(self) -> tuple[str | None, Mapping[str, Any]]:
+        """Return the name and the content of the context to use."""
+        contents = [_content(path) for path in self.paths]
+        # The first file that has a value counts.
+        contexts = {name: context for content in reversed(contents) for name, context in _contexts(content).items()}
+        if self.context is None:
+            currents = (content.get("current-context") for content in contents)
+            current = next((current for current in currents if isinstance(current, str) and current), None)
+            return current, contexts.get(current or "", {})
+        if self.context not in contexts:
+            names = sorted(contexts)
+            raise ConfigError(
+                f"there is no context {self.context[:_SHOWN_LENGTH]!r}",
+                where=str(self),
+                hint=f"give --context one of {', '.join(names[:_SHOWN_NAMES])}" if names else "it has no contexts",
+            )
+        return self.context, contexts[self.context]
 
 
 def unusable(kubeconfig: object, fault: str) -> ConfigError:

@@ -45,10 +45,8 @@ class ClusterSession:
         try:
             return self.runner.run(work(self.client))
         except ClusterError as error:
-            hint = _HINTS.get(error.reason, error.hint)
-            raise ClusterError(
-                error.what, where=error.where, hint=hint, reason=error.reason, status=error.status
-            ) from error
+            error.hint = _HINTS.get(error.reason, error.hint)
+            raise
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """MutatingWebhookConfigurations: how to apply the objects of revisions and tags, and how to patch the ``caBundle`` of this injector's own.
 
-``caBundle`` is written by a JSON patch of this one field, not by server-side apply. If a second manager applies an entry, the API server
-(1.35) treats it as co-owned, and its owner can no longer delete it, because the rest of the entry would be invalid. The ``test``
-operations of the patch prevent a change to another webhook if the list has moved.
-
 Manifests are written by server-side apply, which removes fields that only the applying manager owns and that the manifest leaves out
 (https://kubernetes.io/docs/reference/using-api/server-side-apply/). Three cases need care: a ``caBundle`` that this manager set before,
 an entry that another manager also owns, and an annotation that another manager set.
+
+``caBundle`` is written by a JSON patch of this one field. If a second manager applied the entry, its owner could no longer delete it,
+because the rest of the entry would be invalid (API server 1.35). ``test`` operations prevent a change to another webhook if the list has
+moved.
 """
 
 from __future__ import annotations

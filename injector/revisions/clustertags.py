@@ -3,9 +3,8 @@
 Follows Istio 1.30.3, istioctl/pkg/tag/generate.go and util.go, with the injector's own Service and path ``/inject/<tag>``.
 
 ``plan_tag`` decides which object to write and which problems to report; ``ClusterTags`` reads and writes. A tag moves by one request, on
-the condition that the object has not changed since it was read. When a tag replaces the default revision, it is written before that
-revision's webhooks are deactivated. In between a pod may be injected twice, which gives the same result as once, but a pod is never left
-without a sidecar.
+the condition that the object has not changed since it was read. A tag that replaces the default revision is written before that
+revision's webhooks are deactivated. In between a pod may be injected twice, with the same result, but never has no sidecar.
 """
 
 from __future__ import annotations

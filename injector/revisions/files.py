@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
 CHECK_INTERVAL: Final = 0.5
-"""Seconds between two checks for changes. A check of thirty revisions takes less than a millisecond."""
+"""Seconds between two checks for changes. A check of thirty revisions takes about a millisecond."""
 LEVELS: Final = 3
 """A directory of revisions, its folders, and their files."""
 

@@ -1,13 +1,10 @@
 """Load the configuration: read a source, build and verify the changes, swap once, and report.
 
-If a step fails, the last good revision stays in use. The report has the state and the error of each revision, for the log, the metrics and
-the status page.
+``prepare`` reads, builds and verifies. It takes long, changes nothing, and may run on its own thread. ``adopt`` swaps the result in one
+assignment. If a step fails, the last good revision stays in use, and the report has the error.
 
-A load has two halves. ``prepare`` reads, builds and verifies. It takes long, changes nothing, and may run on its own thread. ``adopt``
-swaps the result in one assignment.
-
-It is an error if a source that had revisions becomes empty: an unmounted folder looks like this, and so does a cluster after all its
-ConfigMaps are deleted. The last state stays in use, and every revision reports the error.
+It is also an error if a source that had revisions becomes empty, because an unmounted folder looks like this, and a cluster after all its
+ConfigMaps are deleted. Then the last state stays in use, and every revision reports the error.
 """
 
 from __future__ import annotations
@@ -94,8 +91,7 @@ def _tags(before: Mapping[str, Tag], after: Mapping[str, Tag]) -> Iterator[tuple
             yield logging.INFO, f"tag {name}: removed"
     for name, tag in after.items():
         if before.get(name) != tag:
-            weights = ", ".join(f"{target} {weight}" for target, weight in tag.weights)
-            yield logging.INFO, f"tag {name}: {tag.revision if len(tag.weights) == 1 else weights}"
+            yield logging.INFO, f"tag {name}: {tag.destination}"
 
 
 READS: Final = 5

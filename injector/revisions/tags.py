@@ -4,24 +4,15 @@ A tag is written in ``tags.yaml`` of a directory of revisions::
 
     prod: 1-24
     canary: {1-24: 90, 1-30: 10}
-    next:
-      weights: {1-24: 90, 1-30: 10}            # or `revision: 1-24`
-      salt: spring                             # hash seed for the choice of a revision; default: the tag's name
-      shadow: {revision: 1-30, sample: 25}     # in percent; default: all requests
-
-A mapping of numbers is a mapping of weights; a mapping with any other value is the long form.
+    next: {weights: {1-24: 90, 1-30: 10}, salt: spring, shadow: {revision: 1-30, sample: 25}}
 
 In a cluster a tag is a MutatingWebhookConfiguration with the label ``istio.io/tag``. Its label ``istio.io/rev``, which istioctl and Istio's
-charts read, names the revision with the largest weight. Annotations hold the rest; an empty annotation counts as absent::
+charts read, names the revision with the largest weight. Annotations that begin with ``revision-injector/`` hold the weights, the salt and
+the shadow. An empty annotation counts as absent.
 
-    revision-injector/weights: '{"1-24": 90, "1-30": 10}'
-    revision-injector/salt: spring
-    revision-injector/shadow: '{"revision": "1-30", "sample": 25}'
-
-Workloads are assigned to weights by weighted rendezvous hashing. Each revision draws a number for the workload, always the same one, and
-divides it by its weight; the smallest quotient wins. A revision therefore receives a share of ``weight / sum of weights``. Raising a weight
-only moves workloads to that revision, and lowering it only moves workloads away from it. Nothing is stored, so replicas agree, and the
-choice survives a restart.
+Workloads are assigned to weights by weighted rendezvous hashing: each revision draws a number for the workload, always the same one, and
+divides it by its weight; the smallest quotient wins. Raising a weight only moves workloads to that revision, and lowering it only moves
+workloads away from it. Nothing is stored, so replicas agree, and the choice survives a restart.
 """
 
 from __future__ import annotations
@@ -95,6 +86,11 @@ class Tag:
     def sole(self) -> bool:
         """Whether one revision receives all workloads."""
         return len(self.weights) == 1 or sum(weight > 0 for _, weight in self.weights) == 1
+
+    @property
+    def destination(self) -> str:
+        """The revisions in one word: ``1-24``, or ``1-24=90,1-30=10``."""
+        return ",".join(f"{name}={weight}" for name, weight in self.weights) if len(self.weights) > 1 else self.revision
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def _check_tag(state: TagState, tag: Tag, *, overwrite: bool) -> None:
         state.check_revision(name, doing="cannot modify tag")
     if state.has(tag.name) and not overwrite:
         before = state.tags.get(tag.name)
-        now = "it cannot be read" if before is None else f"it leads to {shown_target(before)}"
+        now = "it cannot be read" if before is None else f"it leads to {before.destination}"
         raise TagError(
             f'revision tag "{tag.name}" already exists, and --overwrite is false',
             hint=f"{now}; add --overwrite to move it",
@@ -187,11 +187,6 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
     tags = [f"tag {tag}" for tag in (*(tag.name for tag in state.tags.values() if name in tag.revisions), *unread)]
     # If a tag has the same name, which only `default` may have, labels follow the tag.
     check_unused(tags if state.has(name) else [*tags, *store.users(name)], doing=doing)
-
-
-def shown_target(tag: Tag) -> str:
-    """Return the target of a tag in one word: ``1-24``, or ``1-24=90,1-30=10``."""
-    return tag.revision if len(tag.weights) == 1 else ",".join(f"{name}={weight}" for name, weight in tag.weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,10 @@
 """Watch a cluster for names that nothing serves: labels ``istio.io/rev`` that lead to no revision and no tag.
 
-The API server calls no webhook for such a pod, so it silently starts without a sidecar. As in the selectors of Istio's webhooks
-(``istio.webhooks``), the label of a namespace counts unless it also has ``istio-injection``, and the label of a pod counts if its
-namespace has neither.
+The API server calls no webhook for such a pod, so it silently starts without a sidecar. The label of a namespace counts unless it also has
+``istio-injection``, and the label of a pod counts if its namespace has neither (``istio.webhooks``).
 
-Memory does not grow with the cluster. Of namespaces only those with one of the two labels are remembered, and of pods only those whose
-name is not served, at most ``MAX_PODS``. The API server selects them, and sends only their metadata; if every name is served, the watch
-of pods is silent. Listing the pods at intervals would make the API server read all of them from etcd each time, and would be slower.
-Metadata does not show which pods use the host's network and would get no sidecar anyway; they are counted too.
+Memory does not grow with the cluster: the API server selects the namespaces that have one of the two labels and the pods whose name is not
+served, and sends only their metadata. It does not show which pods use the host's network and get no sidecar anyway; they are counted too.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Istio accepts a template if it parses. Here it must also run.
 
-A recent pod is stored as the bytes of its review, so that memory is bounded and a request pays for no copy. A pod must not keep a new
-configuration out for good: an error of the pod itself is only a note, a pod that the current revision fails on too does not count, and a
-pod is forgotten after ``KEEP`` seconds, when a refused revision is tried again.
+A pod must not keep a new configuration out for good: an error of the pod itself is only a note, a pod that the current revision fails on
+too does not count, and a pod is forgotten after ``KEEP`` seconds, when a refused revision is tried again.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _MAX_TEXT: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class RecentPod:
-    """One admitted pod: its review, the pairs of its path, its namespace and owner, and the monotonic time of its admission."""
+    """One admitted pod: its review as bytes, the pairs of its path, its namespace and owner, and the monotonic time of its admission."""
 
     review: bytes
     envs: Mapping[str, str]

@@ -94,9 +94,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
     found = routed(RequestedName(), PodLabels({REV: "half"}, {}, {}, workload))
 
     assert found.raw.name == choose(tag.weights, "half", workload)
-    assert found.steps[1].detail == (
-        f"half is a tag of 1-24: 50, 1-30: 50; shop/Deployment/{name} gets {found.raw.name}"
-    )
+    assert found.steps[1].detail == (f"half is a tag of 1-24=50,1-30=50; shop/Deployment/{name} gets {found.raw.name}")
 
 
 def test_a_tag_of_a_missing_revision_is_refused() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jsonpatch
 
@@ -13,9 +14,6 @@ from injector.injection.tools.manifest import inject_object
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube.yaml import load_yaml, split_documents
 from tests.conformance.corpus import OPENSHIFT_ANNOTATIONS, OPENSHIFT_NAMESPACE, Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMESPACE_META = {"annotations": dict(OPENSHIFT_ANNOTATIONS)}
 

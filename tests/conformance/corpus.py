@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 ABSENT = f"the corpus is not beside the project ({ROOT.parent.name}/{ROOT.name})"

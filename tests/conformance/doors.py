@@ -6,12 +6,10 @@ compared; what one does alone is taken away from both sides, or the workload is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from tests.conformance import workloads
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LAST_APART: Final = 7
 """The last minor whose kube-inject goes its own way."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.istio.behaviours import NEWEST, OLDEST, ROWS, Behaviours, MinorValue, format_minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 HEAD = """# Compatibility
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 from click.testing import CliRunner, Result
 
 from injector.cli import main
 from tests.conformance import compare, core, corpus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 

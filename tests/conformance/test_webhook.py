@@ -6,13 +6,14 @@ import base64
 import json
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
+from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.handler import InjectHandler
@@ -20,9 +21,6 @@ from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_app
 from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 

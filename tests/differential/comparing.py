@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.differential.comparisons import VARIES
-from tests.differential.golang import asked
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.differential.comparisons import Comparison
-    from tests.differential.golang import Question
+from tests.differential.comparisons import VARIES, Comparison
+from tests.differential.golang import Question, asked
 
 RUNS_OF_A_DIFFERENCE = 300
 """How often Go is asked about what we answer otherwise: it may walk a map in a random order that seldom tells."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.errors import DataError, ManifestError
 from injector.golang.json import go_json
-from injector.gotemplate import TemplateError, compile_template
+from injector.gotemplate import Func, TemplateError, compile_template
 from injector.gotemplate.sprig import txt_func_map
 from injector.istio.behaviours import NEWEST
 from injector.istio.functions import istio_functions
@@ -20,17 +21,12 @@ from injector.kube.strategicpatch import strategic_merge
 from injector.kube.yaml import load_yaml
 from tests.differential.datetexts import Dates
 from tests.differential.dice import Dice
+from tests.differential.golang import Answer, Question
 from tests.differential.merges import Pairs
 from tests.differential.proxyconfigs import ProxyConfigs
 from tests.differential.templatetexts import Printfs, Templates
 from tests.differential.yamltexts import Texts
 from tests.gotemplate.recorded import TIMELESS, floats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from injector.gotemplate import Func
-    from tests.differential.golang import Answer, Question
 
 REFUSED = "refused"
 # What libyaml, by which PyYAML reads, and go-yaml's port of an older one take differently. No program writes such texts.

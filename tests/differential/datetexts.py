@@ -7,11 +7,9 @@ the same layout before. Most dates are supported; the rest is excused.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 
 def words(text: str) -> list[str]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Question: TypeAlias = "dict[str, Any]"
 Answer: TypeAlias = "dict[str, Any]"

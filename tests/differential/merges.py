@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.kube.schema import OPAQUE, FieldType, is_struct, struct_type, underlying
-
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 DEEPEST = 5
 FEW = 3

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from injector.istio.proto import DURATION, FREE_FORM, PROXY_CONFIG, WRAPPERS, Field, enum_type, message_type
 from injector.kube.yaml import dump_yaml
-
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 DEEPEST = 4
 DROPPED = ("parentShutdownDuration", "connectTimeout")

@@ -12,20 +12,14 @@ import hashlib
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
-from tests.differential.comparisons import COMPARISONS
-from tests.differential.golang import asked, built
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.differential.comparisons import Comparison
-    from tests.differential.golang import Question
+from tests.differential.comparisons import COMPARISONS, Comparison
+from tests.differential.golang import Question, asked, built
 
 FOLDER = Path(__file__).with_name("recorded")
 SEED = "recorded"

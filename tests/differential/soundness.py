@@ -6,9 +6,12 @@ with fields that Go does not know; of the latter, what Go takes for no pod does 
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jsonpatch
 import orjson
@@ -17,18 +20,11 @@ from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.status import InjectionStatus, read_status
+from injector.istio.revision import Revision
 from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.serial import dump_json
-from tests.differential.golang import asked
+from tests.differential.golang import Question, asked
 from tests.property.mutations import mutated
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from injector.istio.revision import Revision
-    from tests.differential.golang import Question
 
 NAMESPACES = ("shop", "shop", "prod")
 WRITTEN = ("*v1.Probe", "*v1.Lifecycle")

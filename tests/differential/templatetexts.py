@@ -6,13 +6,11 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.cases import read_cases
-
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 SIGNATURES = Path(__file__).parents[1] / "gotemplate" / "signatures.json"
 UNSETTLED = re.compile(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.differential.comparisons import COMPARISONS
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 INPUTS = 400
 PODS = 60

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.differential.comparisons import COMPARISONS, REFUSED, VARIES
+from tests.differential.golang import Question
 from tests.differential.recordings import COUNTS, SEED, digest, fingerprint, recorded
-
-if TYPE_CHECKING:
-    from tests.differential.golang import Question
 
 AGAIN = "the inputs are others than those that Go answered: python -m tests.differential.recordings, where Go is"
 EXCUSED_AT_MOST = 0.02

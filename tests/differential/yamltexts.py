@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.cases import read_cases
-
-if TYPE_CHECKING:
-    from tests.differential.dice import Dice
-    from tests.differential.golang import Question
+from tests.differential.dice import Dice
+from tests.differential.golang import Question
 
 DEEPEST = 4
 FEW = 4

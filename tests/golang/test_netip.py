@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from injector.golang.netip import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
 from injector.golang.strconv import atoi, parse_uint
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    import re
 
 
 @pytest.mark.parametrize("netip", [True, False])

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from injector.gotemplate import Budget, Template, TemplateError, compile_template
+from injector.gotemplate import Budget, Func, Template, TemplateError, compile_template
 from injector.gotemplate.sprig import txt_func_map
 from tests.gotemplate import world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from injector.gotemplate import Func
 
 Case: TypeAlias = "dict[str, Any]"
 

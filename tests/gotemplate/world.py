@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from injector.gotemplate import Func, FuncError
 from injector.gotemplate.fmt import sprint, sprintf
 from injector.gotemplate.reflect import zero_of
 from injector.gotemplate.values import Float32, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _SIZED: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__()}
 

@@ -27,6 +27,7 @@ from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import make_raw
 
+KINDS = ("initContainers", "containers", "volumes", "imagePullSecrets")
 STATUS = "sidecar.istio.io/status"
 TEMPLATE = """\
 rewriteAppHTTPProbe: true
@@ -76,45 +77,18 @@ def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("webhook", [True, False])
-@pytest.mark.parametrize("minor", [6, 8])
-def test_the_lists_are_appended_to_the_pods_own(minor: int, webhook: bool) -> None:
-    pod = make_pod(
-        initContainers=[make_container("setup")],
-        volumes=[{"name": "data", "emptyDir": {}}],
-        imagePullSecrets=[{"name": "registry"}],
-    )
+@cases("pod", "made_with", "expected")
+def test_istio_up_to_1_8_injects(pod: dict[str, Any], made_with: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = inject(make_pod(**pod), **made_with)
 
-    found = inject(pod, minor, webhook=webhook)
-
-    assert [names(found, kind) for kind in ("initContainers", "containers", "volumes", "imagePullSecrets")] == [
-        ["setup", "istio-init"],
-        ["app", "istio-proxy"],
-        ["data", "istio-envoy"],
-        ["registry", "secret"],
-    ]
-
-
-@pytest.mark.parametrize(("minor", "expected"), [(5, ["registry"]), (6, ["registry", "secret"])])
-def test_kube_inject_adds_pull_secrets_from_1_6_on(minor: int, expected: list[str]) -> None:
-    found = inject(make_pod(imagePullSecrets=[{"name": "registry"}]), minor, webhook=False)
-
-    assert names(found, "imagePullSecrets") == expected
-
-
-def test_validation_comes_before_the_pods_own_init_containers() -> None:
-    template = TEMPLATE.replace("- name: istio-init\n", "- name: istio-init\n- name: istio-validation\n")
-
-    found = inject(make_pod(initContainers=[make_container("setup")]), template=template)
-
-    assert names(found, "initContainers") == ["istio-validation", "setup", "istio-init"]
-
-
-@cases("minor", "values", "mesh", "webhook", "expected")
-def test_a_proxy_that_starts_first_stands_first(
-    minor: int, values: str | None, mesh: str | None, webhook: bool, expected: list[str]
-) -> None:
-    assert names(inject(make_pod(), minor, values=values, mesh=mesh, webhook=webhook)) == expected
+    parts = {
+        **found,
+        "names": {kind: names(found, kind) for kind in KINDS},
+        "annotations": found["metadata"]["annotations"],
+        "app": found["spec"]["containers"][0],
+        "proxy": proxy_of(found),
+    }
+    assert {part: {name: parts[part].get(name) for name in fields} for part, fields in expected.items()} == expected
 
 
 @pytest.mark.parametrize("config", ["", "injectedAnnotations: {a: b}\n"])
@@ -143,186 +117,12 @@ def test_a_list_that_adds_nothing_is_null_in_the_status() -> None:
 def test_an_earlier_injection_is_replaced() -> None:
     once = inject(make_pod())
 
-    twice = inject(once)
-
-    assert [names(twice, kind) for kind in ("initContainers", "containers", "volumes", "imagePullSecrets")] == [
-        ["istio-init"],
-        ["app", "istio-proxy"],
-        ["istio-envoy"],
-        ["secret"],
-    ]
-
-
-def test_what_injectors_before_the_status_added_is_removed_by_its_name() -> None:
-    pod = make_pod(
-        containers=[make_container(), make_container("istio-proxy", tty=True)],
-        initContainers=[make_container("enable-core-dump"), make_container("setup")],
-        volumes=[{"name": "istio-certs"}, {"name": "data"}],
-    )
-
-    found = inject(pod)
-
-    assert [names(found, kind) for kind in ("initContainers", "containers", "volumes")] == [
-        ["setup", "istio-init"],
-        ["app", "istio-proxy"],
-        ["data", "istio-envoy"],
-    ]
-    assert "tty" not in proxy_of(found)
-
-
-def test_kube_inject_up_to_1_7_removes_nothing() -> None:
-    pod = make_pod(containers=[make_container(), make_container("istio-proxy")])
-
-    assert names(inject(pod, 7, webhook=False)) == ["app", "istio-proxy", "istio-proxy"]
-
-
-@cases("minor", "expected")
-def test_the_webhook_adds_labels(minor: int, expected: dict[str, str]) -> None:
-    assert inject(make_pod(labels={"app": "a"}), minor)["metadata"]["labels"] == {"app": "a", **expected}
-
-
-def test_labels_of_the_pods_own_stay_and_name_the_service() -> None:
-    own = {
-        "app": "a",
-        "app.kubernetes.io/name": "b",
-        "version": "v1",
-        "app.kubernetes.io/version": "v2",
-        "security.istio.io/tlsMode": "disabled",
+    assert {kind: names(inject(once), kind) for kind in KINDS} == {
+        "initContainers": ["istio-init"],
+        "containers": ["app", "istio-proxy"],
+        "volumes": ["istio-envoy"],
+        "imagePullSecrets": ["secret"],
     }
-
-    assert inject(make_pod(labels=own))["metadata"]["labels"] == {
-        **own,
-        "service.istio.io/canonical-name": "b",
-        "service.istio.io/canonical-revision": "v2",
-        "istio.io/rev": "rev",
-    }
-
-
-def test_kube_inject_up_to_1_7_labels_no_canonical_service() -> None:
-    found = inject(make_pod(labels={"app": "a"}), 7, webhook=False)
-
-    assert found["metadata"]["labels"] == {"app": "a", "security.istio.io/tlsMode": "istio", "istio.io/rev": "rev"}
-
-
-def test_in_1_8_the_network_of_the_url_is_a_variable_and_a_label() -> None:
-    found = inject(make_pod(), envs={"ISTIO_META_NETWORK": "n", "A": "b"})
-
-    assert found["metadata"]["labels"]["topology.istio.io/network"] == "n"
-    assert proxy_of(found)["env"] == [{"name": "A", "value": "b"}, {"name": "ISTIO_META_NETWORK", "value": "n"}]
-
-
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [(5, []), (6, [{"name": "ISTIO_META_CLUSTER_ID"}, {"name": "ISTIO_META_NETWORK", "value": "n"}])],
-)
-def test_before_1_8_the_url_has_cluster_and_network_alone(minor: int, expected: list[dict[str, str]]) -> None:
-    template = TEMPLATE.replace("true", "false")
-
-    found = inject(make_pod(), minor, template=template, envs={"ISTIO_META_NETWORK": "n", "A": "b"})
-
-    assert proxy_of(found).get("env", []) == expected
-
-
-@cases("minor", "mesh", "env", "expected")
-def test_the_pod_gets_the_group_of_the_proxy_for_its_token(
-    minor: int, mesh: str | None, env: dict[str, str], expected: dict[str, int]
-) -> None:
-    found = inject(make_pod(securityContext={"runAsUser": 7}), minor, mesh=mesh, env=env)
-
-    assert found["spec"]["securityContext"] == expected
-
-
-@pytest.mark.parametrize("webhook", [True, False])
-def test_probes_go_to_the_agent_which_is_told(webhook: bool) -> None:
-    found = inject(make_pod(containers=[make_container(livenessProbe=PROBE)]), 7, webhook=webhook)
-
-    assert found["spec"]["containers"][0]["livenessProbe"] == {
-        "httpGet": {"path": "/app-health/app/livez", "port": 15020}
-    }
-    assert proxy_of(found)["env"] == [
-        {
-            "name": "ISTIO_KUBE_APP_PROBERS",
-            "value": '{"/app-health/app/livez":{"httpGet":{"path":"/ready","port":8080}}}',
-        }
-    ]
-
-
-@cases("minor", "annotated", "asked", "rewrites")
-def test_probes_are_rewritten_where_pod_or_template_ask_for_it(
-    minor: int, annotated: str | None, asked: bool, rewrites: bool
-) -> None:
-    annotations = {} if annotated is None else {"sidecar.istio.io/rewriteAppHTTPProbers": annotated}
-    pod = make_pod(annotations=annotations, containers=[make_container(livenessProbe=PROBE)])
-
-    found = inject(pod, minor, template=TEMPLATE.replace("true", str(asked).lower()))
-
-    assert (found["spec"]["containers"][0]["livenessProbe"] != PROBE) is rewrites
-
-
-@pytest.mark.parametrize(("minor", "expected"), [(7, ["a"]), (8, [])])
-def test_without_probes_the_agent_is_told_of_none_up_to_1_7(minor: int, expected: list[str]) -> None:
-    env = proxy_of(inject(make_pod(), minor)).get("env", [])
-
-    assert env == [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{}"} for _ in expected]
-
-
-def test_the_annotations_that_prometheus_reads_move_into_a_variable() -> None:
-    pod = make_pod(annotations={"prometheus.io/port": "80", "prometheus.io.path": "/m"})
-
-    found = inject(pod)
-
-    assert {**found["metadata"]["annotations"], STATUS: ""} == {"prometheus.io.path": "/m", **SCRAPE, STATUS: ""}
-    assert proxy_of(found)["env"] == [
-        {"name": "ISTIO_PROMETHEUS_ANNOTATIONS", "value": '{"scrape":"","path":"","port":"80"}'}
-    ]
-
-
-@pytest.mark.parametrize(("minor", "mounts"), [(0, None), (1, [TOKEN]), (8, [TOKEN])])
-def test_the_proxy_has_the_mount_of_the_token_that_the_application_has(
-    minor: int, mounts: list[dict[str, str]] | None
-) -> None:
-    found = inject(make_pod(containers=[make_container(volumeMounts=[TOKEN])]), minor)
-
-    assert proxy_of(found).get("volumeMounts") == mounts
-
-
-def test_a_mount_of_the_token_that_an_earlier_proxy_had_counts_too() -> None:
-    earlier = make_container("istio-proxy", volumeMounts=[TOKEN])
-
-    assert proxy_of(inject(make_pod(containers=[make_container(), earlier])))["volumeMounts"] == [TOKEN]
-
-
-@pytest.mark.parametrize(("minor", "told"), [(5, False), (6, True)])
-def test_kube_inject_up_to_1_5_rewrites_no_probe_where_the_agent_has_no_port(minor: int, told: bool) -> None:
-    pod = make_pod(containers=[make_container(livenessProbe=PROBE)])
-    template = "rewriteAppHTTPProbe: true\ncontainers: [{name: istio-proxy}]\n"
-
-    found = inject(pod, minor, template=template, webhook=False)
-
-    assert ("env" in proxy_of(found), found["spec"]["containers"][0]["livenessProbe"] != PROBE) == (told, told)
-
-
-@pytest.mark.parametrize(("minor", "expected"), [(0, {"searches": ["own"]}), (1, {"searches": ["global"]})])
-def test_the_dns_config_of_the_template_replaces_the_pods(minor: int, expected: dict[str, list[str]]) -> None:
-    found = inject(
-        make_pod(dnsConfig={"searches": ["own"]}), minor, template=f"{TEMPLATE}dnsConfig: {{searches: [global]}}\n"
-    )
-
-    assert found["spec"]["dnsConfig"] == expected
-
-
-def test_a_pod_keeps_its_dns_config_where_the_template_has_none() -> None:
-    assert inject(make_pod(dnsConfig={"searches": ["own"]}))["spec"]["dnsConfig"] == {"searches": ["own"]}
-
-
-@pytest.mark.parametrize(("minor", "expected"), [(2, None), (3, "15001"), (7, "15001")])
-def test_kube_inject_adds_the_annotations_for_the_cni_from_1_3_to_1_7(minor: int, expected: str | None) -> None:
-    name = "traffic.sidecar.istio.io/includeInboundPorts"
-    template = f'{TEMPLATE}podRedirectAnnot: {{{name}: "15001", unknown: x}}\n'
-
-    annotations = inject(make_pod(), minor, template=template, webhook=False)["metadata"]["annotations"]
-
-    assert (annotations.get(name), "unknown" in annotations) == (expected, False)
 
 
 def test_the_pod_is_as_go_would_print_it() -> None:

@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.gotemplate.values import Int64
-from injector.injection.data import cluster_envs, estimated_concurrency, native_sidecar, tag_of_type, template_data
+from injector.injection.data import (
+    Parameters,
+    cluster_envs,
+    estimated_concurrency,
+    native_sidecar,
+    tag_of_type,
+    template_data,
+)
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.revision import Revision, RevisionSettings, build_revision
+from injector.istio.template import TemplateData
 from tests.cases import cases
 from tests.factories import make_pod
-
-if TYPE_CHECKING:
-    from injector.injection.data import Parameters
-    from injector.istio.template import TemplateData
-
 
 VALUES = "{global: {hub: docker.io/istio, tag: 1.30.3, proxy: {image: proxyv2}}}"
 FEATURE = "ENABLE_NATIVE_SIDECARS"

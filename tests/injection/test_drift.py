@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,14 +23,12 @@ from injector.injection.tools.drift import (
     injected_revision,
     template_changes,
 )
+from injector.istio.revision import Revision
 from injector.kube.defaults import defaulted_container, defaulted_volume
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 STATUS = "sidecar.istio.io/status"
 REV = "istio.io/rev"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -8,13 +8,11 @@ from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, ended, refused, trace_pod
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 FACTS = RequestFacts(namespace="shop")
 INJECT = "sidecar.istio.io/inject"

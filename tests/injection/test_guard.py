@@ -4,7 +4,7 @@ import base64
 import contextlib
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from injector.errors import BreakOutError, DataError, OverlayError, TemplateRenderError
 from injector.injection import guard as guard_module
-from injector.injection.data import template_data
+from injector.injection.data import Parameters, template_data
 from injector.injection.guard import (
     DOCUMENT_FILLERS,
     FILLERS,
@@ -28,18 +28,14 @@ from injector.injection.guard import (
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
+from injector.istio.revision import Revision
+from injector.istio.template import TemplateData
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
 from tests.revisions.fakes import make_raw
-
-if TYPE_CHECKING:
-    from injector.injection.data import Parameters
-    from injector.istio.revision import Revision
-    from injector.istio.template import TemplateData
-
 
 CONFIG = """\
 policy: enabled

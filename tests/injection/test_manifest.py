@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import AnnotationError, BreakOutError, ManifestError
 from injector.injection.tools.manifest import inject_object
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 APPENDING = """\
 policy: disabled

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import FrozenInstanceError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 import pytest
@@ -10,15 +10,12 @@ import pytest
 from injector.errors import AnnotationError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject, inject_pod, webhook_parameters
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
-
 
 FACTS = RequestFacts(namespace="shop")
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.injection import containers as c
+from injector.injection.data import Parameters
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.postprocess import (
     cluster_info,
@@ -32,10 +33,6 @@ from injector.injection.steps.prometheus import (
 from injector.istio.revision import RevisionSettings, build_revision
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-
-if TYPE_CHECKING:
-    from injector.injection.data import Parameters
-
 
 STATUS = "sidecar.istio.io/status"
 NETWORK_LABEL = "topology.istio.io/network"

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import fields
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +12,7 @@ from injector.istio.behaviours import (
     OLDEST,
     ROWS,
     Behaviours,
+    Minor,
     behaviours_of,
     format_minor,
     missing_fields,
@@ -20,9 +20,6 @@ from injector.istio.behaviours import (
 )
 from injector.kube.schema import struct_type
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
 
 MINORS = [(1, number) for number in range(31)]
 

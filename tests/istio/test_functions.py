@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.gotemplate import FuncError
 from injector.gotemplate.values import Int32, Map, NamedString, Pointer
+from injector.istio.behaviours import Minor
 from injector.istio.functions import istio_functions
-from injector.istio.goview import view, wrap
+from injector.istio.goview import GoStruct, view, wrap
 from injector.istio.mesh import mesh_facts, parse_mesh_config
+from injector.istio.proto import Message
 from tests.cases import cases
 from tests.factories import make_container
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
-    from injector.istio.goview import GoStruct
-    from injector.istio.proto import Message
 
 NIL_MAP = Map("string", "string", nil=True)
 CONTAINERS = [

@@ -6,11 +6,12 @@ The defaults are those of ``DefaultProxyConfig`` and ``DefaultMeshConfig`` (pilo
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import AnnotationError, ConfigError
+from injector.istio.behaviours import Minor
 from injector.istio.mesh import (
     MESH_DEFAULTS,
     PROXY_DEFAULTS,
@@ -21,12 +22,8 @@ from injector.istio.mesh import (
     parse_mesh_config,
     proto_to_json,
 )
-from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, message_type
+from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, Message, message_type
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
-    from injector.istio.proto import Message
 
 NEWEST: Minor = (1, 30)
 SECOND = 1_000_000_000

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError
+from injector.istio.behaviours import Minor
 from injector.istio.proto import (
     MESH_CONFIG,
     PROXY_CONFIG,
@@ -22,9 +23,6 @@ from injector.istio.proto import (
     to_json,
 )
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
 
 MODE = "istio.mesh.v1alpha1.ProxyConfig.InboundInterceptionMode"
 SECOND = 1_000_000_000

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from injector.istio.behaviours import Minor
 from injector.istio.proxyconfig import port_fault, proxy_address_fault, validate_proxy_config
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from injector.istio.behaviours import Minor
 
 NEWEST: Minor = (1, 30)
 

@@ -2,21 +2,17 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from injector.errors import TemplateRenderError
 from injector.gotemplate.values import Map
+from injector.istio.behaviours import Minor
 from injector.istio.goview import view
-from injector.istio.template import TemplateData, compile_go_template, compile_go_templates, go_functions
+from injector.istio.template import Template, TemplateData, compile_go_template, compile_go_templates, go_functions
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from injector.istio.behaviours import Minor
-    from injector.istio.template import Template
 
 CURLY = ("{{", "}}")
 ANNOTATED = view("v1.ObjectMeta", {"annotations": {"a": "1"}})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import math
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,6 @@ from injector.kube.yaml import Document, load_yaml, split_documents
 from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
 from tests.cases import cases
 from tests.kube.recorded import recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 CASES = recorded("yaml_read")
 MORE_THAN_GO = [

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from tests.cases import read_cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 Place = tuple[str | int, ...]
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Apart: TypeAlias = Callable[..., Any]
 

@@ -10,7 +10,9 @@ import json
 import random
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import yaml
 from click.testing import CliRunner
@@ -18,17 +20,12 @@ from click.testing import CliRunner
 from injector.cli import main
 from injector.errors import InjectorError
 from injector.injection.tools.manifest import inject_object
+from injector.istio.revision import Revision
 from tests.conformance import core, corpus, workloads
 from tests.property import reviews
 from tests.property.forked import in_a_copy
 from tests.property.mutations import mutated
 from tests.property.subjects import sized, two_probed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
-    from injector.istio.revision import Revision
 
 Json = dict[str, Any]
 

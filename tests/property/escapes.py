@@ -9,23 +9,19 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import DataError
 from injector.istio.behaviours import NEWEST
 from injector.istio.goview import string_struct
 from injector.istio.jinja.engine import compile_jinja_templates
-from injector.istio.template import compile_go_template, go_functions
+from injector.istio.template import Template, TemplateData, compile_go_template, go_functions
 from tests.cases import read_cases
 from tests.factories import make_pod, make_template_data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from injector.istio.template import Template, TemplateData
 
 CANARY: Final = "canary-that-no-template-may-show"
 PYTHON: Final = re.compile(

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Callable
 from multiprocessing import Pipe
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 
 def in_a_copy(function: Callable[[], bytes]) -> bytes:

@@ -11,10 +11,11 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.gotemplate import Budget, TemplateError, compile_template
 from injector.gotemplate.builtins import BUILTINS
@@ -27,9 +28,6 @@ from injector.istio.goview import view
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import go_functions
 from tests.cases import read_cases
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SECONDS: Final = 0.5
 MEBIBYTES: Final = 32

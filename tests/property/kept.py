@@ -9,21 +9,17 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final
 
 import jsonpatch
 
-from tests.factories import make_review
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
-
-    from injector.webhook.handler import InjectHandler
-
 from injector.metrics import Stopwatch
+from injector.webhook.handler import InjectHandler
 from tests.cases import read_cases
+from tests.factories import make_review
 
 _DATA = read_cases(Path(__file__).with_suffix(".yaml"))
 KEYS: list[str] = _DATA["keys"]

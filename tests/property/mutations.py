@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from tests.cases import read_cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 # Names that the templates know, words that YAML takes for something else, texts that have to be quoted, and numbers.
 _DATA = read_cases(Path(__file__).with_suffix(".yaml"))

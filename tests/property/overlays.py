@@ -5,20 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from injector.errors import DataError
 from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.istio.behaviours import missing_fields
+from injector.kube.typed import FieldName
 from tests.cases import read_cases
 from tests.property.subjects import subjects
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from injector.kube.typed import FieldName
 
 MINORS: Final = ("1.12", "1.20", "1.28", "1.30")
 _DATA = read_cases(Path(__file__).with_suffix(".yaml"))

@@ -14,22 +14,23 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from random import Random
+from typing import Any, Final, NamedTuple
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.istio.revision import RevisionSettings, build_revision
+from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube import admission
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
-from injector.revisions.registry import snapshot_of
+from injector.revisions.registry import Snapshot, snapshot_of
 from injector.revisions.tags import parse_tags, workload_key
 from injector.webhook.path import parse_path
 from tests.cases import read_cases
@@ -38,13 +39,6 @@ from tests.handlers import answer_of, handler_with
 from tests.property import reviews, subjects
 from tests.property.forked import Companion, in_a_copy
 from tests.webhook.recorded import NAMES, recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from random import Random
-
-    from injector.istio.revision import Revision
-    from injector.revisions.registry import Snapshot
 
 Json = dict[str, Any]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from tests.cases import read_cases
 from tests.property.subjects import replica
-
-if TYPE_CHECKING:
-    from random import Random
 
 PEM = "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUQ+/abc=\nZz09\n-----END CERTIFICATE-----\n"
 VALUES = (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from random import Random
+from typing import Any, TypeAlias
 
 import jsonpatch
 import orjson
@@ -14,14 +16,9 @@ from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.steps.status import read_status
+from injector.istio.revision import Revision
 from injector.kube.jsonpatch import create_patch
 from tests.property.mutations import mutated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from random import Random
-
-    from injector.istio.revision import Revision
 
 Pod: TypeAlias = "dict[str, Any]"
 

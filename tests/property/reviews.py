@@ -8,15 +8,13 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
 
 from tests.property.mutations import mutated
 from tests.property.subjects import replica
 from tests.webhook.recorded import recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from random import Random
 
 Json = dict[str, Any]
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from injector.istio.revision import Revision
 from injector.kube.serial import dump_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_container, make_pod
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from injector.istio.revision import Revision
 
 EMBEDDED = "1.28"
 """With what minor the embedded revisions are tried."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conformance import corpus
 from tests.property import documents
-
-if TYPE_CHECKING:
-    from tests.property.conftest import Apart
+from tests.property.conftest import Apart
 
 ORDERS = 3
 MOST = 12

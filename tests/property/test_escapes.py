@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.istio.template import Template
 from tests.property import escapes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from injector.istio.template import Template
 
 EACH = int(os.environ.get("ESCAPES_EACH", "61"))
 """One attempt out of so many is made, beside all that were published."""

@@ -9,18 +9,23 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from injector.errors import BreakOutError, DataError
 from injector.injection import guard
-from injector.injection.data import template_data
+from injector.injection.data import Parameters, template_data
 from injector.injection.pipeline import admitted_pod, inject_pod, render_guarded, webhook_parameters
 from injector.injection.render import OverlayTemplates
 from injector.injection.result import OFF, WARN, Injected, RequestFacts, Skipped
+from injector.istio.revision import Revision
+from injector.istio.template import TemplateData
+from injector.kube.overlay import Overlay
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.conformance import core, corpus
@@ -29,15 +34,6 @@ from tests.property import breakouts, realistic
 from tests.property.breakouts import DECODED, EVIL, LABELS, PASTED
 from tests.property.subjects import replica
 from tests.revisions.fakes import make_raw
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterator
-
-    from injector.injection.data import Parameters
-    from injector.istio.revision import Revision
-    from injector.istio.template import TemplateData
-    from injector.kube.overlay import Overlay
 
 SAMPLE = 25
 PODS = int(os.environ.get("GUARD_PODS", "20"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 import pytest
@@ -11,13 +11,11 @@ from hypothesis import Phase, given, settings
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.revision import Revision
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.conformance import compare, core, corpus, workloads
 from tests.property.pods import pods
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 STATUS = "sidecar.istio.io/status"
 """A pod that comes with it was injected by another control plane: only what comes after the first injection is ours."""

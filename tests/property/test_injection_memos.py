@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,13 +12,11 @@ from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio import mesh, proxyconfig
+from injector.istio.revision import Revision
 from injector.kube import overlay
 from injector.memo import Memo
 from tests.property.mutations import mutated
 from tests.property.subjects import subjects
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 MINORS = ("1.5", "1.12", "1.20", "1.28", "1.30")
 PODS = 12

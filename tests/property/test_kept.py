@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
+from injector.istio.revision import Revision
 from tests.conformance import core, corpus
 from tests.handlers import handler_of
 from tests.property import kept
 from tests.property.subjects import replica
 from tests.property.test_guard import embedded
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
 
 PODS = int(os.environ.get("KEPT_PODS", "12"))
 MINORS = ("1.5", "1.8", "1.14", "1.24", "1.30")

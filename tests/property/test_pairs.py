@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from injector.istio.revision import RevisionSettings, build_revision
+from injector.istio.revision import Revision, RevisionSettings, build_revision
 from tests.cases import cases
 from tests.handlers import answer_of, handler_of
 from tests.property import pairs, reviews
+from tests.property.conftest import Apart
 from tests.property.subjects import replica
-
-if TYPE_CHECKING:
-    from injector.istio.revision import Revision
-    from tests.property.conftest import Apart
 
 PAIRS = 500
 

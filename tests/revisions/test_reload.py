@@ -524,7 +524,7 @@ def report(*states: RevisionState, tags: str = "") -> LoadReport:
         (
             report(GOOD, tags="prod: a\nold: a"),
             report(GOOD, tags="prod: {a: 9, b: 1}"),
-            [(logging.INFO, "tag old: removed"), (logging.INFO, "tag prod: a 9, b 1")],
+            [(logging.INFO, "tag old: removed"), (logging.INFO, "tag prod: a=9,b=1")],
         ),
         (
             report(GOOD),

@@ -21,7 +21,6 @@ from injector.revisions.tagstore import (
     checked_tag,
     followers,
     remove_tag,
-    shown_target,
 )
 from tests.cases import cases
 from tests.revisions.fakes import CONFIG
@@ -191,7 +190,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_a_tags_target_is_one_word() -> None:
-    assert (shown_target(PROD), shown_target(CANARY)) == ("1-24", "1-24=90,1-30=10")
+    assert (PROD.destination, CANARY.destination) == ("1-24", "1-24=90,1-30=10")
 
 
 def test_a_directory_lists_tags_revisions_and_namespaces(directory: Path) -> None:

@@ -3,14 +3,11 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING
 
+import pytest
+
+from injector.gotemplate import Func
 from injector.gotemplate.sprig import randoms
-
-if TYPE_CHECKING:
-    import pytest
-
-    from injector.gotemplate import Func
 
 
 def random_functions() -> dict[str, Func]:

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.sprig import strings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # What sprig 3.3.0 gives with Go 1.26.
 UNICODE = [

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import collections
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import jinja2
 import pytest
@@ -29,9 +30,6 @@ from injector.istio.jinja.budget import (
     tick,
 )
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,6 @@ from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # fmt: off
 FILTERS = {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import jinja2
 import pytest
@@ -9,9 +10,6 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget, spending, tick
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from tests.cases import cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)
