@@ -87,7 +87,11 @@ class Reader:
         self._check(request)
         chunks: list[bytes] = []
         try:
-            await self._receive(chunks, request)
+            if request.content.is_eof():
+                # It arrived with the headers, so there is nothing to wait for.
+                await self._receive(chunks, request)
+            else:
+                await self._receive_in_time(chunks, request)
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             _check_body(body)
         except BaseException:
@@ -110,26 +114,29 @@ class Reader:
         if request.content_length is not None and request.content_length > request.client_max_size:
             raise _too_large(request.client_max_size)
 
+    async def _receive_in_time(self, chunks: list[bytes], request: web.Request) -> None:
+        try:
+            async with asyncio.timeout(READ):
+                await self._receive(chunks, request)
+        except TimeoutError as error:
+            raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
+
     async def _receive(self, chunks: list[bytes], request: web.Request) -> None:
         """Append the body to ``chunks``, and reserve the bytes that arrive. Announcing a length reserves nothing."""
         size = 0
         try:
-            # A body that arrived with the headers needs no timer.
-            async with asyncio.timeout(None if request.content.is_eof() else READ):
-                while chunk := await request.content.readany():
-                    fits = self.queue.reserve(len(chunk), size)
-                    chunks.append(chunk)
-                    size += len(chunk)
-                    if not fits:
-                        raise rejection(OVERLOAD)
-                    if size > request.client_max_size:
-                        raise _too_large(request.client_max_size)
+            while chunk := await request.content.readany():
+                fits = self.queue.reserve(len(chunk), size)
+                chunks.append(chunk)
+                size += len(chunk)
+                if not fits:
+                    raise rejection(OVERLOAD)
+                if size > request.client_max_size:
+                    raise _too_large(request.client_max_size)
         except ConnectionError as error:
             raise Refusal(400, "disconnected", "the client disconnected") from error
         except web.RequestPayloadError as error:
             raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
-        except TimeoutError as error:
-            raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
 
     def refused(self, refusal: Refusal) -> web.Response:
         """Return the response for a refusal."""
