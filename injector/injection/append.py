@@ -340,18 +340,21 @@ def _labelled(params: Parameters, pod: c.Pod, spec: AppendSpec) -> dict[str, str
     if "tls_mode" in added:
         wanted["security.istio.io/tlsMode"] = "istio"
     if "canonical" in added:
-        wanted["service.istio.io/canonical-name"] = (
-            labels.get("app.kubernetes.io/name") or labels.get("app") or params.workload.name
-        )
-        wanted["service.istio.io/canonical-revision"] = (
-            labels.get("app.kubernetes.io/version") or labels.get("version") or "latest"
-        )
+        names = ("service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
+        versions = ("service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
+        wanted[names[0]] = _first_label(labels, names, params.workload.name)
+        wanted[versions[0]] = _first_label(labels, versions, "latest")
     if "revision" in added:
         wanted[REVISION_LABEL] = params.written_revision
     network = _network_of(spec) if "network" in added else ""
     if network:
         wanted[NETWORK_LABEL] = network
     return {**labels, **{name: value for name, value in wanted.items() if not labels.get(name)}}
+
+
+def _first_label(labels: Mapping[str, str], names: Iterable[str], default: str) -> str:
+    # An empty label counts as one.
+    return next((labels[name] for name in names if name in labels), default)
 
 
 def _network_of(spec: AppendSpec) -> str:

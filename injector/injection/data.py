@@ -206,16 +206,20 @@ _FIRST_MINOR: Final = 33
 _VERSION = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
 
 
-def native_sidecar(revision: Revision) -> bool:
-    """Return whether pods of ``revision`` get native sidecars unless their annotation says otherwise.
+def native_sidecar(revision: Revision, pod: c.Pod) -> bool:
+    """Return whether ``pod`` gets a native sidecar unless its annotation says otherwise.
 
-    With ``auto`` every node must be new enough; with no nodes known it is off, as in Istio without a cluster to ask.
+    With ``auto`` the pod's node must be new enough, or every node if the pod has none yet; with no nodes known it is off, as in Istio
+    without a cluster to ask.
     """
     mode = revision.native_sidecars
     if not revision.behaviours.native_sidecar_nodes:
         return parse_bool(mode) is True
     if mode != "auto":
         return mode == "true"
+    own = revision.versions_by_node.get((pod.get("spec") or {}).get("nodeName", ""))
+    if own is not None:
+        return _supports(own)
     return bool(revision.node_versions) and all(_supports(version) for version in revision.node_versions)
 
 

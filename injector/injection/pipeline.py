@@ -132,7 +132,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         default_templates=revision.config.default_templates,
         injected_annotations=revision.config.injected_annotations,
         written_revision=revision.written,
-        native_sidecar=native_sidecar(revision),
+        native_sidecar=native_sidecar(revision, pod),
         proxy_envs=cluster_envs(revision, pod, facts.proxy_envs),
         namespace_meta=namespace_meta,
         hidden_label=_DEPLOYMENT_CONFIG if of_config and revision.behaviours.hides_deployment_config else "",

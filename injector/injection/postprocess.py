@@ -69,7 +69,7 @@ def reorder(pod: c.Pod, params: Parameters) -> c.Pod:
     """
     move_proxy = c.moved_first if params.hold_application else c.moved_last
     init = c.containers_of(pod, "initContainers")
-    if c.find(c.PROXY, init) is not None:
+    if params.revision.behaviours.sidecar_among_init and c.find(c.PROXY, init) is not None:
         for name in (c.ENABLE_CORE_DUMP, c.PROXY, c.VALIDATION, c.INIT):
             init = c.moved_first(name, init)
     else:

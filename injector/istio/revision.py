@@ -97,7 +97,8 @@ class Revision:
     """The injection of one control plane, compiled and deeply immutable.
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
-    ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any.
+    ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any. ``versions_by_node`` is
+    empty if all nodes have the same version.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Revision:
     fingerprint: str
     hermetic: bool
     annotations_read: frozenset[str] | None
+    versions_by_node: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def istio_version(self) -> str:

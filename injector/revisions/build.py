@@ -67,6 +67,7 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
     return replace(
         revision,
         node_versions=settings.node_versions or raw.facts.node_versions,
+        versions_by_node={} if settings.node_versions else raw.facts.versions_by_node,
         namespaces=frozen({**raw.facts.namespaces, **settings.namespaces}),
     )
 

@@ -46,6 +46,11 @@ def kubelet_version(item: Mapping[str, Any]) -> str | None:
     return str(version) if version else None
 
 
+def _named_version(item: Mapping[str, Any]) -> tuple[str, str] | None:
+    version = kubelet_version(item)
+    return None if version is None else (item["metadata"]["name"], version)
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """One resource to watch.
@@ -157,10 +162,7 @@ class ClusterSource:
 
 def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
     """Return the state of a source from the remembered objects of a cluster."""
-    facts = ClusterFacts(
-        node_versions=tuple(sorted(set(seen.get(NODES.plural, {}).values()))),
-        namespaces=frozen(seen.get(NAMESPACES.plural, {})),
-    )
+    facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})))
     revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
     tags, faults = read_tags(seen.get(WEBHOOKS.plural, {}).values())
     return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts)
@@ -218,14 +220,14 @@ async def build_all(
         except DataError as error:
             failures[name] = error
     notes: list[str] = []
-    versions: list[str] = []
+    nodes: list[tuple[str, str]] = []
     if any(revision.asks_nodes and not revision.node_versions for revision in revisions.values()):
         try:
-            versions = await reader.all(Scope(NODES), kubelet_version)
+            nodes = await reader.all(Scope(NODES), _named_version)
         except ClusterError as error:
             if error.reason != "forbidden":
                 raise
             notes.append(f"assuming no native sidecars, because the nodes cannot be listed: {error}")
-    facts = ClusterFacts(tuple(sorted(set(versions))), namespaces)
+    facts = ClusterFacts.of(dict(nodes), namespaces)
     found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
     return Built(found, failures, tuple(notes))

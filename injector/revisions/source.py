@@ -23,10 +23,20 @@ SETTINGS_KEY: Final = "revision.yaml"
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Facts about a cluster; ``revision.yaml`` of a revision takes precedence."""
+    """Facts about a cluster; ``revision.yaml`` of a revision takes precedence.
+
+    ``versions_by_node`` has the versions by node; it is empty if all nodes have the same version.
+    """
 
     node_versions: tuple[str, ...] = ()
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    versions_by_node: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, nodes: Mapping[str, str], namespaces: Mapping[str, Mapping[str, Any]]) -> ClusterFacts:
+        """Return the facts about these nodes, by name, and namespaces."""
+        versions = tuple(sorted(set(nodes.values())))
+        return cls(versions, namespaces, dict(nodes) if len(versions) > 1 else {})
 
 
 @dataclass(frozen=True, slots=True)

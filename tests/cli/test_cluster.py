@@ -41,7 +41,7 @@ from injector.kube.pods import Created
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_pod
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import write_revision
 
 PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]
 SHOP = labelled("shop", "prod")
@@ -291,8 +291,7 @@ def test_openshifts_annotations_of_namespaces_reach_the_revisions() -> None:
 
 
 def test_a_folder_of_revisions_replaces_those_of_the_cluster(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "config").write_text(CONFIG)
+    write_revision(tmp_path / "own")
 
     found = asyncio.run(read_revisions(cluster(*OBJECTS), Sources(tmp_path, HOME)))
 

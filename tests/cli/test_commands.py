@@ -46,9 +46,7 @@ def test_the_help_has_the_table_of_exit_codes() -> None:
 
 @cases("arguments", "says")
 def test_a_wrong_argument_is_one_line_and_64(arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(main, arguments)
-
-    assert_fails(result, 64, says)
+    assert_fails(CliRunner().invoke(main, arguments), 64, says)
 
 
 @pytest.mark.parametrize("arguments", [[], ["revision"]])

@@ -16,7 +16,7 @@ from injector.kube.pods import Created
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, namespace, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
 PRIVATE = "hunter2-hunter2"
 NATIVE = """\
@@ -38,9 +38,7 @@ def folder(tmp_path: Path) -> Path:
         ("1-30", "1.30.1", f"injectedAnnotations: {{a: b}}\n{CONFIG}"),
         ("off", "1.30.1", CONFIG.replace("enabled", "disabled")),
     ):
-        (tmp_path / "revisions" / name).mkdir(parents=True)
-        (tmp_path / "revisions" / name / "config").write_text(config)
-        (tmp_path / "revisions" / name / "values").write_text(VALUES.replace("1.24.6", version))
+        write_revision(tmp_path / "revisions" / name, config, VALUES.replace("1.24.6", version))
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
     pod = make_pod("own", namespace="shop", containers=[make_container(env=[{"name": "TOKEN", "value": PRIVATE}])])
     (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([make_pod("a"), pod]))
@@ -210,9 +208,7 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
 
 @cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
-    result = diff(folder, *arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(diff(folder, *arguments), code, says)
 
 
 def test_the_guard_is_shown(folder: Path) -> None:
@@ -438,13 +434,6 @@ def test_the_summary_of_no_difference_is_one_line() -> None:
 
 
 def test_the_groups_are_data_with_every_workload() -> None:
-    assert as_data([changed("a", IMAGE), changed("b", IMAGE), changed("c")])["groups"] == [
-        {
-            "changes": ["image"],
-            "count": 2,
-            "workloads": [
-                {"kind": "Deployment", "namespace": "shop", "name": "a"},
-                {"kind": "Deployment", "namespace": "shop", "name": "b"},
-            ],
-        }
-    ]
+    workloads = [{"kind": "Deployment", "namespace": "shop", "name": name} for name in "ab"]
+    (group,) = as_data([changed("a", IMAGE), changed("b", IMAGE), changed("c")])["groups"]
+    assert group == {"changes": ["image"], "count": 2, "workloads": workloads}

@@ -33,7 +33,7 @@ from tests.cli.clusters import (
     tag,
 )
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.revisions.fakes import VALUES, make_raw, write_revision
 
 STEPS = [
     *("webhook", "tag", "revision", "host_network", "ignored_namespace", "illegal_policy", "label", "annotation"),
@@ -45,9 +45,7 @@ STEPS = [
 def folder(tmp_path: Path) -> Path:
     """Two revisions and two tags."""
     for name, version in (("1-24", "1.24.6"), ("1-30", "1.30.1")):
-        (tmp_path / "revisions" / name).mkdir(parents=True)
-        (tmp_path / "revisions" / name / "config").write_text(CONFIG)
-        (tmp_path / "revisions" / name / "values").write_text(VALUES.replace("1.24.6", version))
+        write_revision(tmp_path / "revisions" / name, values=VALUES.replace("1.24.6", version))
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\ndefault: 1-30\n")
     return tmp_path
 
@@ -81,15 +79,9 @@ def test_the_trace_is_available_as_data(folder: Path, output: str) -> None:
 
     (found,) = (json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout))["workloads"]
     assert [step["step"] for step in found["steps"]] == STEPS
-    assert {key: found[key] for key in found if key != "steps"} == {
-        "kind": "Pod",
-        "namespace": "shop",
-        "name": "hello",
-        "outcome": "injected",
-        "reason": "policy_enabled",
-        "revision": "1-24",
-        "tag": "prod",
-    }
+    by = {"outcome": "injected", "reason": "policy_enabled", "revision": "1-24", "tag": "prod"}
+    del found["steps"]
+    assert found == {"kind": "Pod", "namespace": "shop", "name": "hello", **by}
 
 
 @pytest.mark.parametrize(
@@ -209,9 +201,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
 
 @cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
-    result = explain(folder, *arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(explain(folder, *arguments), code, says)
 
 
 CLUSTER = (
@@ -356,14 +346,8 @@ def test_the_delivery_steps_follow_the_webhook() -> None:
     (found,) = explanation(WorkloadName(PODS, "web-abc-1", "shop"))[0]
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
-    assert [step.step for step in found.trace.steps][:6] == [
-        "webhook",
-        "failure_policy",
-        "ca_bundle",
-        "endpoints",
-        "tag",
-        "revision",
-    ]
+    steps = ["webhook", "failure_policy", "ca_bundle", "endpoints", "tag", "revision"]
+    assert [step.step for step in found.trace.steps][:6] == steps
     assert found.trace.outcome == "injected"
 
 

@@ -21,7 +21,7 @@ from injector.revisions.tags import parse_tags
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
@@ -176,11 +176,7 @@ def test_workloads_without_a_namespace_get_the_one_of_the_flag(files: Path) -> N
     assert [
         next(image for image in images(each) if image.startswith("proxy:"))
         for each in (*found[:2], found[2]["items"][0])
-    ] == [
-        "proxy:shop",
-        "proxy:other",
-        "proxy:shop",
-    ]
+    ] == ["proxy:shop", "proxy:other", "proxy:shop"]
     assert [each["metadata"] for each in (found[0], found[2]["items"][0])] == [
         {"creationTimestamp": None, "name": "hello"}
     ] * 2
@@ -278,9 +274,7 @@ def select(**given: Any) -> Revision:
 def folder(tmp_path: Path) -> Path:
     """A directory of two revisions, with their tags, and files of one more."""
     for name in ("a", "b"):
-        (tmp_path / "revisions" / name).mkdir(parents=True)
-        (tmp_path / "revisions" / name / "config").write_text(CONFIG)
-        (tmp_path / "revisions" / name / "values").write_text(VALUES)
+        write_revision(tmp_path / "revisions" / name, values=VALUES)
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: b\ndefault: a\n")
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / "values.json").write_text('{"global": {"tag": "1.30.2"}}')

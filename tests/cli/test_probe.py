@@ -59,6 +59,4 @@ def test_a_file_that_is_old_or_missing_is_one_line_and_1(health: Path, name: str
 
 @cases("arguments", "says")
 def test_a_wrong_flag_is_one_line_and_64(arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(main, ["probe", *arguments])
-
-    assert_fails(result, 64, says)
+    assert_fails(CliRunner().invoke(main, ["probe", *arguments]), 64, says)

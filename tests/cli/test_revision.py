@@ -13,23 +13,20 @@ from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhoo
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Two good revisions and two tags."""
     for name, version in (("1-24", "1.24.6"), ("1-30", "1.30.1")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text(CONFIG)
-        (tmp_path / name / "values").write_text(VALUES.replace("1.24.6", version))
+        write_revision(tmp_path / name, values=VALUES.replace("1.24.6", version))
     (tmp_path / "tags.yaml").write_text("default: 1-24\nprod: 1-24\n")
     return tmp_path
 
 
 def break_one(directory: Path) -> None:
-    (directory / "bad").mkdir()
-    (directory / "bad" / "config").write_text("templates: {sidecar: '{{ .x'}")
+    write_revision(directory / "bad", "templates: {sidecar: '{{ .x'}")
 
 
 def test_the_list_says_which_istio_and_why(directory: Path) -> None:

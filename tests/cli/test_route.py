@@ -25,7 +25,7 @@ from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_
 from injector.revisions.source import SourceState
 from injector.revisions.tags import choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
-from tests.revisions.fakes import CONFIG, make_raw
+from tests.revisions.fakes import make_raw, write_revision
 
 STATE = SourceState(
     (make_raw("1-24"), make_raw("1-30")),
@@ -255,8 +255,7 @@ def test_the_last_called_webhook_decides() -> None:
 
 def test_a_tag_with_weights_chooses_by_the_workload(tmp_path: Path) -> None:
     for name in ("1-24", "1-30"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text(CONFIG)
+        write_revision(tmp_path / name)
     (tmp_path / "tags.yaml").write_text("prod: {1-24: 50, 1-30: 50}\n")
     given = labels_live({REV: "prod"})
 

@@ -26,7 +26,7 @@ from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.status.health import HealthFile
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
 from tests.webhook.certificates import Order, issue, write_certificate
 
 PLAIN = ("--insecure-http", "--port", "0")
@@ -316,9 +316,7 @@ def test_unserved_names_are_watched_on_request() -> None:
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
-    result = run(*PLAIN)
-
-    assert_fails(result, 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
+    assert_fails(run(*PLAIN), 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
 
 
 def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -335,8 +333,7 @@ def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixtu
 
 def test_a_broken_revision_does_not_stop_others(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, text in (("good", CONFIG), ("broken", "templates: {sidecar: '{{ .x'}")):
-        (files / "all" / name).mkdir(parents=True)
-        (files / "all" / name / "config").write_text(text)
+        write_revision(files / "all" / name, text)
     (files / "all" / "good" / "values").write_text(VALUES)
     caplog.set_level(logging.INFO)
 

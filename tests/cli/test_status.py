@@ -20,7 +20,7 @@ from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLA
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
-from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 REVISIONS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-30"))
 
@@ -72,25 +72,14 @@ def test_the_status_is_available_as_data(tmp_path: Path, output: str) -> None:
     result = status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "-o", output)
 
     found = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
-    assert found["workloads"] == [
-        {
-            "namespace": "shop",
-            "kind": "Deployment",
-            "name": "old",
-            "pods": 1,
-            "has": "1-24",
-            "wouldGet": "1-30",
-            "state": "older revision",
-        }
-    ]
+    old = {"namespace": "shop", "kind": "Deployment", "name": "old", "pods": 1}
+    assert found["workloads"] == [{**old, "has": "1-24", "wouldGet": "1-30", "state": "older revision"}]
     assert found["pods"]["older revision"] == 1
     assert found["pods"]["current"] == 0
 
 
 def test_revisions_can_come_from_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "r" / "1-30").mkdir(parents=True)
-    (tmp_path / "r" / "1-30" / "config").write_text(make_raw().config)
-    (tmp_path / "r" / "1-30" / "values").write_text(VALUES.replace("1.24.6", "1.30.2"))
+    write_revision(tmp_path / "r" / "1-30", make_raw().config, VALUES.replace("1.24.6", "1.30.2"))
     (tmp_path / "r" / "tags.yaml").write_text("prod: 1-30\n")
 
     result = status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS), "--revisions-dir", str(tmp_path / "r"))
@@ -148,20 +137,13 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
         ((SHOP,), (), 64, "no Istio revision found; give --revisions-dir or --istio-namespace"),
         (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
         (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
-        (
-            (*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}),
-            (),
-            65,
-            "Pod shop/old-abc-1: ",
-        ),
+        ((*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}), (), 65, "Pod shop/old-abc-1: "),
     ],
 )
 def test_wrong_flags_are_64_and_bad_input_is_65(
     tmp_path: Path, objects: tuple[dict[str, Any], ...], arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    result = status("-f", filed(tmp_path, *objects), *arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(status("-f", filed(tmp_path, *objects), *arguments), code, says)
 
 
 INJECT = "sidecar.istio.io/inject"
@@ -276,16 +258,8 @@ def test_pods_with_the_same_status_are_one_row() -> None:
 
     assert found == [Row(template, 1), Row(current, 2), Row(older, 1)]
     assert found[1].cells == ("shop", "Deployment/b", "2", "1-30", "1-30", "current")
-    assert found[0].data == {
-        "namespace": "shop",
-        "kind": "Deployment",
-        "name": "a",
-        "pods": 1,
-        "has": "1-30",
-        "wouldGet": "1-30",
-        "state": "older template",
-        "changes": ["image", "env"],
-    }
+    row = {"namespace": "shop", "kind": "Deployment", "name": "a", "pods": 1, "has": "1-30", "wouldGet": "1-30"}
+    assert found[0].data == {**row, "state": "older template", "changes": ["image", "env"]}
 
 
 def test_no_sidecar_is_a_dash() -> None:

@@ -28,7 +28,7 @@ from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import CONFIG, write_revision
 
 TAGS = "# ours\nprod: 1-24  # since May\n"
 
@@ -37,8 +37,7 @@ TAGS = "# ours\nprod: 1-24  # since May\n"
 def directory(tmp_path: Path) -> Path:
     """Two revisions and a tag."""
     for name in ("1-24", "1-30"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text(CONFIG)
+        write_revision(tmp_path / name)
     (tmp_path / "tags.yaml").write_text(TAGS)
     return tmp_path
 

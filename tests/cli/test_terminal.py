@@ -18,7 +18,7 @@ from injector.cli import main
 from injector.kube.escaping import has_controls
 from tests.cli.clusters import FakeKube, deployment, labelled, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
 ESCAPE, BIDI = "\x1b]0;owned\x07\x1b[2K\x9b31m", "\u202etxt.exe\u2066"
 HOSTILE = f"a{ESCAPE}{BIDI}\r\u2028z\nforged: injected"
@@ -38,12 +38,9 @@ def workload() -> dict[str, Any]:
 def folder(tmp_path: Path) -> Path:
     """Two revisions, a broken one, tags of which one is wrong, and two manifests."""
     for name, config in (("1-24", CONFIG), ("1-30", CONFIG), ("broken", f"policy: {json.dumps(HOSTILE)}\nx: {{{{")):
-        (tmp_path / "revisions" / name).mkdir(parents=True)
-        (tmp_path / "revisions" / name / "config").write_text(config)
-        (tmp_path / "revisions" / name / "values").write_text(VALUES.replace("1.24", name.replace("-", ".")))
+        write_revision(tmp_path / "revisions" / name, config, VALUES.replace("1.24", name.replace("-", ".")))
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
-    (tmp_path / "tags" / "1-24").mkdir(parents=True)
-    (tmp_path / "tags" / "1-24" / "config").write_text(CONFIG)
+    write_revision(tmp_path / "tags" / "1-24")
     (tmp_path / "tags" / "tags.yaml").write_text(f"{json.dumps(HOSTILE)}: {json.dumps(HOSTILE)}\n")
     (tmp_path / "manifest.yaml").write_text(f"{json.dumps(workload())}\n---\nkind: Service # {BIDI}\n")
     refused = workload()

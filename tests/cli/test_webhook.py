@@ -13,15 +13,14 @@ from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import CONFIG, write_revision
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Two revisions, one of them the default, and a tag."""
     for name in ("1-24", "default"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text(CONFIG)
+        write_revision(tmp_path / name)
     (tmp_path / "tags.yaml").write_text("prod: 1-24\n")
     return tmp_path
 
@@ -89,25 +88,10 @@ def test_the_flags_reach_every_webhook(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text("-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n")
 
-    (document,) = documents(
-        generate(
-            "-r",
-            "default",
-            "--url",
-            "https://injector.example:9443",
-            "--ca-bundle",
-            str(bundle),
-            "--timeout",
-            "5s",
-            "--failure-policy",
-            "Ignore",
-            "--reinvocation-policy",
-            "IfNeeded",
-            "-i",
-            "mesh",
-            "--auto-inject-namespaces",
-        )
-    )
+    flags = "--timeout 5s --failure-policy Ignore --reinvocation-policy IfNeeded -i mesh --auto-inject-namespaces"
+
+    where = ("--url", "https://injector.example:9443", "--ca-bundle", str(bundle))
+    (document,) = documents(generate("-r", "default", *where, *flags.split()))
 
     assert document["metadata"]["name"] == "istio-sidecar-injector-mesh"
     assert len(document["webhooks"]) == 5
@@ -254,6 +238,4 @@ def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str
 
 @cases("arguments", "code", "says")
 def test_wrong_arguments_print_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
-    result = generate(*(argument.replace("DIR", str(directory)) for argument in arguments))
-
-    assert_fails(result, code, says)
+    assert_fails(generate(*(argument.replace("DIR", str(directory)) for argument in arguments)), code, says)

@@ -437,9 +437,7 @@ async def test_refused_credentials_are_read_again(api: Api, client: KubeClient) 
     assert await client.page(SCOPE) == Page((), "9")
 
 
-async def test_credentials_are_read_after_the_throttle(
-    api: Api,
-) -> None:
+async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 
     class Renewing(ApiThrottle):
@@ -484,8 +482,7 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
     with pytest.raises(
-        ConfigError,
-        match="kubeconfig: not given, and this process has no service account token; give --kubeconfig",
+        ConfigError, match="kubeconfig: not given, and this process has no service account token; give --kubeconfig"
     ):
         await KubeClient().open()
 

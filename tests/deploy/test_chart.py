@@ -28,6 +28,7 @@ from tests.deploy.rendering import (
     rendered,
     templated,
 )
+from tests.revisions.fakes import write_revision
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -88,20 +89,7 @@ REFUSED: list[tuple[Object, str]] = [
     ({"monitoring": {"serviceMonitor": {"enabled": "yes"}}}, "got string, want boolean"),
     ({"networkPolicy": {"apiServerPorts": [0]}}, "minimum: got 0, want 1"),
     ({"shutdownDelay": "5"}, "does not match pattern"),
-]
-
-
-@pytest.mark.parametrize(
-    ("values", "why"), REFUSED, ids=lambda value: json.dumps(value) if isinstance(value, dict) else ""
-)
-def test_what_is_unknown_or_wrong_is_refused(values: Object, why: str) -> None:
-    done = templated(values)
-
-    assert done.returncode != 0
-    assert why in done.stderr
-
-
-CONTRADICTIONS: list[tuple[Object, str]] = [
+    # Values that contradict each other.
     ({"tags": {"prod": "1-24"}}, "tags: they lead to no revision; give `revisions`, or fromCluster.enabled"),
     ({"autoscaling": {"minReplicas": 7}}, "autoscaling: minReplicas is more than maxReplicas"),
     ({"webhooks": [{"tag": "prod"}]}, 'nothing says which revision tag "prod" leads to'),
@@ -116,8 +104,10 @@ CONTRADICTIONS: list[tuple[Object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "why"), CONTRADICTIONS, ids=[why for _, why in CONTRADICTIONS])
-def test_values_that_contradict_each_other_are_refused_with_what_to_do(values: Object, why: str) -> None:
+@pytest.mark.parametrize(
+    ("values", "why"), REFUSED, ids=lambda value: json.dumps(value) if isinstance(value, dict) else ""
+)
+def test_unknown_wrong_and_contradictory_values_are_refused_with_what_to_do(values: Object, why: str) -> None:
     done = templated(values)
 
     assert done.returncode != 0
@@ -156,52 +146,33 @@ def test_no_part_of_the_schema_with_names_of_its_own_takes_others() -> None:
 
 # --- webhooks: the same as `injector webhook generate` and `injector tag generate` print
 
-COMMON = ("--timeout", "5s", "--reinvocation-policy", "IfNeeded")
-SAME: list[tuple[str, Object, tuple[str, ...]]] = [
-    ("a revision", {"webhooks": [{"revision": "1-24"}]}, ("webhook", "generate", "--revision", "1-24", *COMMON)),
-    (
-        "the default revision",
-        {"webhooks": [{"revision": "default"}]},
-        ("webhook", "generate", "--revision", "default", *COMMON),
-    ),
-    (
-        "the default revision, for namespaces without a label",
+COMMON = "--timeout 5s --reinvocation-policy IfNeeded"
+OF_TAG = "tag generate --offline"
+PROD = {"tag": "prod", "revision": "1-24"}
+SAME: dict[str, tuple[Object, str]] = {
+    "a revision": ({"webhooks": [{"revision": "1-24"}]}, f"webhook generate --revision 1-24 {COMMON}"),
+    "the default revision": ({"webhooks": [{"revision": "default"}]}, f"webhook generate --revision default {COMMON}"),
+    "the default revision, for namespaces without a label": (
         {"webhooks": [{"revision": "default", "autoInjectNamespaces": True}]},
-        ("webhook", "generate", "--revision", "default", "--auto-inject-namespaces", *COMMON),
+        f"webhook generate --revision default --auto-inject-namespaces {COMMON}",
     ),
-    (
-        "a tag, with its own policy and time",
-        {"webhooks": [{"tag": "prod", "revision": "1-24", "failurePolicy": "Ignore", "timeoutSeconds": 9}]},
-        (
-            "tag",
-            "generate",
-            "--offline",
-            "prod",
-            "--revision",
-            "1-24",
-            "--failure-policy",
-            "Ignore",
-            "--timeout",
-            "9s",
-            *COMMON[2:],
-        ),
+    "a tag, with its own policy and time": (
+        {"webhooks": [{**PROD, "failurePolicy": "Ignore", "timeoutSeconds": 9}]},
+        f"{OF_TAG} prod --revision 1-24 --failure-policy Ignore --timeout 9s --reinvocation-policy IfNeeded",
     ),
-    (
-        "the default tag under another name",
+    "the default tag under another name": (
         {"webhooks": [{"tag": "default", "revision": "1-24", "name": "mine"}]},
-        ("tag", "generate", "--offline", "default", "--revision", "1-24", "--webhook-name", "mine", *COMMON),
+        f"{OF_TAG} default --revision 1-24 --webhook-name mine {COMMON}",
     ),
-    (
-        "a tag where Istio is elsewhere",
-        {"webhooks": [{"tag": "prod", "revision": "1-24"}], "fromCluster": {"istioNamespace": "istio-two"}},
-        ("tag", "generate", "--offline", "prod", "--revision", "1-24", "--istio-namespace", "istio-two", *COMMON),
+    "a tag where Istio is elsewhere": (
+        {"webhooks": [PROD], "fromCluster": {"istioNamespace": "istio-two"}},
+        f"{OF_TAG} prod --revision 1-24 --istio-namespace istio-two {COMMON}",
     ),
-    (
-        "another port, and never called again",
+    "another port, and never called again": (
         {"webhooks": [{"revision": "1-24"}], "service": {"port": 8443}, "reinvocationPolicy": "Never"},
-        ("webhook", "generate", "--revision", "1-24", "--service-port", "8443", *COMMON[:2]),
+        "webhook generate --revision 1-24 --service-port 8443 --timeout 5s",
     ),
-]
+}
 
 
 def printed(*arguments: str) -> list[Object]:
@@ -219,23 +190,22 @@ def configurations(values: Object) -> list[Object]:
     return found
 
 
-@pytest.mark.parametrize(("values", "command"), [case[1:] for case in SAME], ids=[case[0] for case in SAME])
-def test_a_webhook_is_what_the_command_line_prints(values: Object, command: tuple[str, ...]) -> None:
-    assert configurations(values) == printed(*command)
+@pytest.mark.parametrize(("values", "command"), SAME.values(), ids=SAME)
+def test_a_webhook_is_what_the_command_line_prints(values: Object, command: str) -> None:
+    assert configurations(values) == printed(*command.split())
 
 
 def test_unless_said_there_is_a_webhook_for_each_revision_and_tag_as_the_command_line_has_them(tmp_path: Path) -> None:
     tags = {"default": {"1-24": 90, "default": 10}, "prod": "1-24"}
     for name in ("1-24", "default"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text("policy: enabled\ntemplate: ''\n")
+        write_revision(tmp_path / name, "policy: enabled\ntemplate: ''\n")
     (tmp_path / "tags.yaml").write_text(json.dumps(tags))
 
     rendered_ones = configurations(
         {"revisions": {name: {"configMap": "a"} for name in ("1-24", "default")}, "tags": tags}
     )
 
-    expected = printed("webhook", "generate", "--revisions-dir", str(tmp_path), *COMMON)
+    expected = printed("webhook", "generate", "--revisions-dir", str(tmp_path), *COMMON.split())
     for each in expected:
         # Weights are in the annotations for an injector that reads the cluster's tags; this one reads tags.yaml.
         each["metadata"].pop("annotations", None)

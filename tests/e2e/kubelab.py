@@ -101,18 +101,16 @@ class Lab:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
         self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=text)
 
+    def kubectl(self, *arguments: str, given: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as a user does; it may fail."""
+        command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
+        text = None if given is None else json.dumps(given)
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
     def create(self, manifest: dict[str, Any]) -> tuple[bool, str]:
         """Create one object as a user does; whether that was allowed, and all that kubectl said."""
-        command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", "create", "-f", "-"]
-        done = subprocess.run(
-            command,
-            input=json.dumps(manifest),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        return done.returncode == 0, done.stdout
+        done = self.kubectl("create", "-f", "-", given=manifest)
+        return done.returncode == 0, done.stdout + done.stderr
 
     def tried(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """What the API server would make of an object; it keeps nothing of it."""
@@ -130,10 +128,8 @@ class Lab:
 
     def pods(self) -> list[dict[str, Any]]:
         """Every pod of every namespace."""
-        found: list[dict[str, Any]] = json.loads(self._kubectl("get", "pods", "--all-namespaces", "-o", "json"))[
-            "items"
-        ]
-        return found
+        found: dict[str, list[dict[str, Any]]] = json.loads(self._kubectl("get", "pods", "-A", "-o", "json"))
+        return found["items"]
 
     def dry_run(self, text: str) -> str:
         """What kubectl says of manifests that the API server has checked and not written."""
@@ -171,16 +167,9 @@ class Lab:
 
     def _run(self, *command: str, given: str | None = None) -> str:
         done = subprocess.run(
-            command,
-            env=self._env,
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=LIMIT,
+            command, env=self._env, input=given, capture_output=True, text=True, check=False, timeout=LIMIT
         )
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
 

@@ -46,7 +46,7 @@ class Load:
 
     lab: Lab
     namespace: str
-    workloads: int = 200
+    workloads: int = 100
     rate: float = 100.0
     pods: list[Pod] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)

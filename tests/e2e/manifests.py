@@ -11,10 +11,24 @@ BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
 """An inject config whose template has no end."""
 
 
+APIS = {
+    "Deployment": "apps/v1",
+    "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+    **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1"),
+}
+"""The API of each kind that is not of the core."""
+
+
+def made(
+    kind: str, name: str, namespace: str = "", labels: dict[str, str] | None = None, **fields: Any
+) -> dict[str, Any]:
+    """An object; further keywords are its fields."""
+    metadata = {"name": name, "labels": labels or {}, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": APIS.get(kind, "v1"), "kind": kind, "metadata": metadata, **fields}
+
+
 def config_map(name: str, namespace: str, revision: str, **data: str) -> dict[str, Any]:
-    labels = {"istio.io/rev": revision}
-    metadata = {"name": name, "namespace": namespace, "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return made("ConfigMap", name, namespace, {"istio.io/rev": revision}, data=data)
 
 
 def control_plane(
@@ -30,21 +44,14 @@ def control_plane(
 
 
 def namespace_of(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}
+    return made("Namespace", name, labels=labels)
 
 
-def account_of(namespace: str) -> dict[str, Any]:
-    """The service account that pods have, where no controller makes it."""
-    metadata = {"name": "default", "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+def account_of(namespace: str, name: str = "default") -> dict[str, Any]:
+    """A service account: the one that pods have, where no controller makes it, or another."""
+    return made("ServiceAccount", name, namespace)
 
 
 def tag_of(name: str, revision: str) -> dict[str, Any]:
     labels = {"istio.io/rev": revision, "istio.io/tag": name}
-    metadata = {"name": f"istio-revision-tag-{name}", "labels": labels}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": metadata,
-        "webhooks": [],
-    }
+    return made("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])

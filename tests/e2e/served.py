@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
+from injector.cli import main
 from tests.architecture.serving import free_ports, post, wait_until_ready
 from tests.e2e.kubelab import Lab
 from tests.factories import make_review
@@ -54,6 +56,7 @@ class Injector:
     port: int
     ops_port: int
     log: Path
+    bind: str = "127.0.0.1"
 
     def image(self, revision: str) -> str:
         """The image that a pod of the revision gets, or why it gets none; for a server of plain HTTP."""
@@ -64,9 +67,8 @@ class Injector:
 
     def error(self, revision: str) -> str:
         """Why what the source holds of a revision is not served; empty where it is."""
-        return next(
-            (row["error"] for row in self.status()["revisions"] if row["name"] == revision and row["error"]), ""
-        )
+        rows = self.status()["revisions"]
+        return next((row["error"] for row in rows if row["name"] == revision and row["error"]), "")
 
     def status(self) -> dict[str, Any]:
         """What `/status.json` says."""
@@ -78,7 +80,7 @@ class Injector:
         return next((row for row in self.status()["tags"] if row["name"] == name), {})
 
     def metrics(self) -> str:
-        return str(self.get("/metrics", lambda answer: answer.read().decode()))
+        return self.text("/metrics")
 
     def total(self, series: str, **labels: str) -> float:
         """The sum of all samples of a series that have these labels."""
@@ -87,8 +89,12 @@ class Injector:
         return sum(each.value for each in samples if each.name == series and labels.items() <= each.labels.items())
 
     def get(self, path: str, read: Callable[[Any], Any]) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.bind}:{self.ops_port}{path}", timeout=10) as answer:
             return read(answer)
+
+    def text(self, path: str) -> str:
+        """What its operations port answers."""
+        return str(self.get(path, lambda answer: answer.read().decode()))
 
     def until(self, seen: Callable[[], object], *, within: float = LIMIT) -> float:
         """Wait until it is seen; the seconds that it took."""
@@ -112,14 +118,17 @@ def _images(found: Any) -> Iterator[str]:
 
 
 @contextmanager
-def injector(folder: Path, *flags: str, ready: bool = True) -> Iterator[Injector]:
+def injector(
+    folder: Path, *flags: str, ready: bool = True, bind: str = "127.0.0.1", port: int = 0
+) -> Iterator[Injector]:
     """The injector, as long as the block runs; it must end as it should."""
-    port, ops_port = free_ports(2)
-    command = [sys.executable, "-m", "injector", "serve", "--bind", "127.0.0.1"]
+    free, ops_port = free_ports(2)
+    port = port or free
+    command = [sys.executable, "-m", "injector", "serve", "--bind", bind]
     command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0", *flags]
     log = folder / "log"
-    with started(command, log, f"http://127.0.0.1:{ops_port}/readyz" if ready else "") as process:
-        yield Injector(process, port, ops_port, log)
+    with started(command, log, f"http://{bind}:{ops_port}/readyz" if ready else "") as process:
+        yield Injector(process, port, ops_port, log, bind)
 
 
 @contextmanager
@@ -160,7 +169,6 @@ def of_cluster(lab: Lab, istio_namespace: str, *, kubeconfig: Path | None = None
 
 def command(*arguments: str | Path) -> str:
     """What a command of the injector prints."""
-    asked = [sys.executable, "-m", "injector", *map(str, arguments)]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(main, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
     return done.stdout

@@ -12,7 +12,7 @@ from tests.deploy import rendering
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
 from tests.e2e.served import injector, of_cluster
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import write_revision
 
 PLAIN = "--insecure-http"
 
@@ -116,9 +116,7 @@ def test_the_permissions_of_deploy_are_enough_and_without_those_for_openshift_th
 
 def test_a_folder_of_the_same_name_wins_and_it_is_said(lab: Lab, tmp_path: Path) -> None:
     home, folder = "istio-both", tmp_path / "revisions" / "default"
-    folder.mkdir(parents=True)
-    (folder / "config").write_text(CONFIG)
-    (folder / "values").write_text('{"global": {"tag": "own"}}')
+    write_revision(folder, values='{"global": {"tag": "own"}}')
     lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
     lab.apply(*control_plane(home, "canary", tag="1.28.1"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
 from tests.e2e.kubelab import Lab, running
+from tests.e2e.manifests import account_of, namespace_of
 from tests.factories import make_pod
 
 NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())
@@ -41,21 +41,6 @@ def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield made
 
 
-def kubectl(lab: Lab, *arguments: str, given: Object | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(lab.home / "bin" / "kubectl"), f"--kubeconfig={lab.kubeconfig}", *arguments]
-    text = None if given is None else json.dumps(given)
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-
-
-def namespace_of(name: str, **labels: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
-def account_of(namespace: str) -> Object:
-    """The account that a controller makes in every namespace; none runs here."""
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
-
-
 def known(objects: list[Object]) -> list[Object]:
     return [each for each in objects if not each["apiVersion"].startswith(FOREIGN)]
 
@@ -66,16 +51,8 @@ def taken(lab: Lab, objects: list[Object]) -> None:
     Raises:
         AssertionError: it refuses one, or warns.
     """
-    done = kubectl(
-        lab,
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--dry-run=server",
-        "-f",
-        "-",
-        given={"apiVersion": "v1", "kind": "List", "items": known(objects)},
-    )
+    listed = {"apiVersion": "v1", "kind": "List", "items": known(objects)}
+    done = lab.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", given=listed)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert len(done.stdout.splitlines()) == len(known(objects))
 
@@ -111,7 +88,7 @@ def pod_of(objects: list[Object]) -> Object:
 def test_the_pod_of_a_base_is_created_under_the_restricted_standard(lab: Lab, name: str) -> None:
     lab.apply(one(base(name), "ServiceAccount"))
 
-    done = kubectl(lab, "create", "-f", "-", given=pod_of(base(name)))
+    done = lab.kubectl("create", "-f", "-", given=pod_of(base(name)))
 
     assert (done.returncode, done.stderr) == (0, "")
     lab.delete("pod", "tried", NAMESPACE)
@@ -121,7 +98,7 @@ def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(lab: Lab)
     if rendering.missing():
         pytest.skip(rendering.missing())
 
-    done = kubectl(lab, "create", "-f", "-", given=one(rendering.rendered(), "Pod"))
+    done = lab.kubectl("create", "-f", "-", given=one(rendering.rendered(), "Pod"))
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -130,7 +107,7 @@ def test_the_standard_is_enforced_where_these_pods_were_created(lab: Lab) -> Non
     pod = pod_of(base("files"))
     del pod["spec"]["containers"][0]["securityContext"]["capabilities"]
 
-    done = kubectl(lab, "create", "-f", "-", given=pod)
+    done = lab.kubectl("create", "-f", "-", given=pod)
 
     assert done.returncode != 0
     assert 'violates PodSecurity "restricted:latest"' in done.stderr
@@ -189,7 +166,7 @@ def test_the_account_of_a_base_may_do_what_it_does_and_no_more(lab: Lab, name: s
     account = f"system:serviceaccount:{NAMESPACE}:{pod_spec(base(name))['serviceAccountName']}"
     lab.apply(*given)
 
-    answers = {asked: kubectl(lab, "auth", "can-i", *asked, "--as", account).stdout.strip() for asked in MAY[name]}
+    answers = {asked: lab.kubectl("auth", "can-i", *asked, "--as", account).stdout.strip() for asked in MAY[name]}
 
     for each in given:
         lab.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
@@ -208,18 +185,18 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: L
     objects = base("default")
     label = {"istio.io/rev": "stable"}
     lab.apply(
-        namespace_of("asks", **label),
+        namespace_of("asks", label),
         namespace_of("silent"),
-        namespace_of("kube-system", **label),
-        namespace_of("kube-node-lease", **label),
-        namespace_of(NAMESPACE, **label),
+        namespace_of("kube-system", label),
+        namespace_of("kube-node-lease", label),
+        namespace_of(NAMESPACE, label),
         one(objects, "Service"),
         *of_kind(objects, "MutatingWebhookConfiguration"),
     )
     lab.apply(*(account_of(name) for name in ("asks", "silent", "kube-system", "kube-node-lease")))
 
     def created(pod: Object) -> str:
-        return kubectl(lab, "create", "--dry-run=server", "-f", "-", given=pod).stderr
+        return lab.kubectl("create", "--dry-run=server", "-f", "-", given=pod).stderr
 
     try:
         assert "failed calling webhook" in created(asking("asks"))
@@ -253,16 +230,16 @@ def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patch
 
     assert "istio.io/rev=canary" in helm("install", "injector", str(rendering.CHART))
     patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eHg="}]
-    kubectl(lab, "patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
+    lab.kubectl("patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
     helm("upgrade", "injector", str(rendering.CHART), "--set=timeoutSeconds=7")
 
-    first = json.loads(kubectl(lab, "get", KIND, name, "-o", "json").stdout)["webhooks"][0]
+    first = json.loads(lab.kubectl("get", KIND, name, "-o", "json").stdout)["webhooks"][0]
     assert (first["clientConfig"]["caBundle"], first["timeoutSeconds"]) == ("eHg=", 7)
 
     helm("uninstall", "injector")
-    assert "NotFound" in kubectl(lab, "get", KIND, name).stderr, "a webhook that is left refuses every pod"
-    left = kubectl(
-        lab, "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
+    assert "NotFound" in lab.kubectl("get", KIND, name).stderr, "a webhook that is left refuses every pod"
+    left = lab.kubectl(
+        "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
     )
     assert left.stdout == ""
 

@@ -20,10 +20,10 @@ from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
 from tests.e2e.kubelab import Lab, running
-from tests.e2e.served import started
+from tests.e2e.manifests import account_of, namespace_of
+from tests.e2e.served import LIMIT, started
+from tests.factories import make_pod
 
-LIMIT = 120.0
-"""Seconds until a pod must get its sidecar."""
 ADDRESSES = {"files": "127.96.77.1", "default": "127.96.77.2"}
 """The addresses of the Services: there is no proxy, so the injector listens on them itself."""
 
@@ -39,8 +39,7 @@ def lab(built: None, tmp_path: Path) -> Iterator[Lab]:
 
 
 def kustomized(lab: Lab, folder: Path) -> list[Object]:
-    command = [str(lab.home / "bin" / "kubectl"), "kustomize", str(folder)]
-    return documents(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return documents(lab.kubectl("kustomize", str(folder)).stdout)
 
 
 def from_files(lab: Lab, folder: Path) -> list[Object]:
@@ -89,13 +88,8 @@ def lay_out(objects: list[Object], folder: Path) -> None:
 
 def created(lab: Lab, namespace: str) -> Object:
     """A pod of a namespace, or why there is none: the webhook may not be trusted yet."""
-    pod = {
-        "metadata": {"generateName": "a-", "namespace": namespace},
-        "spec": {"containers": [{"name": "app", "image": "a"}]},
-    }
-    command = [str(lab.home / "bin" / "kubectl"), f"--kubeconfig={lab.kubeconfig}", "create", "-f", "-", "-o", "json"]
-    text = json.dumps({"apiVersion": "v1", "kind": "Pod", **pod})
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    pod = {**make_pod(), "metadata": {"generateName": "a-", "namespace": namespace}}
+    done = lab.kubectl("create", "-f", "-", "-o", "json", given=pod)
     found: Object = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
     return found
 
@@ -118,10 +112,7 @@ def test_a_pod_gets_its_sidecar_by_what_is_deployed(lab: Lab, tmp_path: Path, na
     command = arguments(objects, mounted)
     lay_out(objects, mounted)
     command += [f"--port={port}", f"--ops-port={ops_port}", "--shutdown-delay=0"]
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "asks"}}
-    labels = {"istio.io/rev": "canary"}
-    asks = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "asks", "labels": labels}}
-    lab.apply(one(objects, "Namespace"), asks, account)
+    lab.apply(one(objects, "Namespace"), namespace_of("asks", {"istio.io/rev": "canary"}), account_of("asks"))
     lab.apply(*(each for each in objects if each["kind"] != "Namespace"))
     if pod_spec(objects)["automountServiceAccountToken"]:
         token = lab.kubeconfig_of(pod_spec(objects)["serviceAccountName"], NAMESPACE)

@@ -25,11 +25,7 @@ from tests.istio.goldens import golden
 NAME, NAMESPACE = "injector", "injector-system"
 DEPLOYED = "kubectl apply -k deploy/kustomize/"
 """What deploys an injector; where a page does not, there is one before."""
-GIVEN = {
-    "canary-upgrade.md": "revision-1-24",
-    "moving.md": "tag-prod",
-    "troubleshooting.md": "revision-1-24",
-}
+GIVEN = {"canary-upgrade.md": "revision-1-24", "moving.md": "tag-prod", "troubleshooting.md": "revision-1-24"}
 """The webhooks that Istio left in the cluster before the page begins, beside two control planes."""
 
 

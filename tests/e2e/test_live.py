@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from injector.cli import main
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
-from tests.e2e.served import started, until
+from tests.e2e.manifests import account_of, config_map, made, namespace_of
+from tests.e2e.served import ROOT, injector, of_cluster, until
 from tests.factories import make_container
 from tests.webhook.certificates import Order, issue
 
-ROOT = Path(__file__).resolve().parents[2]
 HOME = "istio-system"
 REV = "istio.io/rev"
-LIMIT = 120.0
-"""Seconds until the webhook must serve what the API server holds; it does so within one or two."""
 
 
 @dataclass
@@ -34,16 +32,15 @@ class Live:
     lab: Lab
     webhooks: WebhookOptions
 
-    def injector(self, *arguments: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def injector(self, *arguments: str, kubeconfig: Path | None = None) -> Result:
         """Run a command on the cluster."""
-        command = [sys.executable, "-m", "injector", *arguments, "--kubeconfig", str(kubeconfig or self.lab.kubeconfig)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT)
+        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig or self.lab.kubeconfig)])
 
     def stands(self, place: str) -> tuple[int, list[dict[str, Any]]]:
         """The exit code of `revision status` on a namespace, and its rows."""
         done = self.injector("revision", "status", "-n", place, "-o", "json")
         assert done.stderr == ""
-        return done.returncode, json.loads(done.stdout)["workloads"]
+        return done.exit_code, json.loads(done.stdout)["workloads"]
 
     def states(self, place: str) -> dict[str, str]:
         """How the workloads of a namespace stand, by name."""
@@ -63,24 +60,22 @@ def live(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live
     """A cluster with two revisions and the tag prod of the first, in which namespace shop is labelled with the tag."""
     del built
     folder, lab = tmp_path_factory.mktemp("live"), Lab(tmp_path_factory.mktemp("kubelab"))
-    port, ops_port = free_ports(2)
+    (port,) = free_ports(1)
     issued = issue(Order(names=("127.0.0.1",)))
     options = WebhookOptions(
         Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=base64.b64encode(issued.chain_pem).decode()
     )
-    made = Live(lab, options)
+    live = Live(lab, options)
     certificate, key = map(str, issued.write(folder))
-    flags = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
-    flags += ["--tlsCertFile", certificate, "--tlsKeyFile", key, "--from-cluster"]
+    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(lab, HOME))
     with running(lab):
         lab.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
-        lab.apply(namespace("shop", **{REV: "prod"}), account("shop"))
-        made.tagged("stable")
-        command = [sys.executable, "-m", "injector", "serve", *flags, "--kubeconfig", str(lab.kubeconfig)]
-        with started(command, folder / "log", f"http://127.0.0.1:{ops_port}/readyz"):
+        lab.apply(namespace("shop", **{REV: "prod"}), account_of("shop"))
+        live.tagged("stable")
+        with injector(folder, *flags, port=port):
             lab.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
-            until(lambda: made.calls("shop"))
-            yield made
+            until(lambda: live.calls("shop"))
+            yield live
 
 
 def config_maps(revision: str, **changed: str) -> tuple[dict[str, Any], ...]:
@@ -88,24 +83,11 @@ def config_maps(revision: str, **changed: str) -> tuple[dict[str, Any], ...]:
     texts = {path.name: path.read_text() for path in (ROOT / "revisions" / revision).iterdir()} | changed
     mesh = {"mesh": texts.pop("mesh")}
     named = ((f"istio-sidecar-injector-{revision}", texts), (f"istio-{revision}", mesh))
-    return tuple(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": HOME, "labels": {"istio.io/rev": revision}},
-            "data": data,
-        }
-        for name, data in named
-    )
+    return tuple(config_map(name, HOME, revision, **data) for name, data in named)
 
 
 def namespace(name: str, **labels: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
-def account(place: str, name: str = "default") -> dict[str, Any]:
-    """A service account: no controller is there to make the one that pods run as."""
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": place}}
+    return namespace_of(name, labels)
 
 
 def template(name: str, **labels: str) -> dict[str, Any]:
@@ -116,20 +98,15 @@ def template(name: str, **labels: str) -> dict[str, Any]:
 
 def pod(name: str, place: str, **labels: str) -> dict[str, Any]:
     """A pod as a Deployment's ReplicaSet makes it."""
-    made = template(name, **labels, **{"pod-template-hash": "abc"})
+    own = template(name, **labels, **{"pod-template-hash": "abc"})
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": "1", "controller": True}
     named = {"name": f"{name}-x", "generateName": f"{name}-abc-", "namespace": place, "ownerReferences": [owner]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**made["metadata"], **named}, "spec": made["spec"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**own["metadata"], **named}, "spec": own["spec"]}
 
 
 def deployment(name: str, place: str) -> dict[str, Any]:
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template(name)}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": place},
-        "spec": spec,
-    }
+    return made("Deployment", name, place, spec=spec)
 
 
 def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live) -> None:
@@ -137,17 +114,8 @@ def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live)
 
     code, rows = live.stands("shop")
     assert code == 0
-    assert rows == [
-        {
-            "namespace": "shop",
-            "kind": "Deployment",
-            "name": "web",
-            "pods": 1,
-            "has": "stable",
-            "wouldGet": "stable",
-            "state": "current",
-        }
-    ]
+    web = {"namespace": "shop", "kind": "Deployment", "name": "web", "pods": 1}
+    assert rows == [{**web, "has": "stable", "wouldGet": "stable", "state": "current"}]
 
     live.tagged("canary")
     assert live.states("shop") == {"web": "older revision"}
@@ -169,7 +137,7 @@ def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live)
 
 
 def test_a_pod_that_came_before_its_namespaces_label_misses_its_sidecar(live: Live) -> None:
-    live.lab.apply(namespace("early"), account("early"), pod("web", "early"))
+    live.lab.apply(namespace("early"), account_of("early"), pod("web", "early"))
     assert live.states("early") == {}
 
     live.lab.apply(namespace("early", **{REV: "canary"}))
@@ -178,7 +146,7 @@ def test_a_pod_that_came_before_its_namespaces_label_misses_its_sidecar(live: Li
 
 
 def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(live: Live) -> None:
-    live.lab.apply(namespace("fleet", **{REV: "prod"}), account("fleet"), namespace("dark"), account("dark"))
+    live.lab.apply(namespace("fleet", **{REV: "prod"}), account_of("fleet"), namespace("dark"), account_of("dark"))
     live.lab.apply(deployment("web", "fleet"), deployment("idle", "fleet"), deployment("web", "dark"))
     until(lambda: live.calls("fleet"))
     live.lab.apply(pod("web", "fleet"), pod("lone", "fleet"))
@@ -187,9 +155,9 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
     everywhere = live.injector("diff", "stable", "canary", "--live", "--exit-code=false", "-o", "json")
     summary = live.injector("diff", "stable", "canary", "--live", "-n", "fleet")
 
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.exit_code, done.stderr) == (1, "")
     assert [each["name"] for each in json.loads(done.stdout)["workloads"]] == ["idle", "lone", "web"]
-    assert everywhere.returncode == 0
+    assert everywhere.exit_code == 0
     places = {each["namespace"] for each in json.loads(everywhere.stdout)["workloads"]}
     assert ("fleet" in places, "dark" in places) == (True, False)
     assert "image, env, volumes, metadata: Deployment fleet/idle, Deployment fleet/lone, Deployment fleet/web\n" in (
@@ -198,7 +166,7 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
 
 
 def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
-    live.lab.apply(namespace("why", **{REV: "prod"}), account("why"))
+    live.lab.apply(namespace("why", **{REV: "prod"}), account_of("why"))
     until(lambda: live.calls("why"))
     live.lab.apply(pod("web", "why"))
 
@@ -208,16 +176,16 @@ def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
     assert done.stdout.startswith("Pod why/web-x: injected by stable (policy_enabled)\n")
     assert "  [MutatingWebhookConfiguration istio-revision-tag-prod]\n" in done.stdout
     assert "the webhook has a URL, which is not checked here" in done.stdout
-    assert (done.returncode, done.stderr) == (0, "")
-    assert of_deployment.returncode == 1
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert of_deployment.exit_code == 1
     assert "has no such object" in of_deployment.stderr
 
 
 def test_without_a_permission_one_line_says_which(live: Live) -> None:
-    live.lab.apply(namespace("poor"), account("poor", "reader"))
+    live.lab.apply(namespace("poor"), account_of("poor", "reader"))
 
     done = live.injector("revision", "status", kubeconfig=live.lab.kubeconfig_of("reader", "poor"))
 
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert 'cannot list resource "configmaps"' in done.stderr
     assert "get this permission" in done.stderr

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from tests.e2e.kubelab import Lab
-from tests.e2e.manifests import namespace_of
+from tests.e2e.manifests import made, namespace_of
 from tests.e2e.served import LIMIT, Certificate, command, injector
 from tests.e2e.webhooks import calling, written
 from tests.factories import make_container
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import write_revision
 
 REV, INJECT, INJECTION = "istio.io/rev", "sidecar.istio.io/inject", "istio-injection"
 OLD, NEW = "1-29", "1-30"
@@ -94,12 +94,7 @@ def deployment(
     own = {"app": name}
     metadata = {"labels": {**own, **labels}, "annotations": annotations}
     template = {"metadata": metadata, "spec": {"containers": [make_container()], **spec}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"replicas": 1, "selector": {"matchLabels": own}, "template": template},
-    }
+    return made("Deployment", name, namespace, spec={"selector": {"matchLabels": own}, "template": template})
 
 
 def workloads() -> list[dict[str, Any]]:
@@ -139,9 +134,7 @@ def revisions(tmp_path: Path) -> Path:
     """A folder of two revisions and two tags."""
     folder = tmp_path / "revisions"
     for name in (OLD, NEW):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "config").write_text(CONFIG)
-        (folder / name / "values").write_text(json.dumps({"global": {"tag": name}}))
+        write_revision(folder / name, values=json.dumps({"global": {"tag": name}}))
     (folder / "tags.yaml").write_text(yaml.safe_dump(TAGS))
     return folder
 

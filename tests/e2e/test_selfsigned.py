@@ -6,8 +6,7 @@ import base64
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,12 @@ import pytest
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.kubelab import Lab, running
-from tests.e2e.served import started, until
+from tests.e2e.manifests import account_of, made, namespace_of
+from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
+from tests.factories import make_pod
 from tests.webhook.certificates import Order, authority, issue
 from tests.webhook.chaos import SECONDS
 
-ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 120.0
 NAMESPACE = "injector-system"
 ADDRESS = "127.96.41.7"
 CONFIGURATION = "injector-test"
@@ -58,8 +57,7 @@ class Site:
 
     def pod(self, name: str) -> list[str]:
         """The containers of a pod that is created."""
-        pod = {"metadata": {"name": name}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
-        self.lab.apply({"apiVersion": "v1", "kind": "Pod", **pod})
+        self.lab.apply(make_pod(name))
         spec = self.lab.get("pod", name)["spec"]
         return [each["name"] for each in (*spec["containers"], *spec.get("initContainers", ()))]
 
@@ -69,16 +67,11 @@ def site(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
     del built
     with running(Lab(tmp_path_factory.mktemp("kubelab"))) as lab:
         (port,) = free_ports(1)
-        lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        lab.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
+        lab.apply(namespace_of(NAMESPACE), account_of("default"))
         chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
         lab.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
-        ports = [{"port": port, "protocol": "TCP"}]
-        service = {
-            "metadata": {"name": "injector", "namespace": NAMESPACE},
-            "spec": {"clusterIP": ADDRESS, "ports": ports},
-        }
-        lab.apply({"apiVersion": "v1", "kind": "Service", **service})
+        spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
+        lab.apply(made("Service", "injector", NAMESPACE, spec=spec))
         # Whoever is called by another Service is left alone, and selects nothing.
         lab.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
         yield Site(lab, port, lab.kubeconfig_of("injector", NAMESPACE))
@@ -95,31 +88,19 @@ def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[
         "sideEffects": "None",
         "objectSelector": {"matchLabels": {"never": "true"}} if never else {},
     }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-    return {**kind, "metadata": {"name": name}, "webhooks": [entry]}
+    return made("MutatingWebhookConfiguration", name, webhooks=[entry])
 
 
 @contextmanager
-def injector(site: Site, log: Path, *flags: str) -> Iterator[Callable[[str], str]]:
-    """The injector at the Service's address, with a service account's permissions; gives what reads its operations port."""
-    (ops_port,) = free_ports(1)
-    command = [sys.executable, "-m", "injector", "serve", "--bind", ADDRESS, "--port", str(site.port)]
-    command += ["--ops-port", str(ops_port), "--shutdown-delay", "0", "--kubeconfig", str(site.kubeconfig)]
-    command += ["--namespace", NAMESPACE, *flags]
-    with started(command, log, f"http://{ADDRESS}:{ops_port}/readyz"):
-        yield lambda path: read(f"http://{ADDRESS}:{ops_port}{path}")
-
-
-def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 -- loopback
-        found: str = answer.read().decode()
-        return found
+def serving(site: Site, folder: Path, *flags: str) -> Iterator[Injector]:
+    """The injector at the Service's address, with a service account's permissions."""
+    of_account = ("--kubeconfig", str(site.kubeconfig), "--namespace", NAMESPACE)
+    with injector(folder, *of_account, *flags, bind=ADDRESS, port=site.port) as served:
+        yield served
 
 
 def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-
-    with injector(site, log, "--tls-mode", "self-signed") as operations:
+    with serving(site, tmp_path, "--tls-mode", "self-signed") as served:
         until(lambda: site.bundle() == site.authority() != b"")
         assert "istio-proxy" in site.pod("first")
         assert site.bundle(OTHER) == b""
@@ -139,12 +120,12 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
         until(lambda: site.bundle() == site.authority())
         assert first in site.bundle()
         assert "istio-proxy" in site.pod("after-the-secret")
-        until(lambda: log.read_text().count("new certificate:") == 2)
+        until(lambda: served.log.read_text().count("new certificate:") == 2)
         assert "istio-proxy" in site.pod("by-the-new-authority")
-        shown = operations("/status.json") + operations("/") + operations("/metrics")
+        shown = served.text("/status.json") + served.text("/") + served.metrics()
         keys = {name: value for name, value in site.secret().items() if name.endswith(".key")}
 
-    text = log.read_text()
+    text = served.log.read_text()
     assert "Traceback" not in text
     assert 'names": ["injector.injector-system.svc"' in shown
     assert list(keys) == ["tls.key"]
@@ -168,7 +149,7 @@ def test_a_ca_from_a_file_gets_into_the_webhook_and_whoever_owns_it_may_still_de
         hooks = site.lab.get("mutatingwebhookconfiguration", "owned")["webhooks"]
         return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
 
-    with injector(site, tmp_path / "log", *files, "--patch-webhooks"):
+    with serving(site, tmp_path, *files, "--patch-webhooks"):
         until(lambda: bundles() == [root.chain_pem] * 2)
         until(lambda: site.bundle() == root.chain_pem)
         assert "istio-proxy" in site.pod("by-files")
@@ -183,19 +164,14 @@ def test_against_somebody_who_empties_the_bundle_again_and_again_it_keeps_its_pa
 ) -> None:
     empty = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]
 
-    with injector(site, tmp_path / "log", "--tls-mode", "self-signed") as operations:
-
-        def patches() -> float:
-            lines = operations("/metrics").splitlines()
-            return next(float(line.split()[1]) for line in lines if line.startswith("injector_cabundle_patches_total "))
-
+    with serving(site, tmp_path, "--tls-mode", "self-signed") as served:
         until(lambda: site.bundle() == site.authority() != b"")
-        began, before, writes = time.monotonic(), patches(), 0
+        began, before, writes = time.monotonic(), served.total("injector_cabundle_patches_total"), 0
         while time.monotonic() - began < SECONDS:
             site.lab.patch("mutatingwebhookconfiguration", CONFIGURATION, empty)
             writes += 1
             time.sleep(0.1)
-        during = patches() - before
+        during = served.total("injector_cabundle_patches_total") - before
         lasted = time.monotonic() - began
 
         until(lambda: site.bundle() == site.authority())
@@ -205,7 +181,7 @@ def test_against_somebody_who_empties_the_bundle_again_and_again_it_keeps_its_pa
 
 
 def test_without_permissions_it_ends_with_one_line_that_says_which(site: Site) -> None:
-    site.lab.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}})
+    site.lab.apply(account_of("default", "nobody"))
     kubeconfig = site.lab.kubeconfig_of("nobody", "default")
     (ops_port,) = free_ports(1)
     command = [sys.executable, "-m", "injector", "serve", "--tls-mode", "self-signed", "--bind", "127.0.0.1"]

@@ -18,20 +18,17 @@ from injector.cluster.resources import WEBHOOKS
 from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
-from tests.e2e.manifests import control_plane, namespace_of
+from tests.e2e.manifests import account_of, control_plane, made, namespace_of
+from tests.e2e.served import command as printed_by
 from tests.e2e.served import injector, of_cluster
+from tests.factories import make_pod
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
 
 KIND = "mutatingwebhookconfiguration"
 PREFIX = f"{KIND}.admissionregistration.k8s.io"
 BUNDLE = "LS0tLS1CRUdJTi4uLg=="
 NEVER = {"matchLabels": {"istio.io/deactivated": "never-match"}}
-SERVICE = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "injector", "namespace": "injector-system"},
-    "spec": {"ports": [{"port": 443}]},
-}
+SERVICE = made("Service", "injector", "injector-system", spec={"ports": [{"port": 443}]})
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +62,6 @@ def done(lab: Lab, *arguments: str) -> str:
     return str(result.stdout)
 
 
-def offline(*arguments: str) -> str:
-    result = CliRunner().invoke(main, arguments)
-    assert (result.exit_code, result.stderr) == (0, "")
-    return str(result.stdout)
-
-
 def webhooks(lab: Lab, name: str) -> dict[str, dict[str, Any]]:
     """The webhooks of an object by the first part of their name."""
     found = lab.get(KIND, name)["webhooks"]
@@ -91,7 +82,7 @@ def trusted(lab: Lab, name: str) -> None:
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_api_server_takes_what_webhook_generate_prints_and_it_is_istios(lab: Lab, revision: str) -> None:
     service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
-    printed = offline("webhook", "generate", "-r", revision, *service)
+    printed = printed_by("webhook", "generate", "-r", revision, *service)
 
     expected = golden(f"revision-{revision}")
     assert lab.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
@@ -103,7 +94,7 @@ def test_the_api_server_takes_what_tag_generate_prints_and_it_is_istios(lab: Lab
     tag, revision, options, arguments = TAGS[file]
     flags = [*(["--auto-inject-namespaces"] if options else []), *(["--webhook-name", "my-hook"] if arguments else [])]
     service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
-    printed = offline("tag", "generate", tag, "-r", revision, "--offline", *flags, *service)
+    printed = printed_by("tag", "generate", tag, "-r", revision, "--offline", *flags, *service)
 
     expected = golden(file)
     del expected["metadata"]["annotations"]  # copied from a revision's object, and here is none
@@ -127,8 +118,7 @@ def test_a_tag_is_set_listed_moved_by_one_write_and_removed(lab: Lab) -> None:
     assert (after["uid"], after["labels"]["istio.io/rev"]) == (before["uid"], "1-30")
     assert after["generation"] == before["generation"]  # the label alone moved: one write, no webhook changed
 
-    labelled = {**namespace_of("shop"), "metadata": {"name": "shop", "labels": {"istio.io/rev": "prod"}}}
-    lab.apply(labelled)
+    lab.apply(namespace_of("shop", {"istio.io/rev": "prod"}))
     row = {"tag": "prod", "revision": "1-30", "namespaces": ["shop"]}
     assert json.loads(done(lab, "tag", "list", "-o", "json")) == [row]
     assert yaml.safe_load(done(lab, "tag", "list", "-o", "yaml")) == [row]
@@ -144,11 +134,8 @@ def test_a_tag_is_set_listed_moved_by_one_write_and_removed(lab: Lab) -> None:
 
 
 def pod_of(name: str, namespace: str, revision: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
-    metadata = {"name": name, "namespace": namespace, "labels": {"istio.io/rev": revision}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-    spec = {"containers": [{"name": "a", "image": "a"}], "automountServiceAccountToken": False}
-    return account, {**pod, "spec": spec}
+    pod = make_pod(name, namespace=namespace, labels={"istio.io/rev": revision}, automountServiceAccountToken=False)
+    return account_of(namespace), pod
 
 
 def test_a_bundle_that_another_manager_set_stays_where_the_tag_moves(lab: Lab) -> None:
@@ -266,34 +253,27 @@ def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, t
     done(lab, "tag", "set", "prod", "-r", "1-24")
 
     with injector(tmp_path, "--insecure-http", *of_cluster(lab, "istio-system")) as served:
-
-        def tag() -> Any:
-            rows = served.get("/status.json", json.load)["tags"]
-            return next((row for row in rows if row["name"] == "prod"), None)
-
         assert served.image("prod") == "proxy:1.24.6"
         done(lab, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=5", "--overwrite")
         served.until(lambda: served.image("prod") == "proxy:1.30.3")
 
         done(lab, "tag", "set", "prod", "--weight", "1-24=90", "--weight", "1-30=10", "--salt", "s", "--overwrite")
-        served.until(lambda: "90" in json.dumps(tag()))
+        served.until(lambda: "90" in json.dumps(served.tag("prod")))
 
         broken = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
         annotated = {"name": broken["name"], "annotations": {"revision-injector/weights": "{"}}
-        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-        lab.apply({**kind, "metadata": annotated})
+        lab.apply({**made("MutatingWebhookConfiguration", ""), "metadata": annotated})
         done(lab, "tag", "set", "blue", "-r", "1-30")
         served.until(lambda: served.image("blue") == "proxy:1.30.3")
-        assert "90" in json.dumps(tag())
+        assert "90" in json.dumps(served.tag("prod"))
         assert "revision-injector/weights: not a JSON object" in served.log.read_text()
 
         done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
-        served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(tag()))
+        served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(served.tag("prod")))
 
 
 def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: Path) -> None:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": "default"}}
-    lab.apply(account)
+    lab.apply(account_of("default", "nobody"))
     admin = yaml.safe_load(lab.kubeconfig.read_text())
     away = tmp_path / "away"
     (cluster,) = admin["clusters"]
@@ -338,7 +318,7 @@ def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(lab: L
 
 
 def test_the_api_server_takes_every_configuration_of_a_folder(lab: Lab) -> None:
-    printed = offline(
+    printed = printed_by(
         "webhook", "generate", "--timeout", "5s", "--failure-policy", "Ignore", "--auto-inject-namespaces"
     )
 
@@ -352,26 +332,16 @@ def rule(group: str, resource: str, *verbs: str) -> dict[str, Any]:
 
 def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     """A role of that kind with these rules, and its binding to the account `operator`."""
-    api, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    role = {"apiVersion": api, "kind": kind, "metadata": metadata, "rules": list(rules)}
     subjects = [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}]
-    reference = {"apiGroup": group, "kind": kind, "name": name}
-    binding = {
-        "apiVersion": api,
-        "kind": f"{kind}Binding",
-        "metadata": metadata,
-        "roleRef": reference,
-        "subjects": subjects,
-    }
-    return role, binding
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+    binding = made(f"{kind}Binding", name, namespace, roleRef=reference, subjects=subjects)
+    return made(kind, name, namespace, rules=list(rules)), binding
 
 
 def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator", "namespace": "default"}}
     configurations = rule("admissionregistration.k8s.io", f"{KIND}s", "list", "patch", "create", "delete")
     lab.apply(
-        account,
+        account_of("default", "operator"),
         *granted(
             "ClusterRole", "operator", "", configurations, rule("", "namespaces", "list"), rule("", "pods", "list")
         ),

@@ -65,16 +65,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=tuple(
-        f"gotemplate/{name}.py"
-        for name in (
-            "lexer",
-            "parser",
-            "nodes",
-            "compiler",
-            "codegen",
-        )
-    ),
+    modules=tuple(f"gotemplate/{name}.py" for name in ("lexer", "parser", "nodes", "compiler", "codegen")),
     seeds=seeds,
     words=WORDS,
 )

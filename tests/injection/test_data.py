@@ -317,7 +317,7 @@ def test_the_feature_decides_and_auto_asks_the_nodes_since_1_27(
     version: str, mode: str | None, nodes: tuple[str, ...], expected: bool
 ) -> None:
     env = {} if mode is None else {FEATURE: mode}
-    assert native_sidecar(_revision(version, env=env, node_versions=nodes)) is expected
+    assert native_sidecar(_revision(version, env=env, node_versions=nodes), make_pod()) is expected
 
 
 SUPPORTED = [
@@ -346,4 +346,14 @@ UNSUPPORTED = ("v1.9.33", "v1.32.33", "v1.32.1+k3s33", "v2.0.0", "v1", "", "kube
     ],
 )
 def test_auto_is_on_if_every_known_node_is_at_least_1_33(nodes: tuple[str, ...], expected: bool) -> None:
-    assert native_sidecar(_revision(env={FEATURE: "auto"}, node_versions=nodes)) is expected
+    assert native_sidecar(_revision(env={FEATURE: "auto"}, node_versions=nodes), make_pod()) is expected
+
+
+@pytest.mark.parametrize(("node", "expected"), [("new", True), ("old", False), ("gone", False), ("", False)], ids=str)
+def test_auto_asks_the_pods_own_node_if_it_has_one_already(node: str, expected: bool) -> None:
+    versions = {"new": "v1.33.0", "old": "v1.32.0"}
+    revision = _revision(env={FEATURE: "auto"}, node_versions=tuple(versions.values()))
+
+    pod = make_pod(nodeName=node) if node else make_pod()
+
+    assert native_sidecar(replace(revision, versions_by_node=versions), pod) is expected

@@ -15,13 +15,12 @@ from random import Random
 from typing import Final
 
 from tests.factories import make_review
-from tests.fuzz.review_target import CONFIG
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import ROOT, Replica, Stage, memory, trusting, until
-from tests.revisions.fakes import VALUES
+from tests.revisions.fakes import VALUES, write_revision
 
 CALLERS: Final = 4
 SAMPLE: Final = 500
@@ -60,9 +59,7 @@ def revisions_below(folder: Path) -> Path:
     """A folder of revisions: the two that are shipped, one of a Go template, and a tag with weights."""
     shutil.copytree(ROOT / "revisions", folder / "revisions")
     plain = folder / "revisions" / "plain"
-    plain.mkdir()
-    (plain / "config").write_text(CONFIG)
-    (plain / "values").write_text(VALUES)
+    write_revision(plain, values=VALUES)
     (folder / "revisions" / "tags.yaml").write_text("prod: {stable: 50, plain: 50}\ndefault: stable\n")
     return folder / "revisions"
 

@@ -13,6 +13,7 @@ from tests.reliability.hostilebodies import bodies, fault, hostile_json, told
 from tests.reliability.long.bombs import review
 from tests.reliability.replicas import Stage, trusting
 from tests.reliability.slowpeers import KINDS, crowd
+from tests.revisions.fakes import write_revision
 
 PEERS = 40
 LIMIT = 60.0
@@ -66,8 +67,7 @@ async def test_a_bomb_in_a_template_is_refused_with_its_place_and_the_others_are
 ) -> None:
     for engine, text in TEMPLATES.items():
         folder = tmp_path / "revisions" / engine
-        folder.mkdir(parents=True)
-        (folder / "config").write_text(json.dumps({"policy": "enabled", "templates": {"sidecar": text}}))
+        write_revision(folder, json.dumps({"policy": "enabled", "templates": {"sidecar": text}}))
         (folder / "revision.yaml").write_text(json.dumps({"istioVersion": "1.30", "engine": engine}))
     client = (await stage.replica("--revisions-dir", str(tmp_path / "revisions"))).client()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from injector.kube.yaml import load_yaml
+from tests.mounts import mount
 from tests.revisions.fakes import CONFIG, VALUES
 
 Texts: TypeAlias = "Mapping[str, str]"
@@ -75,28 +75,15 @@ FAULTS: Final = (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Mount:
-    """A folder that is changed as the kubelet changes a mounted ConfigMap: written beside, and one link swapped."""
+    """A folder that is changed as the kubelet changes a mounted ConfigMap."""
 
     folder: Path
-    _numbers: Iterator[int] = field(default_factory=count)
 
     def write(self, texts: Texts) -> None:
         """Mount other texts instead of those of before."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        new, data = self.folder / f"..{next(self._numbers)}", self.folder / "..data"
-        new.mkdir()
-        for name, text in texts.items():
-            (new / name).write_text(text)
-        old = data.resolve() if data.is_symlink() else None
-        (self.folder / "..data_tmp").symlink_to(new.name)
-        (self.folder / "..data_tmp").replace(data)
-        for name in texts:
-            if not (self.folder / name).is_symlink():
-                (self.folder / name).symlink_to(f"..data/{name}")
-        if old is not None:
-            shutil.rmtree(old)
+        mount(self.folder, texts)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,30 +29,24 @@ VALUES = '{"global": {"tag": "1.24.6"}}'
 
 def fake_revision(name: str = "default", *, fingerprint: str = "f00d", version: str = "1.24") -> Revision:
     """A stand-in for a revision where only what identifies it matters."""
-    fake = SimpleNamespace(
-        name=name,
-        written=name,
-        istio_version=version,
-        version_reason="stated",
-        engine="go",
-        fingerprint=fingerprint,
-        origin=f"revisions/{name}",
-        namespaces={},
-        hermetic=True,
-    )
-    return cast("Revision", fake)
+    known = {"version_reason": "stated", "engine": "go", "namespaces": {}, "hermetic": True}
+    own = {"name": name, "written": name, "istio_version": version, "origin": f"revisions/{name}"}
+    return cast("Revision", SimpleNamespace(**known, **own, fingerprint=fingerprint))
+
+
+def write_revision(folder: Path, config: str = CONFIG, values: str = "") -> Path:
+    """Write the files of a revision into a folder, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config").write_text(config)
+    if values:
+        (folder / "values").write_text(values)
+    return folder
 
 
 def make_raw(name: str = "default", *, config: str = CONFIG, **fields: Any) -> RawRevision:
     """A revision as text; further keywords are its other fields."""
-    known: Mapping[str, Any] = {
-        "values": VALUES,
-        "mesh": None,
-        "settings": {},
-        "origin": f"revisions/{name}",
-        **fields,
-    }
-    return RawRevision(name=name, config=config, **known)
+    known: dict[str, Any] = {"values": VALUES, "mesh": None, "settings": {}, "origin": f"revisions/{name}"}
+    return RawRevision(name=name, config=config, **known | fields)
 
 
 def recent_pods(revision: str = "a", **fields: Any) -> dict[str, tuple[RecentPod, ...]]:

@@ -184,11 +184,7 @@ def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mappi
 
 @pytest.mark.parametrize(
     ("annotations", "kept"),
-    [
-        ({UIDS: "1/2", "other": "x"}, {"annotations": {UIDS: "1/2"}}),
-        ({"other": "x"}, None),
-        (None, None),
-    ],
+    [({UIDS: "1/2", "other": "x"}, {"annotations": {UIDS: "1/2"}}), ({"other": "x"}, None), (None, None)],
 )
 def test_only_openshift_annotations_of_a_namespace_are_remembered(annotations: Any, kept: Any) -> None:
     assert openshift_annotations({"metadata": {"name": "a", "annotations": annotations}}) == kept
@@ -217,7 +213,8 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
         ),
         HOME,
     )
-    facts = ClusterFacts(("v1.32.1", "v1.33.0"), {"n": {"annotations": {UIDS: "1/2"}}})
+    nodes = {"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"}
+    facts = ClusterFacts(("v1.32.1", "v1.33.0"), {"n": {"annotations": {UIDS: "1/2"}}}, nodes)
 
     assert [(raw.name, raw.config, raw.facts) for raw in state.revisions] == [
         ("1-24", CONFIG, facts),
@@ -338,12 +335,7 @@ def test_served_revisions_have_the_facts_of_nodes_and_namespaces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "settled"),
-    [
-        (("mutatingwebhookconfigurations",), True),
-        (("nodes",), True),
-        (("configmaps",), False),
-    ],
+    ("refused", "settled"), [(("mutatingwebhookconfigurations",), True), (("nodes",), True), (("configmaps",), False)]
 )
 def test_only_the_config_maps_are_required(refused: tuple[str, ...], settled: bool) -> None:
     cluster = Cluster({"configmaps": small_pair(values='{"global": {"tag": "1.28.1"}}')}, refused=refused)

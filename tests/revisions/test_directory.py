@@ -271,10 +271,7 @@ def test_a_failure_in_the_second_source_is_hidden_by_the_first() -> None:
 
 @pytest.mark.parametrize(
     ("theirs", "notes"),
-    [
-        ("a", {}),
-        ("b", {"a": ("tag `prod` leads here; the cluster's tag, which leads to `b`, is ignored",)}),
-    ],
+    [("a", {}), ("b", {"a": ("tag `prod` leads here; the cluster's tag, which leads to `b`, is ignored",)})],
 )
 def test_the_first_sources_tag_takes_precedence_and_a_difference_is_noted(
     theirs: str, notes: dict[str, tuple[str, ...]]

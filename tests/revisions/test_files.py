@@ -12,6 +12,7 @@ import pytest
 
 from injector.revisions import files
 from injector.revisions.files import file_changes, remove_folder, replace_file
+from tests.revisions.fakes import write_revision
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -91,16 +92,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def mount(tmp_path: Path) -> Path:
     """A folder of one revision, mounted as the kubelet does."""
     folder = tmp_path / "revisions" / "a"
-    (folder / "..1").mkdir(parents=True)
-    (folder / "..1" / "config").write_text("old")
+    write_revision(folder / "..1", "old")
     (folder / "..data").symlink_to("..1")
     (folder / "config").symlink_to("..data/config")
     return folder
 
 
 def swap_link(folder: Path) -> None:
-    (folder / "..2").mkdir()
-    (folder / "..2" / "config").write_text("new")
+    write_revision(folder / "..2", "new")
     (folder / "..tmp").symlink_to("..2")
     (folder / "..tmp").replace(folder / "..data")
 

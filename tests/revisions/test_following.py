@@ -24,8 +24,9 @@ from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.source import RevisionSource, SourceState
 from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
+from tests.mounts import mount
 from tests.revisions.clock import FakeClock, until
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
 from tests.tasks import running
 
 LIMIT = 20.0
@@ -125,27 +126,10 @@ async def following(source: RevisionSource, **fields: Any) -> AsyncIterator[Foll
 @pytest.fixture
 def revisions(tmp_path: Path) -> Path:
     """A folder of two revisions, `a` mounted as the kubelet does, and the tags."""
-    folder = tmp_path / "a" / "..1"
-    folder.mkdir(parents=True)
-    (tmp_path / "b").mkdir()
-    for at in (folder, tmp_path / "b"):
-        (at / "config").write_text(CONFIG)
-        (at / "values").write_text(VALUES)
-    (tmp_path / "a" / "..data").symlink_to("..1")
-    for name in ("config", "values"):
-        (tmp_path / "a" / name).symlink_to(f"..data/{name}")
+    mount(tmp_path / "a", {"config": CONFIG, "values": VALUES})
+    write_revision(tmp_path / "b", values=VALUES)
     (tmp_path / "tags.yaml").write_text("prod: a")
     return tmp_path
-
-
-def mounted_anew(folder: Path, number: int, **files: str) -> None:
-    """Change a mounted ConfigMap as the kubelet does: a new folder, and one link that moves to it."""
-    new = folder / f"..{number}"
-    new.mkdir()
-    for name, text in ({"config": CONFIG, "values": VALUES} | files).items():
-        (new / name).write_text(text)
-    (folder / "..tmp").symlink_to(new.name)
-    (folder / "..tmp").replace(folder / "..data")
 
 
 def renamed_onto(path: Path, text: str) -> None:
@@ -161,7 +145,7 @@ def moved(path: Path, elsewhere: Path) -> None:
 
 async def test_a_mounted_config_map_that_is_swapped_is_served(revisions: Path) -> None:
     async with following(DirectorySource(revisions)) as at_work:
-        mounted_anew(revisions / "a", 2, values=NEWER)
+        mount(revisions / "a", {"config": CONFIG, "values": NEWER})
 
         report = await at_work.changed()
 
@@ -205,10 +189,10 @@ async def test_a_broken_template_keeps_the_last_good_one_until_it_is_fixed(
 ) -> None:
     async with following(DirectorySource(revisions)) as at_work:
         good = at_work.registry.snapshot.revisions["a"]
-        mounted_anew(revisions / "a", 2, config=BROKEN)
+        mount(revisions / "a", {"config": BROKEN, "values": VALUES})
         broken = await at_work.changed()
         assert at_work.registry.snapshot.revisions["a"] is good
-        mounted_anew(revisions / "a", 3, values=NEWER)
+        mount(revisions / "a", {"config": CONFIG, "values": NEWER})
         mended = await at_work.changed()
 
     assert "unexpected right paren" in str(broken.revisions["a"].error)
@@ -391,9 +375,7 @@ def test_a_reload_that_failed_has_one_reason(report: LoadReport, reason: str) ->
 
 
 async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "config").write_text(CONFIG)
-    (tmp_path / "a" / "values").write_text(VALUES)
+    write_revision(tmp_path / "a", values=VALUES)
 
     async with asyncio.timeout(LIMIT), following(DirectorySource(tmp_path), interval=0.0) as at_work:
         (tmp_path / "a" / "values").write_text(NEWER)
@@ -414,7 +396,7 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     async with following(DirectorySource(revisions), recent=RecentPods(clock=lambda: now)) as at_work:
         at_work.recent.keep("a", json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})
         before = at_work.registry.snapshot.revisions["a"]
-        mounted_anew(revisions / "a", 2, config=picky)
+        mount(revisions / "a", {"config": picky, "values": VALUES})
         refused = await at_work.changed()
 
         now = KEEP

@@ -23,7 +23,7 @@ from injector.revisions.tagstore import (
     remove_tag,
 )
 from tests.cases import cases
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import write_revision
 
 PROD = Tag("prod", (("1-24", 1),))
 CANARY = Tag("canary", (("1-24", 90), ("1-30", 10)))
@@ -34,8 +34,7 @@ STATE = TagState({"prod": PROD}, ("1-24", "1-30"), {"bad": ConfigError("no confi
 def directory(tmp_path: Path) -> Path:
     """Two revisions, a folder without a config, and a tag with a comment."""
     for name in ("1-24", "1-30"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config").write_text(CONFIG)
+        write_revision(tmp_path / name)
     (tmp_path / "bad").mkdir()
     (tmp_path / "tags.yaml").write_text("prod: 1-24  # ours\n")
     return tmp_path
@@ -288,11 +287,7 @@ def test_names_that_read_as_numbers_stay_names(directory: Path) -> None:
     DirectoryTags(directory).set(tag)
     DirectoryTags(directory).set(Tag("on", (("1e3", 1),)))
 
-    assert parse_tags((directory / "tags.yaml").read_text()) == {
-        "prod": PROD,
-        "1": tag,
-        "on": Tag("on", (("1e3", 1),)),
-    }
+    assert parse_tags((directory / "tags.yaml").read_text()) == {"prod": PROD, "1": tag, "on": Tag("on", (("1e3", 1),))}
 
 
 def test_an_unchanged_tag_is_not_written(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,8 +375,7 @@ def test_only_names_in_use_are_refused() -> None:
     check_unused([], doing="cannot remove it")
 
     with pytest.raises(
-        TagError,
-        match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force",
+        TagError, match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force"
     ):
         check_unused(["tag prod"], doing="cannot remove it")
 

@@ -27,12 +27,7 @@ from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, p
 from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
 
-REV, AUTO, INJECT, STATUS = (
-    "istio.io/rev",
-    "istio-injection",
-    "sidecar.istio.io/inject",
-    "sidecar.istio.io/status",
-)
+REV, AUTO, INJECT, STATUS = ("istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "sidecar.istio.io/status")
 SERVED = frozenset({"1-24", "prod"})
 
 

@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.files import FileSource
+from tests.mounts import mount
 
 
 def ec_key() -> ec.EllipticCurvePrivateKey:
@@ -131,12 +132,11 @@ def pem_of(key: Any, protection: serialization.KeySerializationEncryption) -> by
 
 @dataclass
 class MountedSecret:
-    """A mounted Secret: its files are links into ``..data``, which the kubelet replaces by one rename."""
+    """A mounted Secret."""
 
     folder: Path
     root: Issued = field(default_factory=authority)
     now: float = field(default_factory=Order().now.timestamp)
-    generation: int = 0
 
     @property
     def files(self) -> CertificateFiles:
@@ -149,15 +149,7 @@ class MountedSecret:
         return issued
 
     def put_bytes(self, chain: bytes, key: bytes) -> None:
-        self.generation += 1
-        data = self.folder / f"..{self.generation}"
-        data.mkdir()
-        for name, content in (("tls.crt", chain), ("tls.key", key), ("ca.crt", self.root.chain_pem)):
-            (data / name).write_bytes(content)
-            if not (self.folder / name).is_symlink():
-                (self.folder / name).symlink_to(Path("..data") / name)
-        (self.folder / "..tmp").symlink_to(data.name)
-        (self.folder / "..tmp").rename(self.folder / "..data")
+        mount(self.folder, {"tls.crt": chain, "tls.key": key, "ca.crt": self.root.chain_pem})
 
     def source(self, interval: float = 1.0) -> FileSource:
         return FileSource(self.files, interval=interval, clock=lambda: self.now)

@@ -16,7 +16,7 @@ from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
-from injector.webhook.handler import InjectHandler
+from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.server import webhook_app
 from tests.revisions.fakes import fake_revision
@@ -115,3 +115,18 @@ def handler(core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecyc
 async def client(aiohttp_client: ClientFactory, handler: InjectHandler) -> Client:
     """A client of the webhook's port."""
     return await aiohttp_client(webhook_app(handler))
+
+
+@pytest.fixture
+def client_of(
+    aiohttp_client: ClientFactory, core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
+) -> ClientFactory:
+    """Makes a client of a handler with further arguments; keywords that are no arguments of it are its options."""
+    del core
+
+    async def make(**arguments: Any) -> Client:
+        own = {name: arguments.pop(name) for name in ("shadows", "recent") if name in arguments}
+        handler = InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(**arguments), **own)
+        return await aiohttp_client(webhook_app(handler))
+
+    return make

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import ClientError, web
@@ -28,18 +28,18 @@ from injector.errors import (
     TemplateRenderError,
     UnknownRevisionError,
 )
+from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.metrics import Metrics
 from injector.revisions.build import build
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags, sampled
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import FIELDS
-from injector.webhook.handler import HandlerOptions, InjectHandler, reason_of
+from injector.webhook.handler import reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.queue import AdmissionQueue, Rejected
-from injector.webhook.server import MAX_BODY, webhook_app
-from injector.webhook.shadow import Admission, Shadows
+from injector.webhook.server import MAX_BODY
+from injector.webhook.shadow import Admission
 from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
@@ -165,25 +165,26 @@ async def test_a_value_that_breaks_out_is_counted_by_revision(
     assert f"guard: uid='{UID}' revision=1-24 'found'" in caplog.text
 
 
-async def test_the_guard_of_the_desk_is_that_of_each_request(
-    aiohttp_client: ClientFactory, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, core: Core
-) -> None:
-    for desk in (HandlerOptions(), HandlerOptions(guard="warn")):
-        await answer_of(await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, options=desk))))
+async def test_the_guard_of_the_options_is_that_of_each_request(client_of: ClientFactory, core: Core) -> None:
+    for options in ({}, {"guard": "warn"}):
+        await answer_of(await client_of(**options))
 
     assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
 
 
 @pytest.mark.parametrize(("guard", "looked"), [("warn", REPLICAS), ("off", 0)])
 async def test_each_replica_of_a_pod_that_the_guard_warns_of_is_told_and_counted(
-    aiohttp_client: ClientFactory, collector: CollectorRegistry, lifecycle: Lifecycle, guard: str, looked: int
+    client_of: ClientFactory,
+    registry: Registry,
+    collector: CollectorRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    guard: str,
+    looked: int,
 ) -> None:
+    monkeypatch.setattr("injector.webhook.handler.inject_pod", inject_pod)
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
-    served = Registry(snapshot_of([build(make_raw("default", config=pasting))], parse_tags("")))
-    metrics = Metrics(collector)
-    client = await aiohttp_client(
-        webhook_app(InjectHandler(served, metrics, lifecycle, options=HandlerOptions(guard=guard)))
-    )
+    registry.swap(snapshot_of([build(make_raw("default", config=pasting))], parse_tags("")))
+    client = await client_of(guard=guard)
     review = make_review(make_pod(labels={"a": "x" + "\n  - name: other"}))
     as_sent = {"kind": review.pop("kind"), **review}
 
@@ -228,38 +229,31 @@ async def test_json_is_taken_with_a_charset_and_without(client: Client, content_
 
 
 @pytest.mark.parametrize(
-    ("data", "headers", "status", "reason", "says"),
+    ("data", "headers", "refused"),
     [
-        (b"{}", {"Content-Type": "text/plain"}, 415, "content_type", "must be application/json"),
-        (b"{}", {"Content-Type": "application/yaml"}, 415, "content_type", "must be application/json"),
-        (b"{}", {**JSON, "Content-Encoding": "gzip"}, 415, "content_type", "without an encoding"),
-        (b"", JSON, 400, "empty_body", "no body found"),
-        (b"{", JSON, 400, "undecodable", "could not decode body"),
-        (b"\xff", JSON, 400, "undecodable", "could not decode body"),
-        (b"[" * 100_000, JSON, 400, "undecodable", "could not decode body"),
-        (b'{"a": NaN}', JSON, 400, "undecodable", "could not decode body"),
-        (b"{}", JSON, 400, "undecodable", "not an AdmissionReview"),
-        (b"7", JSON, 400, "undecodable", "not an AdmissionReview"),
-        (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', JSON, 400, "undecodable", "no request"),
-        (b" " * (MAX_BODY + 1), JSON, 413, "too_large", f"larger than {MAX_BODY} bytes"),
+        (b"{}", {"Content-Type": "text/plain"}, (415, "content_type", "must be application/json")),
+        (b"{}", {"Content-Type": "application/yaml"}, (415, "content_type", "must be application/json")),
+        (b"{}", {**JSON, "Content-Encoding": "gzip"}, (415, "content_type", "without an encoding")),
+        (b"", JSON, (400, "empty_body", "no body found")),
+        (b"{", JSON, (400, "undecodable", "could not decode body")),
+        (b"\xff", JSON, (400, "undecodable", "could not decode body")),
+        (b"[" * 100_000, JSON, (400, "undecodable", "could not decode body")),
+        (b'{"a": NaN}', JSON, (400, "undecodable", "could not decode body")),
+        (b"{}", JSON, (400, "undecodable", "not an AdmissionReview")),
+        (b"7", JSON, (400, "undecodable", "not an AdmissionReview")),
+        (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', JSON, (400, "undecodable", "no request")),
+        (b" " * (MAX_BODY + 1), JSON, (413, "too_large", f"larger than {MAX_BODY} bytes")),
     ],
     ids=lambda value: "" if isinstance(value, bytes | dict) else None,
 )
-async def test_what_is_no_review_is_refused_by_its_status_and_counted(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
-    client: Client,
-    collector: CollectorRegistry,
-    data: bytes,
-    headers: dict[str, str],
-    status: int,
-    reason: str,
-    says: str,
+async def test_what_is_no_review_is_refused_by_its_status_and_counted(
+    client: Client, collector: CollectorRegistry, data: bytes, headers: dict[str, str], refused: tuple[int, str, str]
 ) -> None:
     response = await client.post("/inject/prod", data=io.BytesIO(data), headers=headers)
 
-    assert response.status == status
+    status, reason, says = refused
     text = await response.text()
-    assert says in text
-    assert len(text.splitlines()) == 1
+    assert (response.status, says in text, len(text.splitlines())) == (status, True, 1)
     assert failures(collector, reason) == 1
     assert collector.get_sample_value(REQUESTS, {"revision": "unknown", "tag": ""}) == 1
 
@@ -287,9 +281,7 @@ async def test_a_body_without_a_length_is_cut_at_the_same_size(client: Client) -
     [("GET", "/inject", 405), ("PUT", "/inject/prod", 405), ("POST", "/", 404), ("POST", "/injector", 404)],
 )
 async def test_other_methods_and_paths_are_nobodys(client: Client, method: str, path: str, status: int) -> None:
-    response = await client.request(method, path, json=make_review())
-
-    assert response.status == status
+    assert (await client.request(method, path, json=make_review())).status == status
 
 
 async def test_a_connection_is_kept_while_serving_and_closed_while_draining(
@@ -381,15 +373,8 @@ def test_a_reason_is_decided_by_the_class(error: InjectorError, reason: str) -> 
 
 
 @pytest.mark.parametrize(("reason", "status"), [("overload", 429), ("deadline", 503)])
-async def test_a_rejected_request_is_told_to_try_again(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
-    aiohttp_client: ClientFactory,
-    registry: Registry,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    collector: CollectorRegistry,
-    core: Core,
-    reason: str,
-    status: int,
+async def test_a_rejected_request_is_told_to_try_again(
+    client_of: ClientFactory, collector: CollectorRegistry, core: Core, reason: str, status: int
 ) -> None:
     class Full(AdmissionQueue):
         @asynccontextmanager
@@ -400,9 +385,7 @@ async def test_a_rejected_request_is_told_to_try_again(  # noqa: PLR0913, PLR091
             raise Rejected(reason)
             yield
 
-    client = await aiohttp_client(
-        webhook_app(InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(Full())))
-    )
+    client = await client_of(queue=Full())
 
     response = await client.post("/inject/prod?timeout=7s", json=make_review(namespace="shop"))
 
@@ -413,16 +396,10 @@ async def test_a_rejected_request_is_told_to_try_again(  # noqa: PLR0913, PLR091
 
 
 async def test_a_body_that_has_no_room_is_told_to_come_back(
-    aiohttp_client: ClientFactory,
-    registry: Registry,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    collector: CollectorRegistry,
+    client_of: ClientFactory, collector: CollectorRegistry
 ) -> None:
     queue = AdmissionQueue(max_bytes=100)
-    client = await aiohttp_client(
-        webhook_app(InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(queue)))
-    )
+    client = await client_of(queue=queue)
 
     response = await client.post("/inject", json=make_review())
 
@@ -432,17 +409,10 @@ async def test_a_body_that_has_no_room_is_told_to_come_back(
 
 
 async def test_a_request_whose_deadline_passes_in_the_queue_is_not_injected(
-    aiohttp_client: ClientFactory,
-    registry: Registry,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    collector: CollectorRegistry,
-    core: Core,
+    client_of: ClientFactory, collector: CollectorRegistry, core: Core
 ) -> None:
     queue = AdmissionQueue()
-    client = await aiohttp_client(
-        webhook_app(InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(queue)))
-    )
+    client = await client_of(queue=queue)
 
     async with queue.turn("other", 1):
         late = await client.post("/inject?timeout=1ms", json=make_review())
@@ -516,13 +486,8 @@ async def test_the_wait_for_a_turn_is_a_stage_of_its_own(client: Client, collect
 async def test_every_way_that_a_request_ends_is_in_the_books_once(
     client: Client, core: Core, lifecycle: Lifecycle, collector: CollectorRegistry
 ) -> None:
-    answers: list[Injected | Skipped | Exception] = [
-        core.answer,
-        Skipped("label", "no"),
-        TemplateRenderError("x"),
-        KeyError("x"),
-    ]
-    for core.answer in answers:
+    answers: list[Injected | Skipped | Exception] = [core.answer, Skipped("label", "no"), TemplateRenderError("x")]
+    for core.answer in [*answers, KeyError("x")]:
         await answer_of(client, "/inject/prod")
     await answer_of(client, "/inject/nope")
     await client.post("/inject", data=b"{", headers=JSON)
@@ -546,16 +511,8 @@ def taken() -> Taken:
 
 
 @pytest.fixture
-async def shadowed(
-    aiohttp_client: ClientFactory,
-    core: Core,
-    registry: Registry,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    taken: Taken,
-) -> Client:
+async def shadowed(client_of: ClientFactory, registry: Registry, taken: Taken) -> Client:
     """A client of an injector whose tags have shadows."""
-    del core
     tags = (
         "prod: {revision: 1-24, shadow: {revision: 1-30}}\n"
         "none: {revision: 1-24, shadow: {revision: 1-30, sample: 0}}\n"
@@ -563,8 +520,7 @@ async def shadowed(
         "done: {revision: 1-30, shadow: {revision: 1-30}}"
     )
     registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], parse_tags(tags)))
-    shadows = cast("Shadows", taken)
-    return await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, shadows=shadows)))
+    return await client_of(shadows=taken)
 
 
 async def test_what_a_tag_answers_is_offered_to_its_shadow(shadowed: Client, core: Core, taken: Taken) -> None:
@@ -640,85 +596,46 @@ OWNER = [{"kind": "StatefulSet", "name": "db", "controller": True}]
 POD = {"metadata": {"generateName": "db-", "ownerReferences": OWNER}}
 
 
-@pytest.fixture
-def recent() -> RecentPods:
-    """Where the last pods are kept."""
-    return RecentPods()
-
-
-@pytest.fixture
-def keeping(
-    core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, recent: RecentPods
-) -> InjectHandler:
-    """A handler that keeps the last pods."""
+async def test_a_pod_that_was_injected_is_kept_as_it_came(client_of: ClientFactory, core: Core) -> None:
     core.answer = Injected.of(pod=POD, patch=PATCH, templates=())
-    return InjectHandler(registry, metrics, lifecycle, recent=recent)
-
-
-async def test_a_pod_that_was_injected_is_kept_as_it_came(
-    aiohttp_client: ClientFactory, keeping: InjectHandler, recent: RecentPods
-) -> None:
-    client = await aiohttp_client(webhook_app(keeping))
+    recent = RecentPods()
+    client = await client_of(recent=recent)
 
     await answer_of(client, "/inject/prod/cluster/c1", make_review(POD, namespace="shop"))
 
     assert list(recent.snapshot()) == ["1-24"]
     (kept,) = recent.snapshot()["1-24"]
-    assert (kept.namespace, kept.owner, dict(kept.envs)) == (
-        "shop",
-        "StatefulSet db",
-        {"ISTIO_META_CLUSTER_ID": "c1"},
-    )
+    envs = {"ISTIO_META_CLUSTER_ID": "c1"}
+    assert (kept.namespace, kept.owner, dict(kept.envs)) == ("shop", "StatefulSet db", envs)
     assert json.loads(kept.review) == make_review(POD, namespace="shop")
 
 
 @pytest.mark.parametrize("answer", [Skipped("label", "the label says so"), ConfigError("broken"), KeyError("fault")])
 async def test_a_pod_that_was_not_injected_is_not_kept(
-    aiohttp_client: ClientFactory,
-    keeping: InjectHandler,
-    core: Core,
-    recent: RecentPods,
-    answer: Skipped | Exception,
+    client_of: ClientFactory, core: Core, answer: Skipped | Exception
 ) -> None:
     core.answer = answer
-    client = await aiohttp_client(webhook_app(keeping))
+    recent = RecentPods()
 
-    await answer_of(client)
+    await answer_of(await client_of(recent=recent))
 
     assert recent.snapshot() == {}
 
 
-class Remembering(Shadows):
-    """Shadows that keep what they are offered."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        super().__init__(metrics)
-        self.offered: list[Admission] = []
-
-    def offer(self, admission: Admission) -> None:
-        self.offered.append(admission)
-
-
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_a_dry_run_is_answered_alike_and_remembered_by_nobody(
-    aiohttp_client: ClientFactory, core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle, dry_run: bool
+    client_of: ClientFactory, core: Core, registry: Registry, taken: Taken, dry_run: bool
 ) -> None:
-    registry.swap(
-        snapshot_of(
-            [fake_revision("1-24"), fake_revision("1-30")],
-            parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}"),
-        )
-    )
-    shadows, recent = Remembering(metrics), RecentPods()
-    client = await aiohttp_client(
-        webhook_app(InjectHandler(registry, metrics, lifecycle, shadows=shadows, recent=recent))
-    )
+    tags = parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}")
+    registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], tags))
+    recent = RecentPods()
+    client = await client_of(shadows=taken, recent=recent)
 
     real = await (await client.post("/inject/prod", json=make_review())).read()
-    shadows.offered.clear()
+    taken.clear()
     recent.forget_others(())
     answer = await (await client.post("/inject/prod", json=make_review(dryRun=dry_run))).read()
 
     assert answer == real
     assert all(each == core.asked[0] for each in core.asked)
-    assert (len(shadows.offered), len(recent.snapshot())) == ((0, 0) if dry_run else (1, 1))
+    assert (len(taken), len(recent.snapshot())) == ((0, 0) if dry_run else (1, 1))

@@ -87,13 +87,6 @@ async def operations(
     return await aiohttp_client(operations_app(handlers))
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_a_server_that_serves_answers_every_path(operations: Client, path: str) -> None:
-    response = await operations.get(path)
-
-    assert response.status == 200
-
-
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize("path", PATHS)
 async def test_nothing_can_be_changed(operations: Client, path: str, method: str) -> None:
@@ -126,12 +119,21 @@ async def test_it_is_ready_only_while_it_serves(operations: Client, lifecycle: L
     assert live.status == 200
 
 
-async def test_it_is_not_ready_while_a_background_task_is_down(operations: Client, parts: Parts) -> None:
-    parts.task_fault = "background task down: shadow"
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ("task_fault", "background task down: shadow"),
+        ("certificate_fault", "the certificate cannot be used: it expired"),
+    ],
+)
+async def test_it_is_not_ready_with_a_part_that_has_a_fault(
+    operations: Client, parts: Parts, part: str, fault: str
+) -> None:
+    setattr(parts, part, fault)
 
     ready, live = await operations.get("/readyz"), await operations.get("/livez")
 
-    assert (ready.status, await ready.text(), live.status) == (503, parts.task_fault, 200)
+    assert (ready.status, await ready.text(), live.status) == (503, fault, 200)
 
 
 async def test_it_is_not_ready_without_a_revision(operations: Client, registry: Registry) -> None:
@@ -140,15 +142,6 @@ async def test_it_is_not_ready_without_a_revision(operations: Client, registry: 
     response = await operations.get("/readyz")
 
     assert (response.status, await response.text()) == (503, "no revision is served")
-
-
-async def test_it_is_not_ready_with_a_certificate_that_cannot_be_used(operations: Client, parts: Parts) -> None:
-    parts.certificate_fault = "the certificate cannot be used: it expired"
-
-    ready, live = await operations.get("/readyz"), await operations.get("/livez")
-
-    assert (ready.status, await ready.text()) == (503, "the certificate cannot be used: it expired")
-    assert live.status == 200
 
 
 @pytest.mark.parametrize("path", ["/livez", "/healthz"])
@@ -160,24 +153,13 @@ async def test_it_does_not_live_while_its_loop_is_stuck(operations: Client, part
     assert (response.status, await response.text()) == (503, "the event loop is stuck")
 
 
-async def test_the_status_has_the_certificate(operations: Client) -> None:
-    response = await operations.get("/status.json")
+@pytest.mark.parametrize("parts", [Parts(), Parts(unserved={"namespaces": 3})])
+async def test_the_status_has_the_certificate_and_the_names_that_nobody_serves_if_they_are_watched(
+    operations: Client, parts: Parts
+) -> None:
+    found = await (await operations.get("/status.json")).json()
 
-    assert (await response.json())["certificate"] == {"names": ["a.example"]}
-
-
-async def test_the_status_has_no_names_that_nobody_serves_where_nobody_looks_for_them(operations: Client) -> None:
-    assert (await (await operations.get("/status.json")).json())["unserved"] is None
-
-
-class TestWithWatch:
-    @pytest.fixture
-    def parts(self) -> Parts:
-        """Where names that nobody serves are looked for."""
-        return Parts(unserved={"namespaces": 3})
-
-    async def test_the_status_has_the_names_that_nobody_serves(self, operations: Client) -> None:
-        assert (await (await operations.get("/status.json")).json())["unserved"] == {"namespaces": 3}
+    assert (found["certificate"], found["unserved"]) == ({"names": ["a.example"]}, parts.unserved)
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:
@@ -197,30 +179,19 @@ async def test_the_status_is_a_page_that_nobody_keeps_or_frames(operations: Clie
     assert response.headers["Cache-Control"] == "no-store"
     policy = dict(part.split(" ", 1) for part in response.headers["Content-Security-Policy"].split("; "))
     assert policy.pop("style-src").startswith("'sha256-")
-    assert policy == {
-        "default-src": "'none'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
+    assert policy == dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'")
     assert response.headers["Referrer-Policy"] == "no-referrer"
     assert "<h1>injector 1.2.3: " in await response.text()
 
 
-@pytest.mark.parametrize("path", ["/?format=json", "/status?format=json", "/status.json"])
-async def test_the_status_is_json_that_nobody_keeps(operations: Client, path: str) -> None:
-    response = await operations.get(path)
+async def test_the_status_is_the_same_json_at_each_address_and_nobody_keeps_it(operations: Client) -> None:
+    responses = [await operations.get(path) for path in ("/?format=json", "/status?format=json", "/status.json")]
 
-    found = await response.json()
-    assert (found["version"], [each["name"] for each in found["revisions"]]) == ("1.2.3", ["default"])
-    assert response.headers["Cache-Control"] == "no-store"
-
-
-async def test_both_addresses_of_the_json_have_the_same(operations: Client) -> None:
-    twins = [await (await operations.get(path)).json() for path in ("/status?format=json", "/status.json")]
-
-    assert twins[0] == twins[1]
-    assert twins[0]["time"] == NOW
+    found = [await response.json() for response in responses]
+    assert found[0] == found[1] == found[2]
+    assert (found[0]["version"], found[0]["time"]) == ("1.2.3", NOW)
+    assert [each["name"] for each in found[0]["revisions"]] == ["default"]
+    assert {response.headers["Cache-Control"] for response in responses} == {"no-store"}
 
 
 async def test_the_page_allows_its_own_style_sheet_and_nothing_else(operations: Client) -> None:

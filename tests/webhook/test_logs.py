@@ -84,12 +84,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(
     ("stream", "form", "starts"),
-    [
-        (io.StringIO(), "auto", "{"),
-        (Terminal(), "auto", "2"),
-        (io.StringIO(), "text", "2"),
-        (Terminal(), "json", "{"),
-    ],
+    [(io.StringIO(), "auto", "{"), (Terminal(), "auto", "2"), (io.StringIO(), "text", "2"), (Terminal(), "json", "{")],
 )
 def test_the_format_depends_on_the_terminal_and_the_setting(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, form: str, starts: str

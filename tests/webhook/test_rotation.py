@@ -46,6 +46,7 @@ from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRol
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
+from tests.mounts import mount
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
 from tests.tasks import running
@@ -221,10 +222,7 @@ async def test_through_two_generations_no_api_server_meets_what_it_does_not_trus
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
     server, seen, failed = ApiServer(api), set(), 0
-    async with (
-        Replica(api, TIMES, seed=1).running() as one,
-        Replica(api, TIMES, seed=2, ahead=1.5).running() as other,
-    ):
+    async with Replica(api, TIMES, seed=1).running() as one, Replica(api, TIMES, seed=2, ahead=1.5).running() as other:
         await asyncio.sleep(10.0)
         for second in range(1800):
             if second in events:
@@ -245,10 +243,7 @@ async def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: f
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
     server = ApiServer(api)
-    async with (
-        Replica(api, Lifetimes(), seed=1).running() as one,
-        Replica(api, Lifetimes(), seed=2).running() as other,
-    ):
+    async with Replica(api, Lifetimes(), seed=1).running() as one, Replica(api, Lifetimes(), seed=2).running() as other:
         await asyncio.sleep(30.0)
         # The API server's clock jumps with it, as where both run on one machine.
         one.ahead = jump
@@ -465,15 +460,8 @@ CONFIG_AND_VALUES = CONFIG.replace("proxy:{{", "proxy-%d:{{")
 
 def mounted(folder: Path, number: int, action: str = "") -> None:
     """Make or change a mounted ConfigMap whose config and values both say ``number``; ``action`` begins its template."""
-    new = folder / f"..{number}"
-    new.mkdir(parents=True)
-    (new / "config").write_text((CONFIG_AND_VALUES % number).replace("    spec:", f"    {action}\n    spec:", 1))
-    (new / "values").write_text(json.dumps({"global": {"tag": f"1.24.{number}"}}))
-    (folder / "..tmp").symlink_to(new.name)
-    (folder / "..tmp").replace(folder / "..data")
-    for name in ("config", "values"):
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(f"..data/{name}")
+    config = (CONFIG_AND_VALUES % number).replace("    spec:", f"    {action}\n    spec:", 1)
+    mount(folder, {"config": config, "values": json.dumps({"global": {"tag": f"1.24.{number}"}})})
 
 
 async def image_of(client: Client, number: int) -> str:

@@ -546,10 +546,7 @@ async def test_whoever_is_always_second_ends_with_the_conflict() -> None:
             raise refusal("missing", 404)
 
     api = Storm()
-    api.put(
-        SECRETS,
-        {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(new_ca(START, SHORT))},
-    )
+    api.put(SECRETS, {"metadata": {"name": "injector-ca", "namespace": "mesh"}, "data": data_of(new_ca(START, SHORT))})
 
     with pytest.raises(ClusterError, match="told conflict"):
         await Replica(api).secret.reconcile()

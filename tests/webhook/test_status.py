@@ -41,20 +41,8 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
         ("b", True, False, "b/config: is empty"),
         ("c", False, False, "is missing"),
     ]
-    assert found["revisions"][0] == {
-        "name": "a",
-        "served": True,
-        "valid": True,
-        "error": None,
-        "notes": ["policy: none"],
-        "istioVersion": "1.24",
-        "versionReason": "stated",
-        "engine": "go",
-        "writtenRevision": "a",
-        "fingerprint": "f00d",
-        "origin": "revisions/a",
-        "loadedAt": 12.5,
-    }
+    own = {"name": "a", "writtenRevision": "a", "notes": ["policy: none"], "origin": "revisions/a", "loadedAt": 12.5}
+    assert found["revisions"][0] == {**REVISION, **own}
     assert found["tags"] == [
         {"name": "default", "revision": "b", "weights": {"b": 1}, "salt": "default", "shadow": None},
         {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}, "salt": "prod", "shadow": None},
@@ -81,21 +69,15 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
         snapshot_of([fake_revision("a"), fake_revision("b")], tags), REPORT, Phase.SERVING, shadows, version="1.2.3"
     )
 
-    assert found["tags"] == [
-        {
-            "name": "prod",
-            "revision": "a",
-            "weights": {"a": 9, "b": 1},
-            "salt": "x",
-            "shadow": {
-                "revision": "b",
-                "sample": 25,
-                "requests": {"different": 1},
-                "differences": {"env": 1},
-                "last": [{"kind": "env", "path": "spec.containers[app].env[A].value"}],
-            },
-        }
-    ]
+    shadow = {
+        "revision": "b",
+        "sample": 25,
+        "requests": {"different": 1},
+        "differences": {"env": 1},
+        "last": [{"kind": "env", "path": "spec.containers[app].env[A].value"}],
+    }
+    weights = {"a": 9, "b": 1}
+    assert found["tags"] == [{"name": "prod", "revision": "a", "weights": weights, "salt": "x", "shadow": shadow}]
     assert found["shadowDropped"] == 0
     assert "s3cr3t" not in json.dumps(found)
 
@@ -302,24 +284,17 @@ def test_shares_are_those_of_the_weights_and_of_the_requests_by_the_tag() -> Non
     assert shares(tag, requests) == [Share("a", 25, 25), Share("b", 75, 0), Share("old", None, 75)]
     assert shares(tag, requests[2:]) == [Share("a", 25, None), Share("b", 75, None)]
 
-
-def test_shares_are_shown_in_percent() -> None:
     assert [percent(each) for each in (None, 0, 100 / 3, 100)] == ["none", "0 %", "33.33 %", "100 %"]
 
 
-def test_a_time_reads_the_same_everywhere() -> None:
+def test_a_rate_is_never_rounded_up_to_all() -> None:
+    rates = [rate(share) for share in (None, 1.0, 0.9999999, 0.5, 0.0)]
+
+    assert rates == ["none", "100 %", "99.99 %", "50.00 %", "0.00 %"]
+
+
+def test_figures_and_times_read_the_same_everywhere() -> None:
     assert when(1_700_000_000.9) == "2023-11-14 22:13:20Z"
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(None, "none"), (1.0, "100 %"), (0.9999999, "99.99 %"), (0.5, "50.00 %"), (0.0, "0.00 %")],
-)
-def test_a_rate_is_never_rounded_up_to_all(share: float | None, text: str) -> None:
-    assert rate(share) == text
-
-
-def test_figures_read_well() -> None:
     assert [number(each) for each in (0, 999, 12345)] == ["0", "999", "12,345"]
     assert [milliseconds(each) for each in (None, 0.00123456, 30.0)] == ["none", "1.23 ms", "30 s"]
     assert reasons({"a": 1, "b": 1200, "c": 1}) == "b 1,200, a 1, c 1"
@@ -330,20 +305,16 @@ BOUNDS = [(0.001, 10), (0.002, 60), (0.004, 100), (math.inf, 100)]
 
 
 @pytest.mark.parametrize(
-    ("share", "seconds"), [(0.05, 0.0005), (0.1, 0.001), (0.35, 0.0015), (0.8, 0.003), (1.0, 0.004)]
+    ("bounds", "share", "seconds"),
+    [
+        *((BOUNDS, *each) for each in ((0.05, 0.0005), (0.1, 0.001), (0.35, 0.0015), (0.8, 0.003), (1.0, 0.004))),
+        pytest.param([(0.001, 1), (30.0, 1), (math.inf, 100)], 0.5, 30.0, id="beyond the last bound"),
+        pytest.param([(0.001, 0), (0.002, 0), (0.004, 4), (math.inf, 4)], 0.5, 0.003, id="empty buckets"),
+        pytest.param([], 0.5, None, id="no buckets"),
+        pytest.param([(0.001, 0), (math.inf, 0)], 0.5, None, id="no requests"),
+    ],
 )
-def test_a_quantile_lies_within_its_bucket_in_proportion(share: float, seconds: float) -> None:
-    assert quantile(BOUNDS, share) == pytest.approx(seconds)
-
-
-def test_what_is_beyond_the_last_bound_counts_as_that() -> None:
-    assert quantile([(0.001, 1), (30.0, 1), (math.inf, 100)], 0.5) == 30.0
-
-
-def test_an_empty_bucket_is_passed_over() -> None:
-    assert quantile([(0.001, 0), (0.002, 0), (0.004, 4), (math.inf, 4)], 0.5) == pytest.approx(0.003)
-
-
-@pytest.mark.parametrize("bounds", [[], [(0.001, 0), (math.inf, 0)]])
-def test_without_requests_there_is_none(bounds: list[tuple[float, int]]) -> None:
-    assert quantile(bounds, 0.5) is None
+def test_a_quantile_lies_within_its_bucket_in_proportion(
+    bounds: list[tuple[float, int]], share: float, seconds: float | None
+) -> None:
+    assert quantile(bounds, share) == (None if seconds is None else pytest.approx(seconds))

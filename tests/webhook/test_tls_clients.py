@@ -409,13 +409,7 @@ async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
     with suppress(asyncio.CancelledError):
         await Told(own, "", sleep=pause).follow(metrics, 7)
 
-    assert seen == [
-        (INTERVAL, 1),
-        (INTERVAL, 0),
-        (INTERVAL, 0),
-        (INTERVAL, 1),
-        (INTERVAL, 1),
-    ]
+    assert seen == [(INTERVAL, success) for success in (1, 0, 0, 1, 1)]
     assert [each.getMessage() for each in caplog.records] == [
         "TLS self-check failed on port 7: broken",
         "TLS self-check succeeded on port 7",

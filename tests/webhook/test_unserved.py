@@ -71,28 +71,21 @@ def outcomes(collector: CollectorRegistry) -> dict[tuple[str, str], float]:
 
 @pytest.mark.parametrize(
     ("kind", "review", "whose"),
-    [("pod", asking("prdo"), "the pod"), ("namespace", asking(None, "shop"), "namespace shop")],
+    [
+        ("pod", asking("prdo"), "the pod"),
+        ("namespace", asking(None, "shop"), "namespace shop"),
+        ("namespace", asking("1-24", "shop"), "namespace shop"),
+    ],
 )
-async def test_of_a_name_that_nobody_serves_is_warned_with_the_names_that_are_served(
+async def test_a_name_that_nobody_serves_is_warned_of_or_refused_with_the_names_that_are_served(
     net: Client, collector: CollectorRegistry, kind: str, review: dict[str, Any], whose: str
 ) -> None:
-    answer = await answer_of(net, f"/unserved/warn/{kind}", review)
+    warned = await answer_of(net, f"/unserved/warn/{kind}", review)
+    denied = await answer_of(net, f"/unserved/deny/{kind}", review)
 
-    assert answer == {"uid": UID, "allowed": True, "warnings": [SAID % whose]}
-    assert outcomes(collector) == {(kind, "warned"): 1}
-
-
-@pytest.mark.parametrize(
-    ("kind", "review", "whose"),
-    [("pod", asking("prdo"), "the pod"), ("namespace", asking("1-24", "shop"), "namespace shop")],
-)
-async def test_a_pod_whose_name_nobody_serves_is_refused_with_the_same_words(
-    net: Client, collector: CollectorRegistry, kind: str, review: dict[str, Any], whose: str
-) -> None:
-    answer = await answer_of(net, f"/unserved/deny/{kind}", review)
-
-    assert answer == {"uid": UID, "allowed": False, "status": {"message": SAID % whose, "code": 403}}
-    assert outcomes(collector) == {(kind, "denied"): 1}
+    assert warned == {"uid": UID, "allowed": True, "warnings": [SAID % whose]}
+    assert denied == {"uid": UID, "allowed": False, "status": {"message": SAID % whose, "code": 403}}
+    assert outcomes(collector) == {(kind, "warned"): 1, (kind, "denied"): 1}
 
 
 @pytest.mark.parametrize("action", ["warn", "deny"])

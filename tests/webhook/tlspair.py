@@ -20,10 +20,7 @@ def handshake(pair: Pair, trusted: bytes, name: str, *, flags: ssl.VerifyFlags =
 def joined(client: ssl.SSLContext, server: ssl.SSLContext, name: str | None) -> str:
     """Why the two do not come together; empty where they do."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        client.wrap_bio(back, there, server_hostname=name),
-        server.wrap_bio(there, back, server_side=True),
-    ]
+    ends = [client.wrap_bio(back, there, server_hostname=name), server.wrap_bio(there, back, server_side=True)]
     while ends:
         for end in list(ends):
             try:

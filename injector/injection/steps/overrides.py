@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError, ManifestError
 from injector.injection import containers as c
-from injector.injection.steps.status import STATUS, read_status
+from injector.injection.steps.status import STATUS, injected_names
 from injector.kube.serial import load_json
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import go_struct_json, normalise
@@ -26,10 +26,13 @@ AUTO_IMAGE: Final = "auto"
 _MOST: Final = 100
 """Maximum number of containers in the annotation, with which all others are compared."""
 _KINDS: Final = ("containers", "initContainers")
+_ISTIOS: Final = frozenset({c.PROXY, c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP})
 
 
 def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
     """Return the overrides that an earlier injection recorded, by ``containers`` and ``initContainers``.
+
+    As for Go, keys match in any case, and fields that a container does not have are ignored.
 
     Raises:
         AnnotationError: the annotation is not JSON of containers.
@@ -39,10 +42,13 @@ def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
         return {kind: [] for kind in _KINDS}
     try:
         raw = load_json(text)
-        noted = {kind: raw.get(kind) or [] for kind in _KINDS}
+        by_name = {} if raw is None else {key.lower(): value for key, value in raw.items()}
+        noted = {
+            kind: normalise(by_name.get(kind.lower()), "[]v1.Container", keep_unknown=False) or [] for kind in _KINDS
+        }
         if sum(map(len, noted.values())) > _MOST:
             raise ManifestError(f"more than {_MOST} containers")
-        return {kind: list(map(_noted, items)) for kind, items in noted.items()}
+        return {kind: list(map(_without_empty_resources, items)) for kind, items in noted.items()}
     except (DataError, TypeError, AttributeError) as error:
         raise AnnotationError(
             f"invalid value for annotation '{OVERRIDES}'",
@@ -51,9 +57,8 @@ def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
         ) from error
 
 
-def _noted(item: Any) -> c.Container:
+def _without_empty_resources(container: c.Container) -> c.Container:
     # Go's JSON of a container has its resources even if they are empty.
-    container: c.Container = normalise(item, "v1.Container")
     return {key: value for key, value in container.items() if (key, value) != ("resources", {})}
 
 
@@ -72,25 +77,30 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
     """Return ``final`` with the user's settings for injected containers on top, and with an annotation that records them.
 
     ``original`` is the pod before injection and ``template`` has the additions of the templates. A container that an earlier injection
-    added is not the user's: the new template's wins, except for the recorded settings of the user. Istio (1.30.3) drops the record of a
-    container that its status names, so users would lose their settings if a second webhook is in the chain; here they keep them. Nor
-    does Istio record a container that such a webhook added, which it takes for its own the next time.
+    added or changed is not the user's: the new template's wins, and an application's keeps the changes of other webhooks. Unlike in
+    Istio (1.30.3), the recorded settings for a container of Istio's stay, which users would lose if a second webhook is in the chain, and
+    a container that such a webhook added is recorded too, which Istio takes for its own the next time.
     """
     noted = read_overrides(original)
-    earlier = read_status(original)
-    added = {"containers": earlier.containers, "initContainers": earlier.init_containers} if earlier else {}
-    skipped = added if behaviours.skip_injected_overrides else {}
+    before = injected_names(original)
+    skipped = before if behaviours.skip_injected_overrides else {}
     both_lists = behaviours.sidecar_among_init
     applied: dict[str, list[c.Container]] = {kind: [] for kind in _KINDS}
-    late: set[str] = set()
+    recorded: dict[str, list[c.Container]] = {kind: [] for kind in _KINDS}
+    late = False
     for kind in _KINDS:
         for injected in c.containers_of(template, kind):
             name = injected.get("name", "")
             user = c.find(name, noted[kind])
-            if user is None and name not in skipped.get(kind, ()):
+            if user is not None:
+                recorded[kind].append(user)
+                if name in skipped.get(kind, ()) and name not in _ISTIOS:
+                    continue
+            elif name not in skipped.get(kind, ()):
                 user = _own(name, kind, original, both_lists=both_lists)
-                if user is not None and added and all(name not in names for names in added.values()):
-                    late.add(name)
+                if user is not None and all(name not in names for names in before.values()):
+                    recorded[kind].append(_without_auto_image(user))
+                    late = True
             if user is not None:
                 applied[kind].append(_without_auto_image(user))
     for kind in _KINDS:
@@ -98,9 +108,7 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
             final = normalise(strategic_merge(final, {"spec": {kind: [overlay]}}, "v1.Pod"), "v1.Pod")
     if STATUS not in c.annotations_of(original):
         return _noting(final, applied)
-    users = late.union(item.get("name", "") for kind in _KINDS for item in noted[kind])
-    kept = {kind: [item for item in applied[kind] if item.get("name", "") in users] for kind in _KINDS}
-    return _noting(final, kept) if late else final
+    return _noting(final, recorded) if late and any(before.values()) else final
 
 
 def _noting(final: c.Pod, users: Mapping[str, list[c.Container]]) -> c.Pod:

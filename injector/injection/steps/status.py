@@ -1,6 +1,6 @@
 """The annotation ``sidecar.istio.io/status``, which lists the additions of an injection, and their removal.
 
-Follows ``SidecarInjectionStatus``, ``getInjectionStatus`` and ``stripPod`` in pkg/kube/inject (1.30.3).
+Follows ``SidecarInjectionStatus``, ``getInjectionStatus``, ``parseStatus`` and ``stripPod`` in pkg/kube/inject (1.30.3).
 """
 
 from __future__ import annotations
@@ -41,7 +41,32 @@ class InjectionStatus:
 
 
 def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
-    """Return the status of an earlier injection; None if there is none or, as Istio ignores it then, it is not valid."""
+    """Return the status of an earlier injection; None if there is none or, as Istio ignores it then, it is not valid.
+
+    As for Go, keys match in any case.
+    """
+    raw = _status_json(pod)
+    if raw is None:
+        return None
+    by_name = {key.lower(): value for key, value in raw.items()}
+    if not isinstance(by_name.get("revision"), str | None):
+        return None
+    names = [_names(by_name.get(key.lower())) for key in _LISTS]
+    known = [item for item in names if item is not None]
+    return InjectionStatus(*known) if len(known) == len(names) else None
+
+
+def injected_names(pod: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the names of injected containers by list, as ``parseStatus`` reads them: in the exact case, whatever else is not valid.
+
+    A list of something else than names is empty; Istio (1.30.3) drops the connection of such a request.
+    """
+    raw = _status_json(pod) or {}
+    return {kind: _names(raw.get(kind)) or () for kind in ("containers", "initContainers")}
+
+
+def _status_json(pod: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the object in the annotation, empty for ``null``; None if there is no object."""
     text = c.annotations_of(pod).get(STATUS)
     if text is None:
         return None
@@ -49,13 +74,7 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
         raw = load_json(text)
     except DataError:
         return None
-    if raw is None:
-        return InjectionStatus()
-    if not isinstance(raw, dict) or not isinstance(raw.get("revision"), str | None):
-        return None
-    names = [_names(raw.get(key)) for key in _LISTS]
-    known = [item for item in names if item is not None]
-    return InjectionStatus(*known) if len(known) == len(names) else None
+    return {} if raw is None else raw if isinstance(raw, dict) else None
 
 
 def _names(value: Any) -> tuple[str, ...] | None:

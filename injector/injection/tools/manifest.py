@@ -148,6 +148,6 @@ def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: di
         default_templates=(SIDECAR_TEMPLATE_NAME,),
         injected_annotations={},
         written_revision=revision.written,
-        native_sidecar=native_sidecar(revision),
+        native_sidecar=native_sidecar(revision, pod),
         proxy_envs=cluster_envs(revision, pod, {}),
     )

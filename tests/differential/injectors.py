@@ -1,0 +1,179 @@
+"""Istio's own webhooks, asked about pods: some releases built from source, and what they make of a pod beside what we make of it.
+
+A driver of ``injectors/`` is built within Istio's source tree, because old releases cannot be imported as modules. Source trees and
+programs stay in a work folder. If Go's proxy lacks a module that a release needs, add a ``replace`` to the tree's ``go.mod``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import jsonpatch
+import yaml
+
+from injector.errors import DataError
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import OFF, Injected, RequestFacts
+from injector.istio.revision import Revision, RevisionSettings, build_revision
+from injector.kube.typed import go_encode, normalise
+from tests.factories import make_container, make_pod
+
+Pod: TypeAlias = "dict[str, Any]"
+Answer: TypeAlias = "dict[str, Any]"
+
+RELEASES = {"1.8": "1.8.2", "1.12": "1.12.9", "1.26": "1.26.8", "1.30": "1.30.3"}
+"""The releases to compare with, by minor."""
+SOURCE = "https://github.com/istio/istio"
+FOLDER = Path(__file__).with_name("injectors")
+NAMESPACE = "shop"
+REFUSED: Answer = {"refused": True}
+SKIPPED: Answer = {"skipped": True}
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """What one istiod runs with: the keys of its ConfigMaps, its environment, and the versions of the nodes by name."""
+
+    minor: str
+    config: str
+    values: str
+    mesh: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def revision(self) -> Revision:
+        """Our revision of it."""
+        settings = RevisionSettings(
+            istio_version=RELEASES[self.minor], env=self.env, node_versions=tuple(self.nodes.values()), revision=""
+        )
+        texts = {"config": self.config, "values": self.values, "mesh": self.mesh}
+        return replace(
+            build_revision("default", **texts, settings=settings, origin="test"), versions_by_node=dict(self.nodes)
+        )
+
+
+def built(minor: str, work: Path, source: str = SOURCE) -> Path:
+    """Build the program that answers as a minor's release does, unless the work folder has it."""
+    release, program = RELEASES[minor], work / f"driver-{minor}"
+    tree = work / f"istio-{release}"
+    if not tree.exists():
+        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", release, source, str(tree)]
+        subprocess.run(clone, check=True)
+    if not program.exists():
+        driver = tree / "pkg" / "kube" / "inject" / "driver"
+        driver.mkdir(exist_ok=True)
+        webhook = (FOLDER / f"webhook_{minor.replace('.', '_')}.go").read_text()
+        (driver / "webhook.go").write_text(webhook.removeprefix("//go:build ignore\n"))
+        shutil.copy(FOLDER / "driver.go", driver)
+        build = ["go", "build", "-mod=mod", "-o", str(program), "./pkg/kube/inject/driver"]
+        subprocess.run(build, cwd=tree, check=True)
+    return program
+
+
+def istios(program: Path, plane: ControlPlane, pods: Sequence[Pod]) -> list[Answer]:
+    """Return what Istio makes of pods: the injected pod, or that it skips or refuses it."""
+    lines = "\n".join(json.dumps({"namespace": NAMESPACE, "pod": pod}) for pod in pods)
+    with tempfile.TemporaryDirectory() as name:
+        files = [Path(name, key) for key in ("config", "values", "mesh")]
+        for file, text in zip(files, (plane.config, plane.values, plane.mesh), strict=True):
+            file.write_text(text)
+        nodes = [f"{node}={version}" for node, version in plane.nodes.items()]
+        command = [str(program), *map(str, files), "", *nodes]
+        done = subprocess.run(
+            command, input=lines.encode(), check=True, capture_output=True, env={**os.environ, **plane.env}
+        )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return [_istios(pod, answer) for pod, answer in zip(pods, answers, strict=True)]
+
+
+def _istios(pod: Pod, answer: Answer) -> Answer:
+    if "patch" in answer:
+        return {"pod": as_served(jsonpatch.apply_patch(pod, answer["patch"]))}
+    return SKIPPED if answer.get("skipped") else {**REFUSED, "why": answer["error"]}
+
+
+def ours(plane: ControlPlane, pod: Pod) -> Answer:
+    """Return what we make of a pod, without the guard, which Istio does not have."""
+    try:
+        result = inject_pod(plane.revision, deepcopy(pod), RequestFacts(NAMESPACE, guard=OFF))
+    except DataError as error:
+        return {**REFUSED, "why": str(error)}
+    if not isinstance(result, Injected):
+        return SKIPPED
+    return {"pod": as_served(jsonpatch.apply_patch(pod, json.loads(json.dumps(result.patch))))}
+
+
+def alike(left: Answer, right: Answer) -> bool:
+    """Return whether two answers are the same; why a pod is refused does not count."""
+    left, right = ({key: value for key, value in each.items() if key != "why"} for each in (left, right))
+    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+
+
+def as_served(pod: Pod) -> Pod:
+    """Return a pod as the API server encodes it."""
+    encoded: Pod = go_encode(normalise(pod, "v1.Pod"), "v1.Pod")
+    if encoded.get("metadata", {}).get("creationTimestamp", "") is None:
+        del encoded["metadata"]["creationTimestamp"]
+    return encoded
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pod to inject, and whether our answer may differ."""
+
+    name: str
+    minor: str
+    plane: ControlPlane
+    pod: Pod
+    differs: str
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Return the cases of ``injectors/cases.yaml`` for each of their minors."""
+    data = yaml.safe_load((FOLDER / "cases.yaml").read_text())
+    found: list[Case] = []
+    for name, case in data["cases"].items():
+        texts = {"values": "{}", "mesh": "{}", **data["settings"][case["settings"]]}
+        for minor in case["minors"]:
+            own = {key: case.get(key, {}) for key in ("env", "nodes")}
+            template = {"template": texts["list"]} if minor == "1.8" else {"templates": {"sidecar": texts["overlay"]}}
+            config = json.dumps({"policy": "enabled", **template})
+            plane = ControlPlane(minor, config, texts["values"], texts["mesh"], **own)
+            pod = make_pod("web", containers=[make_container()])
+            pod = {"metadata": pod["metadata"] | case.get("metadata", {}), "spec": pod["spec"] | case.get("spec", {})}
+            found.append(Case(name, minor, plane, as_served(pod), case.get("differs", "")))
+    return tuple(found)
+
+
+RECORDED = FOLDER.parent / "recorded" / "injectors.jsonl"
+
+
+@cache
+def recorded() -> dict[str, dict[str, Answer]]:
+    """Return Istio's answers to the cases, by minor and name."""
+    answers: dict[str, dict[str, Answer]] = {}
+    for line in RECORDED.read_text().splitlines():
+        minor, name, answer = json.loads(line)
+        answers.setdefault(minor, {})[name] = answer
+    return answers
+
+
+def record(programs: Mapping[str, Path]) -> None:
+    """Ask Istio about all cases, and keep its answers."""
+    lines = []
+    for case in cases():
+        (answer,) = istios(programs[case.minor], case.plane, [case.pod])
+        lines.append(json.dumps([case.minor, case.name, answer], sort_keys=True, separators=(",", ":")))
+    RECORDED.write_text("\n".join(lines) + "\n")
