@@ -58,10 +58,10 @@ class _Loader(yaml.CSafeLoader):
     """Safe YAML in which ``v1.30`` is a minor of Istio. A key that occurs twice is an error: cases would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        found = super().construct_mapping(node, deep)
-        if len(found) < len(node.value):
+        keys = [key.value for key, _ in node.value]
+        if len(set(map(str, keys))) < len(keys):
             raise yaml.MarkedYAMLError("a key occurs twice", problem_mark=node.start_mark)
-        return found
+        return super().construct_mapping(node, deep)
 
     def minor(self, node: yaml.Node) -> tuple[int, int]:
         major, minor = str(node.value).removeprefix("v").split(".")

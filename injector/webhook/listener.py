@@ -323,10 +323,14 @@ class Listener:
 
 
 def readable(files: Iterable[int]) -> set[int]:
-    """Return the files with data to read, or, for listening sockets, with connections to accept."""
+    """Return the files with data to read, or, for listening sockets, with connections to accept.
+
+    A connection that has just ended has no file: its number is -1.
+    """
     poll = select.poll()
     for file in files:
-        poll.register(file, select.POLLIN)
+        if file >= 0:
+            poll.register(file, select.POLLIN)
     return {file for file, _ in poll.poll(0)}
 
 

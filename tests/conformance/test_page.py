@@ -7,7 +7,7 @@ import pytest
 
 from injector.istio.behaviours import Behaviours
 from tests.conformance import corpus
-from tests.conformance.page import TELLS, Tally, complete, counted, page
+from tests.conformance.page import TEXTS, Tally, complete, counted, page
 from tests.conformance.run import DOORS, PAGE, checks
 
 TALLY = Tally("1.30", kube_inject=(2, 2), webhook=(1, 3), text=(2, 2), back=(0, 0))
@@ -24,7 +24,7 @@ def test_the_page_counts_the_cases_that_the_tests_try() -> None:
 
 
 def test_the_page_tells_of_every_behaviour() -> None:
-    assert sorted(TELLS) == sorted(field.name for field in fields(Behaviours))
+    assert sorted(TEXTS["tells"]) == sorted(field.name for field in fields(Behaviours))
 
 
 def test_a_row_counts_what_passed_and_of_how_many_where_some_did_not() -> None:

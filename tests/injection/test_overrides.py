@@ -8,104 +8,25 @@ import pytest
 from injector.errors import AnnotationError
 from injector.injection.steps.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status, status_text, stripped
-from injector.istio.behaviours import behaviours_of
+from injector.istio.behaviours import Minor, behaviours_of
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 
-NEWEST = behaviours_of((1, 30))
 APP = make_container()
-PROXY = {"name": "istio-proxy", "image": "proxy"}
-INJECTED = json.dumps({"containers": ["istio-proxy"], "initContainers": ["istio-init"]})
 
 
-def template(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    return {"spec": {"containers": list(containers), "initContainers": list(init)}}
+@cases("minor", "original", "merged", "template", "expected")
+def test_the_users_settings_of_the_proxy_are_applied_and_recorded(
+    minor: Minor,
+    original: dict[str, Any],
+    merged: dict[str, Any],
+    template: dict[str, Any],
+    expected: dict[str, Any],
+) -> None:
+    found = reapplied(make_pod(**merged), make_pod(**original), {"spec": template}, behaviours_of(minor))
 
-
-def merged(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    return make_pod(containers=[APP, *containers], **spec)
-
-
-def proxy_of(pod: dict[str, Any], kind: str = "containers") -> dict[str, Any]:
-    (found,) = [item for item in pod["spec"][kind] if item["name"] == "istio-proxy"]
-    return dict(found)
-
-
-def test_the_users_settings_for_the_proxy_override_the_template_and_are_recorded() -> None:
-    user = {"name": "istio-proxy", "image": "auto", "resources": {"limits": {"cpu": "3"}}}
-
-    final = reapplied(merged(PROXY), merged(user), template(PROXY), NEWEST)
-
-    assert proxy_of(final) == {**PROXY, "resources": {"limits": {"cpu": "3"}}}
-    assert json.loads(final["metadata"]["annotations"][OVERRIDES]) == {
-        "containers": [{"name": "istio-proxy", "resources": {"limits": {"cpu": "3"}}}]
-    }
-
-
-def test_containers_that_no_template_has_are_not_recorded() -> None:
-    final = reapplied(merged(PROXY), merged(), template(PROXY), NEWEST)
-
-    assert final == merged(PROXY)
-
-
-def test_a_proxy_among_the_containers_is_the_users_for_a_native_sidecar_too() -> None:
-    user = {"name": "istio-proxy", "image": "mine"}
-    pod = merged(initContainers=[PROXY])
-
-    final = reapplied(pod, merged(user), template(init=(PROXY,)), NEWEST)
-
-    assert proxy_of(final, "initContainers") == user
-    assert json.loads(final["metadata"]["annotations"][OVERRIDES]).keys() == {"initContainers"}
-
-
-def test_containers_of_an_earlier_injection_are_not_the_users() -> None:
-    old = {**PROXY, "image": "old"}
-    original = make_pod(containers=[APP, old], annotations={STATUS: INJECTED})
-
-    final = reapplied(merged(PROXY), original, template(PROXY), NEWEST)
-
-    assert proxy_of(final) == PROXY
-    assert "annotations" not in final["metadata"]
-
-
-def test_up_to_1_16_they_count_as_the_users() -> None:
-    old = {**PROXY, "image": "old"}
-    original = make_pod(containers=[APP, old], annotations={STATUS: INJECTED})
-
-    final = reapplied(merged(PROXY), original, template(PROXY), behaviours_of((1, 16)))
-
-    assert proxy_of(final) == old
-
-
-def test_recorded_settings_of_the_user_are_applied_again() -> None:
-    noted = json.dumps({"containers": [{"name": "istio-proxy", "args": ["mine"], "resources": {}}]})
-    original = make_pod(containers=[APP, PROXY], annotations={STATUS: INJECTED, OVERRIDES: noted})
-
-    final = reapplied(merged({**PROXY, "args": ["the template's"]}), original, template(PROXY), NEWEST)
-
-    assert proxy_of(final) == {**PROXY, "args": ["mine"]}
-
-
-@pytest.mark.parametrize("minor", [12, 16, 17, 30])
-def test_a_container_that_another_webhook_added_is_recorded_as_well(minor: int) -> None:
-    noted = json.dumps({"containers": [{"name": "app", "image": "mine", "resources": {}}]})
-    status = json.dumps({"containers": ["app", "istio-proxy"], "initContainers": []})
-    late = {"name": "vault-agent", "image": "vault"}
-    original = make_pod(containers=[late, APP, PROXY], annotations={STATUS: status, OVERRIDES: noted})
-
-    final = reapplied(merged(PROXY, late), original, template(late, APP, PROXY), behaviours_of((1, minor)))
-
-    again = read_overrides(final)["containers"]
-    assert [each["name"] for each in again] == ["vault-agent", "app"]
-    assert again[1]["image"] == "mine"
-
-
-def test_a_proxy_that_becomes_a_native_sidecar_is_not_recorded_as_added() -> None:
-    original = make_pod(containers=[APP, PROXY], annotations={STATUS: INJECTED})
-
-    final = reapplied(merged(initContainers=[PROXY]), original, template(init=(PROXY,)), NEWEST)
-
-    assert OVERRIDES not in final["metadata"].get("annotations", {})
+    assert {kind: found["spec"].get(kind) for kind in expected["spec"]} == expected["spec"]
+    assert json.loads(found["metadata"].get("annotations", {}).get(OVERRIDES, "null")) == expected["recorded"]
 
 
 def test_recorded_containers_are_put_back_once() -> None:
@@ -132,57 +53,23 @@ def test_without_the_annotation_there_are_no_overrides() -> None:
     assert read_overrides(make_pod()) == {"containers": [], "initContainers": []}
 
 
-def with_user(uid: int | None, gid: int | None = None) -> dict[str, Any]:
-    context = {key: value for key, value in {"runAsUser": uid, "runAsGroup": gid}.items() if value is not None}
-    return merged({"name": "istio-proxy", "securityContext": context})
-
-
-def initialised(name: str = "istio-init") -> dict[str, Any]:
-    return merged(
-        {"name": "istio-proxy", "securityContext": {"runAsUser": 7}},
-        initContainers=[{"name": name, "args": ["-u", "1337", "-m", "REDIRECT"]}],
+@cases("init", "user", "mode", "expected")
+def test_init_containers_follow_the_users_uid_of_the_proxy(
+    init: str, user: dict[str, Any], mode: str, expected: dict[str, Any]
+) -> None:
+    proxy = {"name": "istio-proxy", "securityContext": {"runAsUser": 7}}
+    initialised = make_pod(
+        containers=[APP, proxy], initContainers=[{"name": init, "args": ["-u", "1337", "-m", "REDIRECT"]}]
     )
 
+    spec = init_user_adjusted(initialised, make_pod(**user), mesh_interception_mode=mode)["spec"]
 
-def init_of(pod: dict[str, Any]) -> dict[str, Any]:
-    (init,) = pod["spec"]["initContainers"]
-    return dict(init)
-
-
-def test_iptables_lets_the_users_uid_of_the_proxy_pass() -> None:
-    final = init_user_adjusted(initialised(), with_user(7), mesh_interception_mode="REDIRECT")
-
-    assert init_of(final)["args"] == ["-u", "7", "-m", "REDIRECT"]
-
-
-def test_validation_runs_as_the_proxy_does() -> None:
-    final = init_user_adjusted(initialised("istio-validation"), with_user(7, 8), mesh_interception_mode="REDIRECT")
-
-    assert init_of(final)["securityContext"] == {"runAsUser": 7, "runAsGroup": 8}
-    assert init_of(final)["args"][1] == "7"
-
-
-def test_with_tproxy_the_proxy_stays_root_whatever_the_user_asks() -> None:
-    final = init_user_adjusted(initialised(), with_user(7), mesh_interception_mode="TPROXY")
-
-    assert proxy_of(final)["securityContext"] == {"runAsUser": 0}
-    assert init_of(final)["args"][1] == "7"
-
-
-@pytest.mark.parametrize("uid", [None, 0])
-def test_no_uid_and_root_leave_iptables_alone(uid: int | None) -> None:
-    final = init_user_adjusted(initialised(), with_user(uid, 8), mesh_interception_mode="REDIRECT")
-
-    assert init_of(final)["args"][1] == "1337"
-
-
-def test_on_a_second_injection_the_recorded_uid_counts() -> None:
-    noted = json.dumps({"containers": [{"name": "istio-proxy", "securityContext": {"runAsUser": 7}}]})
-    original = make_pod(
-        containers=[APP, {"name": "istio-proxy", "securityContext": {"runAsUser": 0}}], annotations={OVERRIDES: noted}
-    )
-
-    assert init_of(init_user_adjusted(initialised(), original, mesh_interception_mode="TPROXY"))["args"][1] == "7"
+    (found,) = spec["initContainers"]
+    assert {
+        "uid": found["args"][1],
+        "init": found.get("securityContext"),
+        "proxy": spec["containers"][1]["securityContext"],
+    } == expected
 
 
 def test_the_number_of_recorded_containers_is_limited() -> None:

@@ -24,7 +24,6 @@ from injector.injection.steps.openshift import (
     proxy_ids,
 )
 from injector.injection.steps.prometheus import (
-    agent_annotations,
     enabled,
     merged,
     scrape_config_json,
@@ -263,17 +262,11 @@ def _named(*names: str) -> list[c.Container]:
     return [{"name": name} for name in names]
 
 
-def test_a_container_moves_to_the_front_or_the_end() -> None:
+def test_a_container_moves_to_the_front_or_the_end_and_of_equal_names_the_last_is_kept() -> None:
+    twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
     assert c.moved_first("b", _named("a", "b", "d")) == _named("b", "a", "d")
     assert c.moved_last("b", _named("a", "b", "d")) == _named("a", "d", "b")
-
-
-def test_moving_what_is_not_there_changes_nothing() -> None:
     assert c.moved_first("x", _named("a", "b")) == _named("a", "b")
-
-
-def test_of_equal_names_the_last_is_kept() -> None:
-    twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
     assert c.moved_last("p", twice) == [{"name": "a"}, {"name": "p", "n": 2}]
 
 
@@ -291,12 +284,9 @@ def test_a_changed_container_takes_its_place_and_the_original_stays() -> None:
     assert pod == {"spec": {"containers": _named("a", "b")}}
 
 
-def test_an_empty_list_leaves_its_key_out() -> None:
-    assert c.with_spec({"spec": {"initContainers": _named("a"), "x": 1}}, initContainers=[]) == {"spec": {"x": 1}}
-
-
-def test_empty_annotations_leave_their_key_out() -> None:
+def test_an_empty_list_and_empty_annotations_leave_their_key_out() -> None:
     pod = {"metadata": {"name": "p", "annotations": {"a": "b"}}}
+    assert c.with_spec({"spec": {"initContainers": _named("a"), "x": 1}}, initContainers=[]) == {"spec": {"x": 1}}
     assert c.with_metadata(pod, annotations={}) == {"metadata": {"name": "p"}}
 
 
@@ -394,18 +384,20 @@ def test_the_annotation_decides_else_the_mesh_else_metrics_are_merged(
     assert enabled(annotations, mesh_setting=mesh) is expected
 
 
-@cases("annotations", "config")
-def test_the_agent_is_told_what_to_scrape_and_is_scraped_in_its_place(annotations: dict[str, str], config: str) -> None:
-    pod = _merged(_scraped({**annotations, "mine": "kept"}))
-    assert pod["metadata"]["annotations"] == {"mine": "kept", **AGENT}
-    assert _scrape_env(pod) == [{"name": ENV, "value": config}]
+@cases("annotations", "made_with", "expected", "env")
+def test_the_agent_is_told_what_to_scrape_and_is_scraped_in_its_place(
+    annotations: dict[str, str] | None,
+    made_with: dict[str, Any],
+    expected: dict[str, str],
+    env: list[dict[str, str]] | None,
+) -> None:
+    pod = _scraped(annotations)
 
+    found = _merged(pod, **made_with)
 
-@pytest.mark.parametrize("annotations", [None, {}, {"mine": "kept"}, {PORT: "", SCRAPE: ""}])
-def test_an_application_that_says_nothing_is_not_told_of(annotations: dict[str, str] | None) -> None:
-    pod = _merged(_scraped(annotations))
-    assert AGENT.items() <= pod["metadata"]["annotations"].items()
-    assert _scrape_env(pod) is None
+    assert (found["metadata"]["annotations"], _scrape_env(found)) == (expected, env)
+    assert (found is pod) is (annotations == expected)
+    assert pod == _scraped(annotations)
 
 
 def test_the_variable_comes_after_the_proxys_own() -> None:
@@ -419,52 +411,13 @@ def test_a_native_sidecar_is_told_as_well() -> None:
 
 
 def test_a_pod_without_a_proxy_gets_the_annotations_alone() -> None:
-    pod = make_pod(annotations={PORT: "80"})
-    assert _merged(pod) == make_pod(annotations=AGENT)
-
-
-def test_the_agents_port_is_the_meshs() -> None:
-    assert _merged(make_pod(), port=15099)["metadata"]["annotations"] == {**AGENT, PORT: "15099"}
-
-
-@pytest.mark.parametrize("annotation", [PORT, "prometheus.io.port"])
-def test_who_has_the_agents_port_already_is_left_alone(annotation: str) -> None:
-    pod = _scraped({annotation: "15020", PATH: "/mine"})
-    assert _merged(pod) is pod
-
-
-@pytest.mark.parametrize(("annotations", "mesh"), [({PORT: "80"}, False), ({PORT: "80", MERGE_METRICS: "false"}, None)])
-def test_where_merging_is_off_the_pod_is_left_alone(annotations: dict[str, str], mesh: bool | None) -> None:
-    pod = _scraped(annotations)
-    assert _merged(pod, mesh=mesh) is pod
+    assert _merged(make_pod(annotations={PORT: "80"})) == make_pod(annotations=AGENT)
 
 
 @cases("scrape", "sanitised", "left_alone")
 def test_scrape_false_declines_since_1_13(scrape: dict[str, str], sanitised: bool, left_alone: bool) -> None:
     pod = _scraped({**scrape, PORT: "80"})
     assert (_merged(pod, sanitised=sanitised) is pod) is left_alone
-
-
-def test_up_to_1_12_only_the_exact_spelling_counts() -> None:
-    pod = _merged(_scraped({"prometheus.io.port": "80", "prometheus.io.scrape": "false"}), sanitised=False)
-    other = {"prometheus.io.port": "80", "prometheus.io.scrape": "false"}
-    assert pod["metadata"]["annotations"] == {**other, **AGENT}
-    assert _scrape_env(pod) is None
-
-
-@pytest.mark.parametrize("name", ["prometheus.io/ports", "my.prometheus.io/port", "prometheus.io/Port", "prometheusio"])
-def test_names_that_prometheus_reads_otherwise_are_kept(name: str) -> None:
-    assert _merged(make_pod(annotations={name: "80"}))["metadata"]["annotations"] == {name: "80", **AGENT}
-
-
-def test_merging_metrics_does_not_change_the_pod() -> None:
-    pod = _scraped({PORT: "80"})
-    _merged(pod)
-    assert pod == _scraped({PORT: "80"})
-
-
-def test_the_agent_serves_the_metrics_of_both_on_the_status_port() -> None:
-    assert agent_annotations(15020) == AGENT
 
 
 @cases("annotations", "expected")
@@ -474,18 +427,7 @@ def test_the_config_of_the_exact_spelling_is_none_where_it_is_empty(
     assert scrape_config_json(annotations) == expected
 
 
-@pytest.mark.parametrize(
-    ("annotations", "sanitised", "expected"),
-    [
-        ({**AGENT, "mine": "kept"}, True, {"mine": "kept"}),
-        ({**AGENT, "mine": "kept"}, False, {"mine": "kept"}),
-        ({**AGENT, "prometheus.io.path": "/m"}, False, {"prometheus.io.path": "/m"}),
-        ({"prometheus.io.port": "15020", PATH: "/m", "mine": "kept"}, True, {"mine": "kept"}),
-        ({"prometheus.io.port": "15020", PATH: "/m"}, False, {"prometheus.io.port": "15020", PATH: "/m"}),
-        ({**AGENT, PORT: "80"}, True, {**AGENT, PORT: "80"}),
-        ({PATH: "/stats/prometheus"}, True, {PATH: "/stats/prometheus"}),
-    ],
-)
+@cases("annotations", "sanitised", "expected")
 def test_annotations_of_an_earlier_injection_are_told_by_the_agents_port(
     annotations: dict[str, str], sanitised: bool, expected: dict[str, str]
 ) -> None:

@@ -31,6 +31,7 @@ from tests.cases import cases
 from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_istios_path, service_of
 
 REV, AUTO, INJECT, NAME = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "kubernetes.io/metadata.name"
+OPTIONS = ("clientConfig", "failurePolicy", "timeoutSeconds", "reinvocationPolicy")
 
 
 def at_istiod(revision: str, **options: Any) -> WebhookOptions:
@@ -72,17 +73,18 @@ def test_every_webhook_of_a_configuration_has_the_options() -> None:
 
     webhooks = revision_webhook("default", options)["webhooks"]
 
-    assert [webhook["name"].split(".sidecar")[0] for webhook in webhooks] == [
-        "rev.namespace", "rev.object", "namespace", "object", "auto",
-    ]  # fmt: skip
-    for webhook in webhooks:
-        assert webhook["clientConfig"] == {
-            "service": {"name": "our", "namespace": "ours", "path": "/inject/default", "port": 8443},
-            "caBundle": "Q0E=",
+    assert {webhook["name"].split(".sidecar")[0]: {key: webhook[key] for key in OPTIONS} for webhook in webhooks} == {
+        prefix: {
+            "clientConfig": {
+                "service": {"name": "our", "namespace": "ours", "path": "/inject/default", "port": 8443},
+                "caBundle": "Q0E=",
+            },
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 5,
+            "reinvocationPolicy": "IfNeeded",
         }
-        assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["reinvocationPolicy"]) == (
-            "Ignore", 5, "IfNeeded",
-        )  # fmt: skip
+        for prefix in ("rev.namespace", "rev.object", "namespace", "object", "auto")
+    }
 
 
 def test_only_the_default_injects_namespaces_without_labels() -> None:
@@ -150,13 +152,16 @@ def test_the_unserved_name_webhook_never_blocks_pods_by_itself(action: str) -> N
         "labels": {"app.kubernetes.io/name": "injector"},
     }
     for webhook, kind in zip(configuration["webhooks"], UNSERVED_KINDS, strict=True):
-        assert webhook["name"] == f"{kind}.unserved.injector.istio.io"
-        assert webhook["clientConfig"]["service"]["path"] == f"/unserved/{action}/{kind}"
-        assert webhook["clientConfig"]["caBundle"] == "Q0E="
-        assert (webhook["failurePolicy"], webhook["reinvocationPolicy"], webhook["sideEffects"]) == (
-            "Ignore", "Never", "None",
-        )  # fmt: skip
-        assert webhook["timeoutSeconds"] == 2
+        service = webhook["clientConfig"].pop("service")
+        assert service["path"] == f"/unserved/{action}/{kind}"
+        assert {key: webhook[key] for key in (*OPTIONS, "name", "sideEffects")} == {
+            "name": f"{kind}.unserved.injector.istio.io",
+            "clientConfig": {"caBundle": "Q0E="},
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 2,
+            "reinvocationPolicy": "Never",
+            "sideEffects": "None",
+        }
         assert webhook["rules"][0]["operations"] == ["CREATE"]
 
 
@@ -185,23 +190,20 @@ def test_another_istio_namespace_is_a_part_of_the_names() -> None:
     ] == ["istio-sidecar-injector-mesh", "istio-sidecar-injector-1-24-mesh", "istio-revision-tag-prod-mesh", "my-hook"]
 
 
-def test_a_deactivated_configuration_matches_nothing_and_keeps_the_rest() -> None:
+def test_a_deactivated_configuration_is_recognised_matches_nothing_and_keeps_the_rest() -> None:
     configuration = revision_webhook("default", WebhookOptions())
     before = dump_json(configuration)
 
-    webhooks = deactivated(configuration)["webhooks"]
+    found = deactivated(configuration)
 
     never = {"matchLabels": {"istio.io/deactivated": "never-match"}}
-    assert all(webhook["namespaceSelector"] == webhook["objectSelector"] == never for webhook in webhooks)
-    assert [webhook["name"] for webhook in webhooks] == [webhook["name"] for webhook in configuration["webhooks"]]
+    assert (is_deactivated(configuration), is_deactivated(found)) == (False, True)
+    assert found["webhooks"] == [
+        {**webhook, "namespaceSelector": never, "objectSelector": never} for webhook in configuration["webhooks"]
+    ]
     assert dump_json(configuration) == before
-
-
-def test_a_deactivated_configuration_is_recognised() -> None:
-    configuration = revision_webhook("default", WebhookOptions())
-
-    assert not is_deactivated(configuration)
-    assert is_deactivated(deactivated(configuration))
+    labels = {"istio-injection": "enabled"}, {REV: "default"}
+    assert not any(each.calls(label, {}) for each in live_webhooks([found]) for label in labels)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +226,9 @@ def test_a_configuration_of_istio_is_not_the_injectors(file: str) -> None:
     assert options_of(golden(file), "1-24") is None
 
 
-def test_a_configuration_with_other_webhooks_is_not_the_injectors() -> None:
-    assert options_of({"metadata": {"name": "x"}}, "prod") is None
-    assert (
-        options_of({"webhooks": [{"name": "other.example", "clientConfig": {"url": "https://x/inject/prod"}}]}, "prod")
-        is None
-    )
+@cases("configuration")
+def test_a_configuration_with_other_webhooks_is_not_the_injectors(configuration: dict[str, Any]) -> None:
+    assert options_of(configuration, "prod") is None
 
 
 NAMES = ("1-24", "1-30", "default", "prod")
@@ -282,10 +281,7 @@ def test_labels_can_name_a_revision_that_is_not_served(
     namespace: dict[str, str], pod: dict[str, str], wanted: str | None
 ) -> None:
     assert unserved(namespace, pod, ("1-24", "1-30")) == wanted
-
-
-def test_a_served_name_is_not_reported_as_unserved() -> None:
-    assert unserved({AUTO: "enabled"}, {}, ("default",)) is None
+    assert wanted is None or unserved(namespace, pod, (wanted,)) is None
 
 
 def configuration(name: str = "w", **changed: Any) -> dict[str, Any]:
@@ -333,13 +329,6 @@ def test_live_webhooks_are_in_the_api_servers_order() -> None:
     found = live_webhooks([configuration("b"), configuration("a"), configuration("c")])
 
     assert [each.configuration for each in found] == ["a", "b", "c"]
-
-
-def test_a_deactivated_webhook_is_never_called() -> None:
-    assert not any(
-        each.calls({"istio-injection": "enabled"}, {}) or each.calls({REV: "default"}, {})
-        for each in live_webhooks([deactivated(revision_webhook("default", WebhookOptions()))])
-    )
 
 
 @pytest.mark.parametrize("path", ["/inject", "/inject/", "/inject/1-30", "/inject/cluster/c/net/n"])
@@ -396,26 +385,12 @@ def test_the_default_tag_overlaps_with_a_default_revision_that_is_not_deactivate
     assert overlaps(tag_webhook("default", "1-24", PLAIN), [deactivated(revision)]) == ()
 
 
-def test_a_webhook_without_selectors_overlaps_with_each_webhook() -> None:
-    everything = {"metadata": {"name": "x"}, "webhooks": [{"name": "all.istio.io"}]}
-
-    assert overlaps(tag_webhook("prod", "1-24", PLAIN), [everything]) == (overlap("x/all.istio.io"),)
+@cases("tag", "other", "names")
+def test_webhooks_that_are_called_for_the_same_pods_overlap(tag: str, other: dict[str, Any], names: list[str]) -> None:
+    assert overlaps(tag_webhook(tag, "1-24", PLAIN), [other]) == tuple(map(overlap, names))
 
 
 def test_webhooks_of_one_configuration_can_overlap() -> None:
     twice = {"metadata": {"name": "x", "labels": {"istio.io/rev": "a"}}, "webhooks": [{"name": "a"}, {"name": "b"}]}
 
     assert overlaps(twice, []) == (overlap("x/b"), overlap("x/a"))
-
-
-@cases("other")
-def test_other_webhooks_and_other_pods_do_not_overlap(other: dict[str, Any]) -> None:
-    assert overlaps(tag_webhook("prod", "1-24", PLAIN), [other]) == ()
-
-
-def test_a_revision_that_only_a_selector_names_counts() -> None:
-    selector = {"matchExpressions": [{"key": "istio.io/rev", "operator": "In", "values": ["blue", "prod"]}]}
-    other = {"metadata": {"name": "x"}, "webhooks": [{"name": "a.istio.io", "namespaceSelector": selector}]}
-
-    assert overlaps(tag_webhook("prod", "1-24", PLAIN), [other]) == (overlap("x/a.istio.io"),)
-    assert overlaps(tag_webhook("green", "1-24", PLAIN), [other]) == ()

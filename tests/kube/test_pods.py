@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ManifestError
+from injector.istio.behaviours import Minor
 from injector.kube.pods import (
     Created,
     OwnerRules,
@@ -18,24 +19,30 @@ from injector.kube.pods import (
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 
-ISTIO_1_2 = OwnerRules(controllers=False)
-ISTIO_1_3 = OwnerRules(hash_required=False, job_digits=None, deployment_configs=False, rollouts=False)
-ISTIO_1_6 = OwnerRules(
-    hash_required=False, job_digits=(10, 10), cron_job_version="batch/v1beta1", deployment_configs=False, rollouts=False
-)
-ISTIO_1_9 = OwnerRules(job_digits=(10, 10), cron_job_version="batch/v1beta1", deployment_configs=False, rollouts=False)
-ISTIO_1_21 = OwnerRules(cron_job_version="batch/v1beta1", rollouts=False)
-NEWEST = OwnerRules()
+RULES = {
+    (1, 2): OwnerRules(controllers=False),
+    (1, 3): OwnerRules(hash_required=False, job_digits=None, deployment_configs=False, rollouts=False),
+    (1, 6): OwnerRules(
+        hash_required=False,
+        job_digits=(10, 10),
+        cron_job_version="batch/v1beta1",
+        deployment_configs=False,
+        rollouts=False,
+    ),
+    (1, 9): OwnerRules(job_digits=(10, 10), cron_job_version="batch/v1beta1", deployment_configs=False, rollouts=False),
+    (1, 21): OwnerRules(cron_job_version="batch/v1beta1", rollouts=False),
+    (1, 30): OwnerRules(),
+}
 
 
-def owned(kind: str, name: str, version: str = "apps/v1", **labels: str) -> dict[str, Any]:
-    """A pod with a generated name and a controller; keywords are labels, with _ for -."""
+def owned(kind: str, name: str, version: str = "apps/v1", labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A pod with a generated name and a controller."""
     return {
         "metadata": {
             "name": "pod-1",
             "generateName": "pod-",
             "namespace": "shop",
-            "labels": {key.replace("_", "-"): value for key, value in labels.items()},
+            "labels": labels or {},
             "ownerReferences": [
                 {"kind": "Other", "name": "other", "apiVersion": "v1"},
                 {"kind": kind, "name": name, "apiVersion": version, "controller": True},
@@ -53,34 +60,15 @@ def test_a_workloads_pod_template_is_found_by_its_kind(kind: Any, path: tuple[st
     assert pod_template_path({"kind": kind, "apiVersion": "any/v9"}) == path
 
 
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        (owned("ReplicaSet", "shop-7d9f", pod_template_hash="7d9f"), workload("shop", "Deployment")),
-        (owned("ReplicaSet", "shop7d9f", pod_template_hash="7d9f"), workload("shop7d9f", "Deployment")),
-        (owned("ReplicaSet", "shop-7d9f", pod_template_hash="other"), workload("shop-7d9f", "ReplicaSet")),
-        (owned("ReplicaSet", "shop-7d9f"), workload("shop-7d9f", "ReplicaSet")),
-        (owned("ReplicaSet", "shop-7d9f", rollouts_pod_template_hash="7d9f"), workload("shop", "Rollout", "v1alpha1")),
-        (
-            owned("ReplicationController", "shop-3", "v1", deploymentconfig="shop"),
-            workload("shop", "DeploymentConfig", "v1"),
-        ),
-        (owned("ReplicationController", "shop-3", "v1"), workload("shop-3", "ReplicationController", "v1")),
-        (owned("Job", "backup-27345678", "batch/v1"), workload("backup", "CronJob", "batch/v1")),
-        (owned("Job", "backup-1612345678", "batch/v1"), workload("backup", "CronJob", "batch/v1")),
-        (owned("Job", "backup-1234567", "batch/v1"), workload("backup-1234567", "Job", "batch/v1")),
-        (owned("Job", "backup-12345678901", "batch/v1"), workload("backup-12345678901", "Job", "batch/v1")),
-        (owned("Job", "-12345678", "batch/v1"), workload("-12345678", "Job", "batch/v1")),
-        (owned("StatefulSet", "db"), workload("db", "StatefulSet")),
-        (owned("Machine", "", "example.com/v1"), workload("pod-1", "Machine", "example.com/v1")),
-    ],
-)
-def test_a_pod_belongs_to_the_creator_of_its_owner(pod: dict[str, Any], expected: WorkloadMeta) -> None:
-    assert workload_of(pod) == expected
+@cases("owner", "labels", "expected")
+def test_a_pod_belongs_to_the_creator_of_its_owner(
+    owner: dict[str, str], labels: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert workload_of(owned(**owner, labels=labels)) == workload(**expected)
 
 
 def test_a_pod_with_a_name_of_its_own_is_its_own_workload() -> None:
-    pod = owned("ReplicaSet", "shop-7d9f", pod_template_hash="7d9f")
+    pod = owned("ReplicaSet", "shop-7d9f", labels={"pod-template-hash": "7d9f"})
     del pod["metadata"]["generateName"]
 
     assert workload_of(pod) == WorkloadMeta("pod-1", "shop", "Pod", "v1")
@@ -97,49 +85,22 @@ def test_a_pod_without_metadata_has_a_workload_without_a_name() -> None:
     assert workload_of({}) == WorkloadMeta("", "", "Pod", "v1")
 
 
-@pytest.mark.parametrize(
-    ("pod", "by_rules"),
-    [
-        (
-            owned("ReplicaSet", "shop-7d9f", pod_template_hash="7d9f"),
-            {ISTIO_1_2: ("pod-1", "Pod"), ISTIO_1_3: ("shop", "Deployment"), NEWEST: ("shop", "Deployment")},
-        ),
-        (
-            owned("ReplicaSet", "shop-7d9f"),
-            {ISTIO_1_3: ("shop-7d9f", "Deployment"), ISTIO_1_9: ("shop-7d9f", "ReplicaSet")},
-        ),
-        (
-            owned("Job", "backup-1612345678", "batch/v1"),
-            {
-                ISTIO_1_3: ("backup-1612345678", "Job"),
-                ISTIO_1_6: ("backup", "CronJob"),
-                ISTIO_1_21: ("backup", "CronJob"),
-            },
-        ),
-        (
-            owned("Job", "backup-27345678", "batch/v1"),
-            {ISTIO_1_9: ("backup-27345678", "Job"), ISTIO_1_21: ("backup", "CronJob")},
-        ),
-        (
-            owned("ReplicationController", "shop-3", "v1", deploymentconfig="shop"),
-            {ISTIO_1_9: ("shop-3", "ReplicationController"), ISTIO_1_21: ("shop", "DeploymentConfig")},
-        ),
-        (
-            owned("ReplicaSet", "shop-7d9f", rollouts_pod_template_hash="7d9f"),
-            {ISTIO_1_21: ("shop-7d9f", "ReplicaSet"), NEWEST: ("shop", "Rollout")},
-        ),
-    ],
-)
-def test_older_istios_know_fewer_conventions(pod: dict[str, Any], by_rules: dict[OwnerRules, tuple[str, str]]) -> None:
-    found = {rules: workload_of(pod, rules) for rules in by_rules}
+@cases("owner", "labels", "by_minor")
+def test_older_istios_know_fewer_conventions(
+    owner: dict[str, str], labels: dict[str, str], by_minor: dict[Minor, list[str]]
+) -> None:
+    found = {minor: workload_of(owned(**owner, labels=labels), RULES[minor]) for minor in by_minor}
 
-    assert {rules: (each.name, each.kind) for rules, each in found.items()} == by_rules
+    assert {minor: [each.name, each.kind] for minor, each in found.items()} == by_minor
 
 
 def test_a_cron_job_has_the_api_version_of_its_time() -> None:
     pod = owned("Job", "backup-1612345678", "batch/v1")
 
-    assert [workload_of(pod, rules).api_version for rules in (ISTIO_1_21, NEWEST)] == ["batch/v1beta1", "batch/v1"]
+    assert [workload_of(pod, rules).api_version for rules in (RULES[1, 21], RULES[1, 30])] == [
+        "batch/v1beta1",
+        "batch/v1",
+    ]
 
 
 def test_a_part_of_a_workload_is_found_by_its_path() -> None:

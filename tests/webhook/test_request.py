@@ -26,6 +26,7 @@ from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.path import parse_path
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
+from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client
 
@@ -166,34 +167,7 @@ CLUSTER = "ISTIO_META_CLUSTER_ID"
 NETWORK = "ISTIO_META_NETWORK"
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "envs"),
-    [
-        ("/inject", "", {}),
-        ("/inject/", "", {}),
-        ("/inject/1-24", "1-24", {}),
-        ("/inject/1-24/", "1-24", {}),
-        ("/inject/cluster/c1", "", {CLUSTER: "c1"}),
-        ("/inject/cluster/c1/net/n1", "", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/net/n1/cluster/c1/", "", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/prod/cluster/c1/net/n1", "prod", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/prod/ISTIO_META_X/y", "prod", {"ISTIO_META_X": "y"}),
-        ("/inject/prod/istio_meta_x/y", "prod", {"ISTIO_META_X": "y"}),
-        ("/inject/prod/cluster", "prod", {}),
-        ("/inject/prod/cluster/c1/net", "prod", {CLUSTER: "c1"}),
-        ("/inject/prod/net/a--slash--b--slash--c", "prod", {NETWORK: "a/b/c"}),
-        ("/inject/prod/a--slash--b/c", "prod", {"A--SLASH--B": "c"}),
-        ("/inject/prod/cluster/a/cluster/b", "prod", {CLUSTER: "b"}),
-        ("/inject/prod//x/net/n1", "prod", {NETWORK: "n1"}),
-        ("/inject/prod/net/", "prod", {}),
-        ("/inject/prod/net/n%201", "prod", {NETWORK: "n 1"}),
-        ("/inject/prod/net/n%2F1", "prod", {NETWORK: "n/1"}),
-        ("/inject/prod/net/%C3%A4", "prod", {NETWORK: "ä"}),
-        ("/inject/:ENV:cluster=c1:ENV:net=n1", "", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/:ENV:x=:ENV:=y:ENV:z:ENV:a=b=c", "", {"X": "", "A": "b=c"}),
-        ("/inject/prod/:ENV:net=a/b", "prod", {NETWORK: "a/b"}),
-    ],
-)
+@cases("path", "name", "envs")
 def test_a_path_names_a_revision_and_adds_to_the_environment(path: str, name: str, envs: dict[str, str]) -> None:
     parsed = parse_path(path)
 
