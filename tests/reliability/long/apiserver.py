@@ -29,7 +29,7 @@ from tests.architecture.serving import free_ports
 from tests.conformance import core, corpus
 from tests.e2e.kubelab import BUILT, Lab, missing, running
 from tests.e2e.manifests import account_of, namespace_of
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 from tests.reliability.replicas import ROOT
 from tests.webhook.certificates import Order, issue
 
@@ -75,21 +75,12 @@ def main() -> int:
         f"{name} {row['pods_s']:.0f} ({row['lowest']:.0f} to {row['highest']:.0f})" for name, row in medians.items()
     )
     figure = f"{ratio:.3f} ({figures} pods/s, medians of {options.rounds})"
-    rows = [
-        Row(
-            f"{WORKERS} workers create pods on a real API server",
-            f">= {TARGET} of a constant webhook",
-            figure,
-            ratio >= TARGET,
-        )
-    ]
-    show(rows)
     for name, row in medians.items():
         print(name, " ".join(f"{key}={value:.3f}" for key, value in row.items()))
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
-    if options.record:
-        keep(rows, "scripts/reliability apiserver")
-    return 0 if ratio >= TARGET else 1
+    test, target = f"{WORKERS} workers create pods on a real API server", f">= {TARGET} of a constant webhook"
+    rows = [Row(test, target, figure, ratio >= TARGET)]
+    return ended({"scripts/reliability apiserver": rows}, record=options.record)
 
 
 def unavailable() -> str:
