@@ -243,18 +243,21 @@ class Connections:
 
 
 class Listener:
-    """Serves an application on one port.
+    """Serves one port.
 
     Args:
-        app: answers the requests.
+        runner: makes aiohttp's server, which answers the requests.
         clients: verifies client certificates; None admits every client.
         limit: maximum number of connections.
     """
 
     def __init__(
-        self, app: web.Application, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS
+        self,
+        runner: web.AppRunner | web.ServerRunner,
+        clients: ClientAuthority | None = None,
+        limit: int = MAX_CONNECTIONS,
     ) -> None:
-        self._runner = web.AppRunner(app, shutdown_timeout=CLEANUP)
+        self._runner = runner
         self._clients = clients
         self._limit = limit
         self._connections: Connections | None = None

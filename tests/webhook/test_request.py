@@ -34,7 +34,7 @@ JSON = {"Content-Type": "application/json"}
 LIMIT = 1024**2
 
 
-def sent(*chunks: bytes, limit: int = LIMIT, ends: bool = True) -> web.Request:
+def sent(*chunks: bytes, ends: bool = True) -> web.Request:
     """A request whose body arrived in these chunks, and ended if it does."""
     protocol = BaseProtocol(asyncio.get_running_loop())
     protocol.transport = asyncio.Transport()
@@ -43,7 +43,7 @@ def sent(*chunks: bytes, limit: int = LIMIT, ends: bool = True) -> web.Request:
         stream.feed_data(chunk)
     if ends:
         stream.feed_eof()
-    return make_mocked_request("POST", "/inject", headers=JSON, client_max_size=limit, payload=stream)
+    return make_mocked_request("POST", "/inject", headers=JSON, payload=stream)
 
 
 async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
@@ -63,9 +63,9 @@ async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
 async def test_a_request_that_cannot_be_a_review_is_refused_before_its_body(
     lifecycle: Lifecycle, headers: dict[str, str], status: int
 ) -> None:
-    request = make_mocked_request("POST", "/inject", headers=headers, client_max_size=LIMIT)
+    request = make_mocked_request("POST", "/inject", headers=headers)
 
-    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), request)
+    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue(), LIMIT), request)
 
     assert (refusal.status, refusal.retry) == (status, False)
 
@@ -100,9 +100,9 @@ async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(l
 
 
 async def test_a_body_beyond_the_limit_is_refused_and_its_connection_closed(lifecycle: Lifecycle) -> None:
-    reader = Reader(lifecycle, AdmissionQueue())
+    reader = Reader(lifecycle, AdmissionQueue(), max_body=5)
 
-    answer = reader.refused(await refusal_of(reader, sent(b"abc", b"def", limit=5, ends=False)))
+    answer = reader.refused(await refusal_of(reader, sent(b"abc", b"def", ends=False)))
 
     assert (answer.status, answer.text, answer.keep_alive) == (413, "the body is larger than 5 bytes", False)
     assert "Retry-After" not in answer.headers
@@ -127,7 +127,7 @@ async def test_an_empty_body_is_refused(lifecycle: Lifecycle) -> None:
 async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecycle: Lifecycle, bomb: bytes) -> None:
     body = b"[" + b",".join([bomb] * (MAX_VALUES + 2)) + b"]"
 
-    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), sent(body, limit=len(body)))
+    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), sent(body))
 
     assert (refusal.status, refusal.reason) == (413, "too_large")
 
@@ -135,7 +135,7 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecy
 async def test_a_large_body_of_few_values_is_read(lifecycle: Lifecycle) -> None:
     sent_body = b'{"a":"' + b"x" * (8 * SMALL) + b'"}'
 
-    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body, limit=len(sent_body))) == sent_body
+    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body)) == sent_body
 
 
 @pytest.mark.parametrize(
