@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate.values import Int64
 from injector.injection.data import (
     Parameters,
     cluster_envs,
@@ -16,7 +15,6 @@ from injector.injection.data import (
 )
 from injector.injection.pipeline import webhook_parameters
 from injector.injection.result import RequestFacts
-from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
 from tests.cases import cases
@@ -25,14 +23,6 @@ from tests.factories import make_pod
 VALUES = "{global: {hub: docker.io/istio, tag: 1.30.3, proxy: {image: proxyv2}}}"
 FEATURE = "ENABLE_NATIVE_SIDECARS"
 PROXY_CONFIG = "proxy.istio.io/config"
-OWNED = {
-    "name": "shop-7d9f-x",
-    "generateName": "shop-7d9f-",
-    "namespace": "market",
-    "labels": {"pod-template-hash": "7d9f"},
-    "annotations": {"of": "pod"},
-    "ownerReferences": [{"name": "shop-7d9f", "kind": "ReplicaSet", "apiVersion": "apps/v1", "controller": True}],
-}
 
 
 def _revision(
@@ -53,13 +43,20 @@ def _data(revision: Revision, pod: dict[str, Any] | None = None, **facts: Any) -
     return template_data(webhook_parameters(revision, given, RequestFacts(**facts)), given)
 
 
-def _shown(text: str, version: str = "1.30", pod: dict[str, Any] | None = None, **revision: Any) -> str:
-    built = _revision(version, template=text, **revision)
-    return built.templates["sidecar"].render(_data(built, pod))
+def _shown(
+    expression: str,
+    version: str = "1.30",
+    pod: dict[str, Any] | None = None,
+    namespace_meta: dict[str, Any] | None = None,
+    **revision: Any,
+) -> str:
+    built = _revision(version, template=f"{{{{ {expression} }}}}", **revision)
+    return built.templates["sidecar"].render(_data(built, {**make_pod(), **(pod or {})}, namespace_meta=namespace_meta))
 
 
-def _owned() -> dict[str, Any]:
-    return {**make_pod(), "metadata": OWNED}
+@cases("expression", "given", "expected")
+def test_a_template_sees(expression: str, given: dict[str, Any], expected: str) -> None:
+    assert _shown(expression, **given) == expected
 
 
 @cases("tag", "image_type", "expected")
@@ -76,46 +73,10 @@ def test_the_image_type_is_the_annotations_else_the_proxy_configs_else_the_varia
     assert data.field("ProxyImage") == f"docker.io/istio/proxyv2:{expected}"
 
 
-@pytest.mark.parametrize(("version", "expected"), [("1.21", "h/proxyv2:t"), ("1.22", "h/proxyv2:t-debug")])
-def test_the_variant_of_the_values_counts_since_1_22(version: str, expected: str) -> None:
-    data = _data(_revision(version, values="{global: {hub: h, tag: t, variant: debug}}"))
-    assert data.field("ProxyImage") == expected
-
-
-@cases("values", "expected")
-def test_the_image_is_made_of_hub_name_and_tag(values: str, expected: str) -> None:
-    assert _data(_revision(values=values)).field("ProxyImage") == expected
-
-
-def test_the_workload_that_owns_the_pod_is_told_by_type_and_name() -> None:
-    shown = "{{ .TypeMeta.Kind }} {{ .TypeMeta.APIVersion }} {{ .DeploymentMeta.Namespace }}/{{ .DeploymentMeta.Name }}"
-    assert _shown(shown, pod=_owned()) == "Deployment apps/v1 market/shop"
-
-
-@pytest.mark.parametrize(("version", "expected"), [("1.21", "v1.ObjectMeta"), ("1.22", "types.NamespacedName")])
-def test_up_to_1_21_the_workload_has_whole_metadata(version: str, expected: str) -> None:
-    assert _shown('{{ printf "%T" .DeploymentMeta }}', version, _owned()) == expected
-
-
-def test_the_metadata_of_the_workload_is_the_pods_own_but_for_the_name() -> None:
-    text = "{{ .DeploymentMeta.Name }} {{ .DeploymentMeta.GenerateName }} {{ .DeploymentMeta.Annotations.of }}"
-    assert _shown(text, "1.21", _owned()) == "shop shop-7d9f- pod"
-
-
 def test_templates_see_the_pod_without_what_an_earlier_injection_added() -> None:
     params = webhook_parameters(_revision(), make_pod(labels={"of": "pod"}), RequestFacts())
     data = template_data(params, make_pod(labels={"of": "stripped"}))
     assert data.field("ObjectMeta").field("Labels") == {"of": "stripped"}
-
-
-def test_templates_see_the_spec_of_the_pod() -> None:
-    text = "{{ range .Spec.Containers }}{{ .Name }} {{ .Image }}{{ end }} {{ .Spec.HostNetwork }}"
-    assert _shown(text, pod=make_pod(hostNetwork=True)) == "app registry.example.com/app:1.0 true"
-
-
-def test_the_parts_of_the_data_have_the_types_that_go_has() -> None:
-    text = '{{ printf "%T %T %T %T" .TypeMeta .ObjectMeta .Spec .ProxyUID }}'
-    assert _shown(text) == "v1.TypeMeta v1.ObjectMeta v1.PodSpec int64"
 
 
 def test_a_pod_without_metadata_and_spec_has_zero_values() -> None:
@@ -123,42 +84,6 @@ def test_a_pod_without_metadata_and_spec_has_zero_values() -> None:
     data = template_data(params, {"metadata": None, "spec": None})
     assert data.field("ObjectMeta").field("Name") == ""
     assert data.field("Spec").field("Containers") == []
-
-
-@pytest.mark.parametrize(("version", "expected"), [("1.12", "7 7"), ("1.13", "7 2"), ("1.30", "7 2")])
-def test_the_mesh_config_shows_the_pods_proxy_config_up_to_1_12(version: str, expected: str) -> None:
-    text = "{{ .ProxyConfig.Concurrency.Value }} {{ .MeshConfig.DefaultConfig.Concurrency.Value }}"
-    pod = make_pod(annotations={PROXY_CONFIG: "concurrency: 7"})
-    assert _shown(text, version, pod, mesh="defaultConfig: {concurrency: 2}") == expected
-
-
-@cases("mesh", "expected")
-def test_inbound_traffic_passes_through_unless_the_mesh_says_localhost(mesh: str | None, expected: str) -> None:
-    assert _data(_revision(mesh=mesh)).field("InboundTrafficPolicyMode") == expected
-
-
-@pytest.mark.parametrize(("env", "expected"), [({}, ""), ({"COMPLIANCE_POLICY": "fips-140-2"}, "fips-140-2")])
-def test_the_compliance_policy_is_a_variable_of_istiod(env: dict[str, str], expected: str) -> None:
-    assert _data(_revision(env=env)).field("CompliancePolicy") == expected
-
-
-@pytest.mark.parametrize(("env", "expected"), [({FEATURE: "true"}, True), ({FEATURE: "false"}, False)])
-def test_native_sidecars_are_told(env: dict[str, str], expected: bool) -> None:
-    assert _data(_revision(env=env)).field("NativeSidecars") is expected
-
-
-@pytest.mark.parametrize(("written", "expected"), [(None, "canary"), ("stable", "stable"), ("", "")])
-def test_the_revision_is_the_name_that_goes_into_pods(written: str | None, expected: str) -> None:
-    assert _data(_revision(revision=written)).field("Revision") == expected
-
-
-@pytest.mark.parametrize(("platform", "expected"), [("openshift", (14, 21)), ("", (1337, 1337))])
-def test_only_on_openshift_the_namespace_says_who_the_proxy_runs_as(platform: str, expected: tuple[int, int]) -> None:
-    meta = {"annotations": {UID_RANGE: "10/5", SUPPLEMENTAL_GROUPS: "20/2"}}
-    data = _data(_revision(env={"PLATFORM": platform}), namespace_meta=meta)
-    ids = data.field("ProxyUID"), data.field("ProxyGID")
-    assert ids == expected
-    assert [type(item) for item in ids] == [Int64, Int64]
 
 
 def test_values_are_seen_whole_with_numbers_as_floats() -> None:

@@ -44,14 +44,13 @@ def test_the_annotation_decides_before_never_before_always_before_the_policy(
     assert (decision.inject, decision.reason, decision.warning) == (inject, reason, "")
 
 
-@pytest.mark.parametrize("asked", ["true", "false", ""])
-def test_a_pod_on_the_hosts_network_is_never_injected(asked: str) -> None:
-    decision = _decided(Policy("enabled", always=(ALWAYS,)), labels={INJECT: asked, "always": ""}, hostNetwork=True)
-    assert (decision.inject, decision.reason) == (False, "host_network")
+@cases("policy", "pod", "minor", "expected")
+def test_a_pod_is_injected_or_not_for_the_first_reason_that_applies(
+    policy: str, pod: dict[str, Any], minor: Minor, expected: tuple[bool, str, str]
+) -> None:
+    decision = _decided(Policy(policy, (ALL, NEVER), (ALL, ALWAYS)), minor=minor, **pod)
 
-
-def test_host_network_said_to_be_false_is_as_good_as_none() -> None:
-    assert _decided(Policy("enabled"), hostNetwork=False).inject
+    assert (decision.inject, decision.reason, decision.warning) == expected
 
 
 @cases("namespace", "minor", "inject")
@@ -65,21 +64,6 @@ def test_kubernetes_own_namespaces_are_ignored_whatever_the_pod_asks(
 def test_the_namespace_is_the_one_of_the_request_and_not_the_pods_own() -> None:
     pod = make_pod(namespace="kube-system")
     assert injection_required(Policy("enabled"), behaviours_of(NEWEST), pod, "shop").inject
-
-
-@cases("label", "annotation", "inject", "reason")
-def test_the_label_beats_the_annotation_even_where_it_says_nothing(
-    label: str, annotation: str | None, inject: bool, reason: str
-) -> None:
-    annotations = {} if annotation is None else {INJECT: annotation}
-    decision = _decided(Policy("disabled"), labels={INJECT: label}, annotations=annotations)
-    assert (decision.inject, decision.reason) == (inject, reason)
-
-
-@pytest.mark.parametrize(("minor", "inject"), [((1, 11), True), ((1, 12), False)])
-def test_the_label_counts_since_1_12(minor: Minor, inject: bool) -> None:
-    labels, annotations = {INJECT: "false"}, {INJECT: "true"}
-    assert _decided(Policy("enabled"), labels=labels, annotations=annotations, minor=minor).inject is inject
 
 
 @pytest.mark.parametrize("policy", ["", "Enabled", "on", "off"])
@@ -101,36 +85,9 @@ def test_where_the_policy_is_enabled_a_pod_must_say_false_since_1_27(value: str,
     assert _asked("enabled", value, minor).inject is inject
 
 
-def test_a_value_that_does_not_count_leaves_it_to_the_policy_with_a_warning() -> None:
-    decision = _asked("enabled", "yes")
-    expected = f"annotation {INJECT} has the value 'yes'; only `true` and `false` count, so the policy decides"
-    assert (decision.inject, decision.reason, decision.warning) == (True, "policy_enabled", expected)
-
-
-def test_a_value_that_does_not_count_leaves_it_to_the_selectors_too() -> None:
-    decision = _decided(Policy("enabled", never=(NEVER,)), labels={INJECT: "no", "never": "me"})
-    expected = f"label {INJECT} has the value 'no'; only `true` and `false` count, so the policy decides"
-    assert (decision.inject, decision.reason, decision.warning) == (False, "never_selector", expected)
-
-
-@pytest.mark.parametrize("minor", [(1, 26), (1, 12), (1, 0)])
-def test_older_minors_have_a_meaning_for_every_value_and_do_not_warn(minor: Minor) -> None:
-    assert _asked("enabled", "nonsense", minor).warning == ""
-
-
-def test_an_empty_selector_matches_no_pod() -> None:
-    assert _decided(Policy("enabled", never=(ALL,)), labels={"a": "b"}).reason == "policy_enabled"
-    assert _decided(Policy("disabled", always=(ALL,)), labels={"a": "b"}).reason == "policy_disabled"
-
-
 def test_one_of_several_selectors_is_enough() -> None:
     policy = Policy("enabled", never=(ALL, Selector.compile({"matchLabels": {"x": "y"}}), NEVER))
     assert _decided(policy, labels={"never": "me"}).reason == "never_selector"
-
-
-@pytest.mark.parametrize(("minor", "reason"), [((1, 0), "policy_enabled"), ((1, 1), "never_selector")])
-def test_selectors_count_since_1_1(minor: Minor, reason: str) -> None:
-    assert _decided(Policy("enabled", never=(NEVER,)), labels={"never": "me"}, minor=minor).reason == reason
 
 
 def test_a_selector_of_the_config_that_kubernetes_refuses_is_passed_over() -> None:

@@ -73,11 +73,6 @@ def test_the_default_config_is_merged_by_field() -> None:
     assert _proxy(mesh) == {**_proxy(parse_mesh_config(None, NEWEST)), "statusPort": 1, "drainDuration": 10 * SECOND}
 
 
-def test_a_message_inside_the_default_config_is_replaced() -> None:
-    mesh = parse_mesh_config("defaultConfig: {tracing: {sampling: 5}}", (1, 21))
-    assert _proxy(mesh)["tracing"] == {"sampling": 5.0}
-
-
 def test_the_defaults_are_not_changed() -> None:
     before = repr(default_mesh_config(NEWEST))
     mesh = parse_mesh_config("{extensionProviders: [{name: x}], defaultConfig: {proxyMetadata: {A: a}}}", NEWEST)
@@ -86,60 +81,17 @@ def test_the_defaults_are_not_changed() -> None:
     assert _proxy(mesh)["proxyMetadata"] == {"A": "a"}
 
 
-@cases("text", "expected")
-def test_extension_providers_are_added_to_the_default_ones(text: str, expected: list[str]) -> None:
-    mesh = parse_mesh_config(text, NEWEST)
-    assert [provider["name"] for provider in mesh.values["extensionProviders"]] == expected
+@cases("minor", "text", "field", "expected")
+def test_a_field_of_the_mesh_is_what_the_minor_makes_of_it(minor: Minor, text: str, field: str, expected: Any) -> None:
+    assert parse_mesh_config(text, minor).values[field] == expected
 
 
-def test_an_extension_provider_of_a_known_name_replaces_it() -> None:
-    mesh = parse_mesh_config("extensionProviders: [{name: envoy, zipkin: {service: z, port: 1}}]", NEWEST)
-    assert mesh.values["extensionProviders"][2] == {"name": "envoy", "zipkin": {"service": "z", "port": 1}}
-
-
-def test_the_last_of_two_extension_providers_of_one_name_counts() -> None:
-    mesh = parse_mesh_config("extension_providers: [{name: a, stackdriver: {}}, {name: b}, {name: a}]", NEWEST)
-    assert mesh.values["extensionProviders"][3:] == [{"name": "a"}, {"name": "b"}]
-
-
-@pytest.mark.parametrize(("minor", "expected"), [((1, 11), ["b", "a", "b"]), ((1, 12), ["a", "b"])])
-def test_the_aliases_of_the_trust_domain_are_a_sorted_set_since_1_12(minor: Minor, expected: list[str]) -> None:
-    mesh = parse_mesh_config("trustDomainAliases: [b, a, b]", minor)
-    assert mesh.values["trustDomainAliases"] == expected
-
-
-@pytest.mark.parametrize(("minor", "named"), [((1, 12), False), ((1, 13), True)])
-def test_a_tracing_service_name_replaces_the_service_cluster_since_1_13(minor: Minor, named: bool) -> None:
-    mesh = parse_mesh_config("defaultConfig: {serviceCluster: foo}", minor)
-    proxy = _proxy(apply_proxy_config("tracingServiceName: APP_LABEL_AND_NAMESPACE", mesh, minor))
-    assert ("serviceCluster" in proxy, "tracingServiceName" in proxy) == (not named, named)
-
-
-def test_before_1_11_extension_providers_have_no_defaults() -> None:
-    mesh = parse_mesh_config("extensionProviders: [{name: otel}]", (1, 10))
-    assert mesh.values["extensionProviders"] == [{"name": "otel"}]
-
-
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [((1, 9), {"A": "pod", "C": "pod"}), ((1, 10), {"A": "pod", "B": "mesh", "C": "pod"})],
-)
-def test_proxy_metadata_is_merged_by_key_since_1_10(minor: Minor, expected: dict[str, str]) -> None:
-    mesh = parse_mesh_config("defaultConfig: {proxyMetadata: {A: mesh, B: mesh}}", minor)
-    assert _proxy(apply_proxy_config("proxyMetadata: {A: pod, C: pod}", mesh, minor))["proxyMetadata"] == expected
-
-
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [
-        ((1, 18), {"requestId": {"disabled": False}}),
-        ((1, 19), {"server": {"value": "s"}, "requestId": {"disabled": False}}),
-    ],
-)
-def test_proxy_headers_are_merged_by_header_since_1_19(minor: Minor, expected: dict[str, Any]) -> None:
-    mesh = parse_mesh_config("defaultConfig: {proxyHeaders: {server: {value: s}, requestId: {disabled: true}}}", minor)
-    applied = apply_proxy_config("proxyHeaders: {requestId: {disabled: false}}", mesh, minor)
-    assert _proxy(applied)["proxyHeaders"] == expected
+@cases("minor", "mesh", "annotation", "expected")
+def test_the_proxy_config_of_a_pod_is_merged_as_the_minor_does(
+    minor: Minor, mesh: str, annotation: str, expected: dict[str, Any]
+) -> None:
+    proxy = _proxy(apply_proxy_config(annotation, parse_mesh_config(f"defaultConfig: {mesh}", minor), minor))
+    assert {field: proxy.get(field) for field in expected} == expected
 
 
 @pytest.mark.parametrize("text", ["", "{}", "null", "unknown: 1", "statusPort: null"])
@@ -226,49 +178,9 @@ def test_the_default_proxy_config_of_a_minor_is_istios(minor: Minor, expected: d
     assert default_proxy_config(minor) == expected
 
 
-def test_the_mesh_config_of_1_0_is_istios() -> None:
-    assert default_mesh_config((1, 0)) == {
-        "proxyListenPort": 15001,
-        "connectTimeout": SECOND,
-        "ingressClass": "istio",
-        "ingressControllerMode": 3,
-        "rdsRefreshDelay": SECOND,
-        "enableTracing": True,
-        "accessLogFile": "/dev/stdout",
-        "defaultConfig": default_proxy_config((1, 0)),
-        "sdsRefreshDelay": 15 * SECOND,
-    }
-
-
-def test_the_mesh_config_of_1_30_is_istios() -> None:
-    assert default_mesh_config((1, 30)) == {
-        "enableTracing": True,
-        "protocolDetectionTimeout": 0,
-        "ingressService": "istio-ingressgateway",
-        "ingressControllerMode": 3,
-        "ingressClass": "istio",
-        "trustDomain": "cluster.local",
-        "enableAutoMtls": True,
-        "outboundTrafficPolicy": {"mode": 1},
-        "inboundTrafficPolicy": {"mode": 0},
-        "localityLbSetting": {"enabled": True},
-        "defaultConfig": default_proxy_config((1, 30)),
-        "rootNamespace": "istio-system",
-        "proxyListenPort": 15001,
-        "proxyInboundListenPort": 15006,
-        "connectTimeout": 10 * SECOND,
-        "defaultServiceExportTo": ["*"],
-        "defaultVirtualServiceExportTo": ["*"],
-        "defaultDestinationRuleExportTo": ["*"],
-        "dnsRefreshRate": 60 * SECOND,
-        "enablePrometheusMerge": True,
-        "defaultProviders": {},
-        "extensionProviders": [
-            {"name": "prometheus", "prometheus": {}},
-            {"name": "stackdriver", "stackdriver": {}},
-            {"name": "envoy", "envoyFileAccessLog": {"path": "/dev/stdout"}},
-        ],
-    }
+@cases("minor", "expected")
+def test_the_default_mesh_config_of_a_minor_is_istios(minor: Minor, expected: dict[str, Any]) -> None:
+    assert default_mesh_config(minor) == {**expected, "defaultConfig": default_proxy_config(minor)}
 
 
 @cases("field", "last_before", "before", "after")

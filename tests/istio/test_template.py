@@ -126,17 +126,11 @@ def _rendering(text: str, values: dict[str, str], minor: Minor = (1, 13)) -> str
     return template.render(TemplateData({"Values": values, "Revision": "r"}))
 
 
-def test_render_runs_a_text_with_the_data_and_functions_of_its_template() -> None:
-    assert _rendering("<{{ render .Values.a }}>", {"a": '{{ .Revision | upper }}{{ annotation "x" }}'}) == "<>"
-    assert _rendering("<{{ render .Values.a }}>", {"a": "{{ .Revision | upper }}"}) == "<R>"
-
-
-def test_a_text_that_does_not_parse_or_run_renders_nothing() -> None:
-    assert _rendering("<{{ render .Values.a }}{{ render .Values.b }}>", {"a": "{{", "b": "{{ fail `no` }}"}) == "<>"
-
-
-def test_a_text_that_renders_itself_ends() -> None:
-    assert _rendering("<{{ render .Values.a }}>", {"a": "a{{ render .Values.a }}"}) == "<aaaaaaa>"
+@cases("text", "values", "expected")
+def test_render_runs_a_text_with_the_data_and_functions_of_its_template(
+    text: str, values: dict[str, str], expected: str
+) -> None:
+    assert _rendering(text, values) == expected
 
 
 def test_render_exists_from_1_2_to_1_13() -> None:
@@ -148,24 +142,16 @@ def test_render_exists_from_1_2_to_1_13() -> None:
     ]
 
 
-def test_render_charges_the_budget_of_the_calling_template() -> None:
-    loop = "{{ range 1000000000 }}{{ render `{{ range 100000 }}{{ end }}` }}{{ end }}"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ range 1000000000 }}{{ render `{{ range 100000 }}{{ end }}` }}{{ end }}",
+        "{{ render (repeat 200000 `{{1}}`) }}",
+    ],
+)
+def test_render_charges_the_budget_of_the_calling_template(text: str) -> None:
     with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
-        _rendering(loop, {})
-
-
-def test_a_long_text_is_not_compiled_while_a_template_runs() -> None:
-    with pytest.raises(TemplateRenderError, match="the template's budget is spent"):
-        _rendering("{{ render (repeat 200000 `{{1}}`) }}", {})
-
-
-def test_a_rendered_text_shares_the_values_with_its_caller_as_in_go() -> None:
-    values = {"text": "{{ $_ := set .Values `a` `b` }}{{ .Values.a }}"}
-    assert _rendering("{{ render .Values.text }}{{ .Values.a }}", values) == "bb"
-
-
-def test_a_constant_text_is_rendered_with_the_data_too() -> None:
-    assert _rendering("{{ render `{{ .Values.a }}` }}", {"a": "b"}) == "b"
+        _rendering(text, {})
 
 
 TWO = {"sidecar": "{{ .Revision }}", "other": "spec: {}"}
