@@ -161,11 +161,6 @@ class Source:
             return repr(value)
         return self.bind("k", value)
 
-    def place_index(self, node: Node) -> int:
-        """Return the index of a node in ``places``."""
-        self.places.append(node)
-        return len(self.places) - 1
-
     def text(self) -> str:
         """Return the Python."""
         return "\n".join(self.lines)
@@ -195,7 +190,7 @@ class LineMap:
             return _at(kind, self.main, self.main.root, _BUDGET_SPENT + str(raised))
         frame, line = innermost
         mark = self.marks[line - 1]
-        node = self._place(mark, frame)
+        node = self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
         reason = _reason(raised, node, mark, frame)
         if is_spent or isinstance(raised, FuncError | TemplateError | MethodFailure):
             node = mark.call or node
@@ -209,9 +204,6 @@ class LineMap:
                 found = traceback.tb_frame, traceback.tb_lineno
             traceback = traceback.tb_next
         return found
-
-    def _place(self, mark: Mark, frame: FrameType) -> Node:
-        return self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
 
 
 def _reason(raised: Exception, node: Node, mark: Mark, frame: FrameType) -> str:
@@ -676,7 +668,10 @@ class TemplateWriter:
 
     def where(self) -> str:
         """Return an expression for the index of the present place."""
-        return self.place if isinstance(self.place, str) else str(self.source.place_index(self.place))
+        if isinstance(self.place, str):
+            return self.place
+        self.source.places.append(self.place)
+        return str(len(self.source.places) - 1)
 
     # --- actions
 

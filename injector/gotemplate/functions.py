@@ -60,6 +60,10 @@ class FuncMap(dict[str, Func]):
 
         return add
 
+    def add(self, name: str, signature: str, call: Callable[..., Any], cost: Cost) -> None:
+        """Add a function whose one expression needs no further description; see ``define``."""
+        self.define(signature, name, cost=cost)(call)
+
     def bound(self, source: Any) -> FuncMap:
         """Return these functions with ``source`` as their first argument: a clock, an environment, random numbers."""
         return FuncMap(
