@@ -179,4 +179,4 @@ _NAMES: Final[dict[str, Any]] = {
     "UNDEFINED": _undefined,
     "UNSET": object(),
 }
-"""The names that generated code uses, beside the functions and constants of the template."""
+"""The names that generated code uses, in addition to the functions and constants of the template."""

@@ -140,7 +140,7 @@ def checked(value: Any, go_type: str, container: Any = None) -> Any:
 
 
 def ideal_constant(node: n.NumberNode) -> Any:
-    """Return a number as the type it has where none is asked for (exec.go idealConstant).
+    """Return a number in its default type (exec.go idealConstant).
 
     Raises:
         Failure: it overflows int.
@@ -193,7 +193,7 @@ def _converted(node: n.Node, go_type: str, kind: str) -> Any:
 
 
 def free_constant(node: n.Node) -> Any:
-    """Return a literal as the type it has where none is asked for.
+    """Return a literal in its default type.
 
     Raises:
         Failure: it is a number that no type but uint64 holds.
@@ -208,7 +208,7 @@ def free_constant(node: n.Node) -> Any:
 
 
 def sized(number: int, go_type: str) -> Any:
-    """Return an integer as one of a Go type, with the bits that the type has room for (reflect.Value.SetInt)."""
+    """Return an integer of a Go type, cut to the bits of the type (reflect.Value.SetInt)."""
     if go_type == "int":
         return number
     bits = int(go_type.lstrip("uint") or 64)
@@ -261,7 +261,7 @@ def pointed(value: Any) -> Any:
 
 
 def _method_or_failure(receiver: Any, value: Any, name: str) -> Any:
-    """Call the method of a value that has no such field: no Go type has both."""
+    """Call the method of a value without such a field; no Go type has both."""
     found = method_of(value, name)
     if found is not None:
         return _called(found, name)
@@ -317,7 +317,7 @@ def _has_field(value: Struct, name: str) -> bool:
 
 
 def _no_field(receiver: Any, value: Any, name: str) -> FieldFailure:
-    """Return the failure of a field that a receiver, which ``value`` is behind, has not."""
+    """Return the failure of a field that a receiver lacks; ``value`` is the receiver or its target."""
     if isinstance(value, Struct) and value.is_unexported(name):
         return FieldFailure(f"{name} is an unexported field of struct type {{type}}", receiver)
     if isinstance(value, Pointer) and value.has_field(name):
@@ -377,7 +377,7 @@ def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _pushed(value: Any, variables: int) -> list[tuple[Any, ...]]:
-    """Return what a function iterator passes to its parameter ``yield``, which takes one value or two at a time."""
+    """Return the arguments of all calls that a function iterator makes of its parameter ``yield``: one value or two each."""
     params = parse_signature(value.signature).params if isinstance(value, Func) else ()
     is_iterator = len(params) == 1 and params[0].startswith("func(") and params[0].endswith(") bool")
     arity = len(parse_signature(params[0]).params) if is_iterator else 0

@@ -52,7 +52,7 @@ class _JsonScanner:
         raise FuncError(f"invalid character {shown} {context}")
 
     def take(self, pattern: str) -> bool:
-        """Skip what a pattern matches here; return whether it matches."""
+        """Skip a pattern if it matches here; return whether it does."""
         match = re.compile(pattern).match(self.text, self.at)
         self.at = match.end() if match else self.at
         return match is not None
@@ -61,12 +61,12 @@ class _JsonScanner:
         self.take("[ \t\r\n]*")
 
     def need(self, pattern: str, context: str) -> None:
-        """Skip what a pattern has to match, in the middle of a value that the end of the text may end."""
+        """Skip a pattern that has to match, in a value that the end of the text may end."""
         if not self.take(pattern):
             self.invalid(context)
 
     def expect(self, pattern: str, context: str) -> None:
-        """Skip what a pattern has to match, where the text must not end."""
+        """Skip a pattern that has to match, where the text must not end."""
         if self.at >= len(self.text):
             raise FuncError("unexpected end of JSON input")
         self.need(pattern, context)

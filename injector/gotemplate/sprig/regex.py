@@ -21,14 +21,14 @@ FUNCTIONS: Final = FuncMap()
 _PER_STEP: Final = 64
 """Instructions that the engine follows in a step, over all characters; where it cannot but follow all of them for each."""
 _MEMORY: Final = 1 << 20
-"""Bytes that an expression may take, and its automata; what needs more is refused, as Go refuses what is too large."""
+"""Bytes of an expression and its automata. Larger ones are refused, as Go refuses large expressions."""
 _COMPILED_STEPS: Final = 2
 _COMPILED_BYTES: Final = 400
 """Steps and bytes to compile a character of an expression."""
 _EXPRESSIONS: Final = 16
 """Number of compiled expressions to cache; Istio's templates use two."""
 _MATCH: Final = 100
-"""Bytes of a match beside its text."""
+"""Bytes of a match in addition to its text."""
 _REFERENCE: Final = 4
 """Steps of a group's name in a replacement."""
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -36,7 +36,7 @@ _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
 _GROUP_NUMBER = _re.compile(r"0|[1-9][0-9]{0,7}", _re.ASCII)
 # Bytes that are not UTF-8 (see ``golang.strconv``): Go matches each as U+FFFD.
 _SURROGATE = _re.compile("[\ud800-\udfff]")
-# What re2 calls a fault, and what Go's regexp/syntax calls it.
+# The faults of an expression, as re2 and as Go's regexp/syntax call them.
 _FAULTS: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -135,7 +135,7 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     expression = _compiled(pattern)
     _pay(expression, len(text))
     for each in expression.finditer(_valid(text)):
-        # From here the engine looks for the next one, as far as the end if there is none.
+        # From here the engine looks for the next one, up to the end of the text.
         _pay(expression, len(text) - each.end())
         reserve(_MATCH)
         if count >= 0 and found >= count:

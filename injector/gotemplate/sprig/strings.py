@@ -86,7 +86,7 @@ def to_pascal_case(text: str) -> str:
 
 @FUNCTIONS.define("func(interface {}) string", "toString", cost=costs.PRINTED)
 def strval(value: Any) -> str:
-    """Return a value as text: strings as they are, all else as fmt prints it."""
+    """Return a value as text: strings unchanged, other values as fmt prints them."""
     return value if isinstance(value, str) else sprint(value)
 
 
@@ -197,7 +197,7 @@ def _lower(char: str) -> str:
 
 
 def _upper(char: str) -> str:
-    """Return a character in upper case (unicode.ToUpper): where Python's are several, the one of title case, if there is one."""
+    """Return a character in upper case (unicode.ToUpper). If Python returns several, the title case is used."""
     changed = char.upper()
     return _valid(changed) if len(changed) == 1 else _title(char)
 
