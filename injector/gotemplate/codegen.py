@@ -471,7 +471,7 @@ class TemplateWriter:
             return self.fail(f"undefined variable: {name}")
         if not known[-1].maybe:
             return known[-1].operand
-        found = f"UNDEFINED({name!r})"
+        found = f"FAIL({f'undefined variable: {name}'!r})"
         for variable in known:
             code = variable.operand.code
             found = f"({code} if {code} is not UNSET else {found})" if variable.maybe else code

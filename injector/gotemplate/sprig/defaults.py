@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
@@ -146,24 +147,6 @@ def _number(text: str) -> float:
     return number
 
 
-@FUNCTIONS.define("func(interface {}) (string, error)", "mustToJson", cost=costs.JSON)
-def must_to_json(value: Any) -> str:
-    """Return a value as JSON."""
-    return _encoded(value)
-
-
-@FUNCTIONS.define("func(interface {}) (string, error)", "mustToPrettyJson", cost=costs.JSON)
-def must_to_pretty_json(value: Any) -> str:
-    """Return a value as indented JSON."""
-    return _encoded(value, indent=True)
-
-
-@FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)
-def must_to_raw_json(value: Any) -> str:
-    """Return a value as JSON without HTML escapes."""
-    return _encoded(value, escape_html=False)
-
-
 def _encoded(value: Any, **options: bool) -> str:
     try:
         return go_json(json_data(value), **options)
@@ -184,8 +167,12 @@ def _or_else(must: Callable[[Any], Any], fallback: Any) -> Callable[[Any], Any]:
 
 
 FUNCTIONS.add("fromJson", "func(string) interface {}", _or_else(must_from_json, None), costs.READ_JSON)
-FUNCTIONS.add("toJson", "func(interface {}) string", _or_else(must_to_json, ""), costs.JSON)
-FUNCTIONS.add("toPrettyJson", "func(interface {}) string", _or_else(must_to_pretty_json, ""), costs.JSON)
+FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)(
+    partial(_encoded, escape_html=False)
+)
+for _name, _call in (("ToJson", _encoded), ("ToPrettyJson", partial(_encoded, indent=True))):
+    FUNCTIONS.add(f"must{_name}", "func(interface {}) (string, error)", _call, costs.JSON)
+    FUNCTIONS.add(f"t{_name[1:]}", "func(interface {}) string", _or_else(_call, ""), costs.JSON)
 
 
 @FUNCTIONS.define("func(string) (string, error)", "fail", cost=costs.PASS)
