@@ -54,7 +54,7 @@ def row(minor: str, tally: Tally) -> Row:
     """Return the result for a minor."""
     answers = ", ".join(f"{times} {answer}" for answer, times in tally.answers.most_common())
     figure = f"{len(tally.wrong)} differences, {tally.excused.total()} on the list; {answers}"
-    test = f"T36 Istio {RELEASES[minor]}, {tally.answers.total()} random pods"
+    test = f"T41 Istio {RELEASES[minor]}, {tally.answers.total()} random pods"
     return Row(test, "0 differences outside the list in compatibility.md", figure, not tally.wrong)
 
 
