@@ -270,7 +270,12 @@ def _proto_to_json(minor: Minor, message: Message) -> str:
     if message.kind is not message_type(proxy_config_type(minor)) or minor < _DEFAULTS_LEFT_OUT:
         return to_json(message)
     defaults = default_proxy_config(minor)
-    values = {name: value for name, value in message.values.items() if name not in defaults or value != defaults[name]}
+    fields = message.kind.by_json
+    values = {
+        name: value
+        for name, value in message.values.items()
+        if name not in defaults or fields[name].write(value) != fields[name].write(defaults[name])
+    }
     if minor >= _EMPTY_METADATA_LEFT_OUT and not values.get("proxyMetadata"):
         values.pop("proxyMetadata", None)
     return to_json(Message(message.kind, values))
