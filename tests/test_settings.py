@@ -14,12 +14,11 @@ PATHS = {each.name for each in fields(Settings) if "Path" in str(each.type)}
 
 
 def settings_of(given: dict[str, Any]) -> Settings:
-    return Settings(
-        **{
-            name: Path(value) if name in PATHS else tuple(value) if isinstance(value, list) else value
-            for name, value in given.items()
-        }
-    )
+    options: dict[str, Any] = {
+        name: Path(value) if name in PATHS else tuple(value) if isinstance(value, list) else value
+        for name, value in given.items()
+    }
+    return Settings(**options)
 
 
 def test_no_two_settings_share_a_flag_or_a_variable() -> None:
