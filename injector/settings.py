@@ -144,7 +144,7 @@ class Settings:
         choices=GUARDS,
     )
     reload_interval: float = _setting(
-        "How often to read the whole configuration, besides the check of its files twice a second. 0 disables reloading.",
+        "How often to read the whole configuration, besides the check of its files five times a second. 0 disables reloading.",
         30.0,
     )
     shutdown_delay: float = _setting("Grace period after SIGTERM in which the unready server still answers.", 5.0)

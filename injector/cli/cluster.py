@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from injector.cli.manifests import read_manifests
+from injector.cli.manifests import Manifest, read_manifests
 from injector.cli.options import NODE_VERSION, option_group
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
@@ -16,28 +16,24 @@ from injector.cli.sources import (
     revisions_dir,
 )
 from injector.cluster import resources as r
-from injector.cluster.resources import Scope
-from injector.cluster.session import open_session
+from injector.cluster.resources import ObjectReader, Resource, Scope
+from injector.cluster.session import open_session, run_for_result
 from injector.errors import ManifestError, UsageError
 from injector.injection.tools.drift import as_created
-from injector.istio.webhooks import TAG_LABEL, live_webhooks
+from injector.istio.webhooks import TAG_LABEL, LiveWebhook, live_webhooks
 from injector.kube.pods import Created, controller_of, created_pods
 from injector.kube.serial import load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml, split_documents
 from injector.revisions.build import Overrides
-from injector.revisions.clustersource import build_all, listed_state, openshift_annotations
+from injector.revisions.clustersource import Built, build_all, listed_state, openshift_annotations
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cli.manifests import Manifest
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import ObjectReader, Resource
-    from injector.istio.webhooks import LiveWebhook
-    from injector.revisions.clustersource import Built
 
 T = TypeVar("T")
 
@@ -96,7 +92,9 @@ def read_from(
         InjectorError: ``work`` raises it, or the files or the cluster cannot be read.
     """
     if filenames:
-        return asyncio.run(work(read_objects(filenames, recursive=recursive)))
+        reader = read_objects(filenames, recursive=recursive)
+        with asyncio.Runner() as runner:
+            return run_for_result(runner, work(reader))
     with open_session(kubeconfig) as session:
         return session.run(work)
 
@@ -121,8 +119,7 @@ def _contents(manifest: Manifest) -> Iterator[Any]:
         yield load_json(manifest.text, where=manifest.name)
         return
     for document in split_documents(manifest.text, where=manifest.name):
-        # The blank lines make the YAML reader count the lines of the file.
-        yield load_yaml("\n" * (document.line - 1) + document.text, where=manifest.name)
+        yield load_yaml(document.text, where=manifest.name, line=document.line)
 
 
 def _objects(content: Any) -> Iterator[dict[str, Any]]:

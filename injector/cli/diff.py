@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, read_from, read_targets, read_view
+from injector.cli.cluster import Sources, cluster_options, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
 from injector.cli.manifests import read_workloads
@@ -19,8 +19,8 @@ from injector.cli.route import called_last
 from injector.cli.sources import directory_revisions
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
-from injector.injection.result import Injected, RequestFacts
-from injector.injection.tools.podchanges import ABSENT, KINDS, changes, hiding_of
+from injector.injection.result import Answer, Injected, RequestFacts
+from injector.injection.tools.podchanges import ABSENT, KINDS, Change, changes, hiding_of
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml
 from injector.revisions.build import build, overridden
@@ -28,11 +28,8 @@ from injector.revisions.build import build, overridden
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from injector.cli.cluster import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
-    from injector.injection.result import Answer
-    from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
 

@@ -9,6 +9,8 @@ import click
 
 from injector.cli.cluster import (
     NAME_LABEL,
+    ClusterView,
+    Sources,
     WorkloadName,
     cluster_options,
     parse_target,
@@ -26,6 +28,7 @@ from injector.cli.route import (
     REVISION,
     PodLabels,
     RequestedName,
+    Route,
     called_last,
     delivery_steps,
     live_route,
@@ -44,8 +47,6 @@ from injector.webhook.path import PREFIX, parse_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from injector.cli.cluster import ClusterView, Sources
-    from injector.cli.route import Route
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision

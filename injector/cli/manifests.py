@@ -13,16 +13,13 @@ from injector.cli.output import json_text
 from injector.errors import DataError, InjectorError, ManifestError, UsageError
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
-from injector.kube.pods import created_pods
+from injector.kube.pods import Created, created_pods
 from injector.kube.typed import normalise
-from injector.kube.yaml import dump_yaml, load_yaml, split_documents
+from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
 from injector.revisions.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from injector.kube.pods import Created
-    from injector.kube.yaml import Document
 
     Change = Callable[[dict[str, Any]], dict[str, Any] | None]
 

@@ -12,17 +12,14 @@ from injector.cli.options import SKIP_CONFIRMATION, output_format
 from injector.cli.output import confirm, data_text, echo, table
 from injector.cli.sources import offline_source, revision_name, revisions_dir
 from injector.cli.status import status
-from injector.cli.tag import location_options
-from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader
+from injector.cli.tag import TagLocation, location_options
+from injector.revisions.registry import Registry, Snapshot
+from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from injector.cli.tag import TagLocation
-    from injector.revisions.registry import Snapshot
-    from injector.revisions.reload import LoadReport, RevisionState
 
 COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FINGERPRINT")
 

@@ -9,10 +9,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cli.options import REVISION_FLAG
-from injector.cluster.resources import ENDPOINT_SLICES, Scope
+from injector.cluster.resources import ENDPOINT_SLICES, ObjectReader, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
-from injector.istio.webhooks import DEFAULT_NAME, INJECT_LABEL, called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks import (
+    DEFAULT_NAME,
+    INJECT_LABEL,
+    LiveWebhook,
+    Webhook,
+    called,
+    passed_over,
+    unserved,
+    webhooks_of,
+    why_none,
+)
 from injector.revisions.tags import usable_tags
 from injector.webhook.path import parse_path
 
@@ -21,8 +31,6 @@ if TYPE_CHECKING:
 
     from injector.cli.cluster import ClusterView
     from injector.cli.sources import RevisionList
-    from injector.cluster.resources import ObjectReader
-    from injector.istio.webhooks import LiveWebhook, Webhook
     from injector.revisions.source import RawRevision
 
 WEBHOOK: Final = "webhook"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from injector.cli.commands import verbose
 from injector.cli.options import Duration
-from injector.settings import SETTINGS, Settings
-
-if TYPE_CHECKING:
-    from injector.settings import Setting
+from injector.settings import SETTINGS, Setting, Settings
 
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "Path | None": {"type": click.Path(path_type=Path), "metavar": "PATH"},

@@ -46,7 +46,7 @@ from injector.webhook.tls.clients import ClientAuthority
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.selfcheck import SelfCheck
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
-from injector.webhook.tls.source import Handshakes
+from injector.webhook.tls.source import CertificateSource, Handshakes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from injector.revisions.source import RevisionSource
     from injector.settings import Settings
     from injector.webhook.lifecycle import Follow
-    from injector.webhook.tls.source import CertificateSource
 
 _log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import RUNNING, cluster_options, has_ended, read_from, read_view
+from injector.cli.cluster import RUNNING, ClusterView, Sources, cluster_options, has_ended, read_from, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import data_text, echo, printable, table
 from injector.cli.route import NO_WEBHOOK, PodLabels, Route, live_route, requested_name
-from injector.cluster.resources import PODS, Scope
+from injector.cluster.resources import PODS, ObjectReader, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.pipeline import try_inject_pod
-from injector.injection.result import RequestFacts, Skipped
+from injector.injection.result import Answer, RequestFacts, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
     OLDER_REVISION,
@@ -34,10 +34,7 @@ from injector.revisions.tags import workload_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from injector.cli.cluster import ClusterView, Sources
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import ObjectReader
-    from injector.injection.result import Answer
     from injector.istio.revision import Revision
 
 COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")

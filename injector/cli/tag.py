@@ -16,17 +16,15 @@ from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, rev
 from injector.cli.webhookoptions import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
-from injector.revisions.clustertags import ClusterTags, Placement
+from injector.revisions.clustertags import ClusterTags, Placement, Plan
 from injector.revisions.tags import Shadow, Tag, tag_annotations
-from injector.revisions.tagstore import DirectoryTags, checked_tag, remove_tag
+from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.revisions.clustertags import Plan
-    from injector.revisions.tagstore import TagState
 
 COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")
 WHOLE: Final = 100

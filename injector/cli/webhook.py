@@ -16,23 +16,21 @@ from injector.errors import ClusterError, InjectorError, TagError, UsageError
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     UNSERVED_ACTIONS,
+    WebhookOptions,
     deactivated,
     revision_webhook,
     tag_webhook,
     unserved_webhook,
 )
 from injector.revisions.clustertags import ClusterTags, Placement
-from injector.revisions.tags import tag_annotations, usable_tags
-from injector.revisions.tagstore import DirectoryTags
+from injector.revisions.tags import Tag, tag_annotations, usable_tags
+from injector.revisions.tagstore import DirectoryTags, TagState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.istio.webhooks import WebhookOptions
-    from injector.revisions.tags import Tag
-    from injector.revisions.tagstore import TagState
 
 _KIND: Final = "mutatingwebhookconfiguration.admissionregistration.k8s.io"
 _APPLIED: Final = {

@@ -43,10 +43,24 @@ class ClusterSession:
             ClusterError: the API server cannot be reached or refuses. The hint is for the user of a command.
         """
         try:
-            return self.runner.run(work(self.client))
+            return run_for_result(self.runner, work(self.client))
         except ClusterError as error:
             error.hint = _HINTS.get(error.reason, error.hint)
             raise
+
+
+def run_for_result(runner: asyncio.Runner, work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine and return its result.
+
+    The runner does not see the result, because it formats the task for its signal handler: for a large result that takes minutes.
+    """
+    results: list[T] = []
+
+    async def store_result() -> None:
+        results.append(await work)
+
+    runner.run(store_result())
+    return results[0]
 
 
 @contextmanager

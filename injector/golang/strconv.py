@@ -31,6 +31,18 @@ def from_bytes(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
+def byte_length(text: str) -> int:
+    """Return the length of a Go string, in bytes."""
+    return len(text) if text.isascii() else len(to_bytes(text))
+
+
+def byte_slice(text: str, start: int, end: int) -> str:
+    """Return ``text[start:end]`` counted in bytes."""
+    if text.isascii():
+        return text[start:end]
+    return from_bytes(to_bytes(text)[start:end])
+
+
 def format_g(value: float, bits: int = 64) -> str:
     """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
     if bits == 32:  # noqa: PLR2004 - Go's own bit sizes

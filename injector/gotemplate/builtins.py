@@ -6,7 +6,7 @@ import html as _html
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
-from injector.golang.strconv import is_printable, to_bytes
+from injector.golang.strconv import byte_slice, is_printable, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
@@ -15,7 +15,6 @@ from injector.gotemplate.reflect import (
     ANY,
     NO_VALUE,
     basic_kind,
-    byte_slice,
     indirect,
     is_nil,
     is_true,

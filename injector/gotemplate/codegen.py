@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import nodes as n
-from injector.gotemplate.budget import Budget, Rendering, metered_by
+from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.errors import (
     BudgetError,
     ExecError,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _MAX_INDENT: Final = 95
 _MAX_LOOPS: Final = 18
 _LONGEST_LIST: Final = 40
+_BUDGET_SPENT: Final = "the template's budget is spent: "
 _LONGEST_REASON: Final = 2_000
 """Characters that an error says: a function's may quote its arguments."""
 
@@ -186,21 +187,19 @@ class LineMap:
     places: tuple[Node, ...]
 
     def error(self, raised: Exception) -> ExecError:
-        """Return the error that a failure is to the user: template, line, column, node and reason."""
+        """Return the error of a failed rendering: template, line, column, node and reason."""
+        is_spent = isinstance(raised, Spent | RecursionError)
+        kind = BudgetError if is_spent else ExecError
         innermost = self._innermost(raised.__traceback__)
         if innermost is None:
-            return _at(BudgetError, self.main, self.main.root, f"the template's budget is spent: {raised}")
+            return _at(kind, self.main, self.main.root, _BUDGET_SPENT + str(raised))
         frame, line = innermost
         mark = self.marks[line - 1]
         node = self._place(mark, frame)
-        if isinstance(raised, Spent | RecursionError):
-            what = raised.what if isinstance(raised, Spent) else "nesting"
-            return _at(BudgetError, mark.tree, mark.call or node, f"the template's budget is spent: {what}")
-        if isinstance(raised, FuncError | TemplateError):
-            return _at(ExecError, mark.tree, mark.call or node, f"error calling {mark.name}: {raised}")
-        if isinstance(raised, MethodFailure):
-            return _at(ExecError, mark.tree, mark.call or node, raised.reason)
-        return _at(ExecError, mark.tree, node, _reason(raised, node, mark.origin, frame))
+        reason = _reason(raised, node, mark, frame)
+        if is_spent or isinstance(raised, FuncError | TemplateError | MethodFailure):
+            node = mark.call or node
+        return _at(kind, mark.tree, node, reason)
 
     def _innermost(self, traceback: TracebackType | None) -> tuple[FrameType, int] | None:
         """Return the last frame of generated code and its line; none if the text was complete and too long."""
@@ -215,12 +214,16 @@ class LineMap:
         return self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
 
 
-def _reason(raised: Exception, node: Node, origin: Origin | None, frame: FrameType) -> str:
+def _reason(raised: Exception, node: Node, mark: Mark, frame: FrameType) -> str:
+    if isinstance(raised, Spent):
+        return _BUDGET_SPENT + str(raised)
+    if isinstance(raised, RecursionError):
+        return f"{_BUDGET_SPENT}nesting"
+    if isinstance(raised, FuncError | TemplateError):
+        return f"error calling {mark.name}: {raised}"
     if isinstance(raised, FieldFailure):
-        return raised.reason.replace("{type}", _static_type(raised.receiver, origin, frame))
-    if isinstance(raised, Unprintable):
-        return raised.reason.replace("{node}", str(node))
-    return raised.reason if isinstance(raised, Failure) else str(raised)
+        return str(raised).replace("{type}", _static_type(raised.receiver, mark.origin, frame))
+    return str(raised).replace("{node}", str(node)) if isinstance(raised, Unprintable) else str(raised)
 
 
 def _static_type(receiver: Any, origin: Origin | None, frame: FrameType) -> str:
@@ -246,11 +249,6 @@ def _shown(node: Node) -> str:
     """Return a node as errors quote it: a list, whose budget is spent, by its beginning."""
     text = str(node)
     return f"{text[:_LONGEST_LIST]}..." if isinstance(node, ListNode) and len(text) > _LONGEST_LIST else text
-
-
-# Longer texts are computed in each rendering, so that the compiled template stays small; so are calls that take long.
-_LONGEST_FOLD: Final = 4096
-_FOLDING: Final = Budget(steps=20_000, memory=1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,42 +287,51 @@ def container_of(value: Operand) -> str:
     return value.origin.container if value.origin and value.origin.container else "None"
 
 
-def folded(func: Func, given: Sequence[Operand]) -> Any:
-    """Return the result of a function for constants, if it is a constant too; None if the call has to wait for the rendering."""
-    values = [operand.value for operand in given]
-    if not (func.hermetic and values and all(operand.is_constant for operand in given)) or NO_VALUE in values:
-        return None
-    try:
-        with metered_by(Rendering(_FOLDING)):
-            result = func.call(*values)
-    except (FuncError, Spent, TemplateError):
-        return None
-    is_plain = isinstance(result, str | int | float) and not (isinstance(result, str) and len(result) > _LONGEST_FOLD)
-    return result if is_plain else None
-
-
 _CLASSES: Final = {"string": "str", "bool": "bool", "int": "int", "float64": "float"}
 """Types whose values are of one Python class, so that generated code can check them at once."""
 _COMPARED: Final = {"eq": "==", "ne": "!="}
+# How many actions may stand in a row before the budget is looked at again: functions may take their time.
+_STRETCH: Final = 64
 
 
-class Pipelines:
-    """Writes pipelines of one template."""
+class TemplateWriter:
+    """Writes the Python of one template.
+
+    Text gathers until something else is printed, so that texts and constants that follow each other are one piece of output.
+
+    Args:
+        source: takes the lines.
+        tree: the template.
+        functions: the functions by name.
+        bodies: the names of the Python functions by the names of their templates.
+        shown: prints a constant.
+    """
 
     def __init__(
-        self, source: Source, tree: n.Tree, functions: Mapping[str, Func], builtins: Mapping[str, Func]
+        self,
+        source: Source,
+        tree: n.Tree,
+        functions: Mapping[str, Func],
+        bodies: Mapping[str, str],
+        shown: Callable[[Any], str],
     ) -> None:
         self.source = source
         self.tree = tree
         self.functions = functions
-        self.builtins = builtins
+        self.bodies = bodies
+        self.shown = shown
+        self.gathered: list[str] = []
         self.place: Place = tree.root
         self.dot = Operand("d0")
         self.scope: list[Variable] = [Variable("$", self.dot)]
-        self.tracked: frozenset[str] = frozenset()
-        self.assigned: frozenset[str] = frozenset()
         self.optional = 0
         self.changing: set[str] = set()
+        nodes = list(n.within(tree.root))
+        ranged = {name for node in nodes if isinstance(node, n.RangeNode) for name in _names(node.pipe)}
+        self.assigned = frozenset(
+            name for node in nodes if isinstance(node, n.PipeNode) and node.is_assign for name in _names(node)
+        )
+        self.tracked = frozenset(ranged & self.assigned)
 
     # --- lines
 
@@ -455,7 +462,7 @@ class Pipelines:
         try:
             return self.constant(free_constant(node))
         except Failure as failure:
-            return self.fail(failure.reason)
+            return self.fail(str(failure))
 
     def variable(self, node: n.VariableNode, args: Sequence[n.Node], final: Operand | None) -> Operand:
         """Write a variable and its fields (evalVariableNode)."""
@@ -544,7 +551,7 @@ class Pipelines:
         miscount = signature.miscount(len(args) - 1, final=final is not None)
         if miscount:
             return self.fail(f"wrong number of args for {node.name}: {miscount}")
-        is_builtin = self.builtins.get(node.name) is func
+        is_builtin = BUILTINS.get(node.name) is func
         if is_builtin and node.name in ("and", "or"):
             return self.short_circuit(node.name, args[1:], final)
         given = [self.argument(arg, signature.type_at(index)) for index, arg in enumerate(args[1:])]
@@ -556,12 +563,8 @@ class Pipelines:
 
     def call(self, func: Func, name: str, command: n.Node, given: Sequence[Operand], signature: Signature) -> Operand:
         """Write the call itself, which counts what it takes."""
-        func = metered(func)
-        known = folded(func, given)
-        if known is not None:
-            return self.constant(known, signature.result if signature.result in _CLASSES else "")
         arguments = ", ".join(operand.code for operand in given)
-        result = self.assign(f"{self.source.function(func)}({arguments})", call=command, name=name)
+        result = self.assign(f"{self.source.function(metered(func))}({arguments})", call=command, name=name)
         is_any = signature.result in (ANY, REFLECT)
         sure = signature.result if signature.result in _CLASSES else ""
         return Operand(result, sure, is_any, Origin("") if is_any else None)
@@ -634,7 +637,7 @@ class Pipelines:
         try:
             return self.constant(constant(node, go_type), go_type if go_type in _CLASSES else "")
         except Failure as failure:
-            return self.fail(failure.reason)
+            return self.fail(str(failure))
 
     def argument_value(self, node: n.Node) -> Operand | None:
         """Write an argument, or return None if it is a constant."""
@@ -661,7 +664,7 @@ class Pipelines:
             try:
                 return self.constant(checked(value.value, go_type), go_type if go_type in _CLASSES else "")
             except Failure as failure:
-                return self.fail(failure.reason)
+                return self.fail(str(failure))
         if go_type == ANY:
             if value.type:
                 return value
@@ -675,37 +678,7 @@ class Pipelines:
         """Return an expression for the index of the present place."""
         return self.place if isinstance(self.place, str) else str(self.source.place_index(self.place))
 
-
-# How many actions may stand in a row before the budget is looked at again: functions may take their time.
-_STRETCH: Final = 64
-# A longer chain of else-if stands side by side instead of each link inside the one before it: Python's indentation is bounded.
-_NESTED_LINKS: Final = 4
-
-
-class Actions(Pipelines):
-    """Writes the actions of one template.
-
-    Text gathers until something else is printed, so that texts and constants that follow each other are one piece of output.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        tree: n.Tree,
-        functions: tuple[Mapping[str, Func], Mapping[str, Func]],
-        bodies: Mapping[str, str],
-        shown: Callable[[Any], str],
-    ) -> None:
-        super().__init__(source, tree, *functions)
-        self.bodies = bodies
-        self.shown = shown
-        self.gathered: list[str] = []
-        nodes = list(n.within(tree.root))
-        ranged = {name for node in nodes if isinstance(node, n.RangeNode) for name in _names(node.pipe)}
-        self.assigned = frozenset(
-            name for node in nodes if isinstance(node, n.PipeNode) and node.is_assign for name in _names(node)
-        )
-        self.tracked = frozenset(ranged & self.assigned)
+    # --- actions
 
     def template(self) -> None:
         """Write the function that renders the template for a dot."""
@@ -783,26 +756,19 @@ class Actions(Pipelines):
     # --- if and with
 
     def branch(self, node: n.IfNode | n.WithNode) -> None:
-        """Write ``if`` or ``with`` and what follows its ``else`` (walkIfOrWith)."""
+        """Write ``if`` or ``with`` and what follows its ``else`` (walkIfOrWith).
+
+        The links of a chain stand one after the other, not inside each other: Python limits indentation.
+        """
         self.flush()
         known = len(self.scope)
         first, *others = _chain(node)
-        if len(others) <= _NESTED_LINKS:
-            self.nested(first, others)
-        else:
-            pending = self.source.fresh("p")
-            self.link(first, pending)
-            for link in others:
-                with self.source.block(f"if {pending}:", self.mark()):
-                    self.link(link, pending)
+        pending = self.source.fresh("p") if others else ""
+        self.link(first, pending)
+        for link in others:
+            with self.source.block(f"if {pending}:", self.mark()):
+                self.link(link, pending)
         del self.scope[known:]
-
-    def nested(self, link: n.Branch | n.ListNode, others: Sequence[n.Branch | n.ListNode]) -> None:
-        """Write a link and, as its ``else``, the others."""
-        self.link(link, "")
-        if others:
-            with self.source.block("else:", self.mark()):
-                self.nested(others[0], others[1:])
 
     def link(self, link: n.Branch | n.ListNode, pending: str) -> None:
         """Write a condition and its body; ``pending`` names the variable that says whether later links are to be tried."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
-from injector.gotemplate.codegen import Actions, LineMap, Source
+from injector.gotemplate.codegen import LineMap, Source, TemplateWriter
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.nodes import IdentifierNode, within
@@ -114,7 +114,7 @@ def _compiled(
         {**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)}, is_pure=is_pure
     )
     for tree in trees.values():
-        Actions(python, tree, (functions, BUILTINS), bodies, printed).template()
+        TemplateWriter(python, tree, functions, bodies, printed).template()
     filename = f"<template {name}>"
     run = python.run(filename)[bodies[name]]
     line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))

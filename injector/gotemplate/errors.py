@@ -8,8 +8,8 @@
         └── BudgetError    a step, output, depth or time budget is spent
     FuncError              what a function returns or panics with; the engine wraps it into an ExecError
 
-Generated code and the functions it calls do not carry the current node with them, as text/template's ``state.node`` does. They raise
-one of these; the line of the generated code that raised it is looked up in the line map of ``source`` and names the node.
+Generated code and the functions it calls do not know the current node, unlike text/template's ``state.node``. They raise one of the
+other exceptions, and the compiler's line map finds the node by the line of the generated code that raised it.
 """
 
 from __future__ import annotations
@@ -57,15 +57,11 @@ class FuncError(Exception):
 
 
 class Failure(Exception):  # noqa: N818 - it becomes an ExecError
-    """A step that failed, for the reason given, at the node that was visited last."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A step that failed, at the node that was visited last; the text is the reason."""
 
 
 class FieldFailure(Failure):
-    """A field that a receiver has not. The reason names the receiver's static type, which only its origin knows, as ``{type}``."""
+    """A field that a receiver lacks. ``{type}`` in the reason stands for the receiver's static type, which only its origin knows."""
 
     def __init__(self, reason: str, receiver: object) -> None:
         super().__init__(reason)
@@ -73,16 +69,12 @@ class FieldFailure(Failure):
 
 
 class MethodFailure(Failure):
-    """An error that a method returned; the reason is of the node that called it."""
+    """An error that a method returned. It is reported at the node that called the method."""
 
 
 class Unprintable(Failure):
-    """A value that cannot be printed; the reason names the node as ``{node}``."""
+    """A value that cannot be printed. ``{node}`` in the reason stands for the node."""
 
 
 class Spent(Exception):  # noqa: N818 - it becomes a BudgetError
-    """A budget that is spent; ``what`` was too much."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    """A budget that is spent; the text names the limit."""

@@ -6,14 +6,15 @@ becomes a token of kind ``ERROR`` that carries the reason, and it stops there.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from injector.golang.strconv import is_alphanumeric, is_printable, quote, to_bytes, unicode_point
+from injector.golang.strconv import byte_length, is_alphanumeric, is_printable, quote, unicode_point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Container, Iterator
 
 
 class Kind(IntEnum):
@@ -23,53 +24,39 @@ class Kind(IntEnum):
     BOOL = 1
     CHAR = 2
     CHAR_CONSTANT = 3
-    COMMENT = 4
-    COMPLEX = 5
-    ASSIGN = 6
-    DECLARE = 7
-    EOF = 8
-    FIELD = 9
-    IDENTIFIER = 10
-    LEFT_DELIM = 11
-    LEFT_PAREN = 12
-    NUMBER = 13
-    PIPE = 14
-    RAW_STRING = 15
-    RIGHT_DELIM = 16
-    RIGHT_PAREN = 17
-    SPACE = 18
-    STRING = 19
-    TEXT = 20
-    VARIABLE = 21
-    KEYWORD = 22
-    BLOCK = 23
-    BREAK = 24
-    CONTINUE = 25
-    DOT = 26
-    DEFINE = 27
-    ELSE = 28
-    END = 29
-    IF = 30
-    NIL = 31
-    RANGE = 32
-    TEMPLATE = 33
-    WITH = 34
+    COMPLEX = 4
+    ASSIGN = 5
+    DECLARE = 6
+    EOF = 7
+    FIELD = 8
+    IDENTIFIER = 9
+    LEFT_DELIM = 10
+    LEFT_PAREN = 11
+    NUMBER = 12
+    PIPE = 13
+    RAW_STRING = 14
+    RIGHT_DELIM = 15
+    RIGHT_PAREN = 16
+    SPACE = 17
+    STRING = 18
+    TEXT = 19
+    VARIABLE = 20
+    KEYWORD = 21
+    BLOCK = 22
+    BREAK = 23
+    CONTINUE = 24
+    DOT = 25
+    DEFINE = 26
+    ELSE = 27
+    END = 28
+    IF = 29
+    NIL = 30
+    RANGE = 31
+    TEMPLATE = 32
+    WITH = 33
 
 
-KEYWORDS: Final = {
-    ".": Kind.DOT,
-    "block": Kind.BLOCK,
-    "break": Kind.BREAK,
-    "continue": Kind.CONTINUE,
-    "define": Kind.DEFINE,
-    "else": Kind.ELSE,
-    "end": Kind.END,
-    "if": Kind.IF,
-    "range": Kind.RANGE,
-    "nil": Kind.NIL,
-    "template": Kind.TEMPLATE,
-    "with": Kind.WITH,
-}
+KEYWORDS: Final = {"." if kind is Kind.DOT else kind.name.lower(): kind for kind in Kind if kind > Kind.KEYWORD}
 
 
 # Errors show the beginning of a token: ten characters, if it has more bytes.
@@ -93,16 +80,25 @@ class Token:
             return self.text
         if self.kind > Kind.KEYWORD:
             return f"<{self.text}>"
-        if len(to_bytes(self.text)) > _SHOWN:
+        if byte_length(self.text) > _SHOWN:
             return f"{quote(self.text[:_SHOWN])}..."
         return quote(self.text)
 
 
 _LOOP_WORDS: Final = ("break", "continue")
 _SPACE: Final = " \t\r\n"
-_SPACE_CHARS: Final = frozenset(_SPACE)
-_EOF: Final = ""
-_SINGLE: Final = {"=": Kind.ASSIGN, "|": Kind.PIPE}
+_TERMINATORS: Final = _SPACE + ".,|:)("
+_MARKS: Final = {"=": Kind.ASSIGN, "|": Kind.PIPE, "(": Kind.LEFT_PAREN, ")": Kind.RIGHT_PAREN}
+_NUMBER_START: Final = "+-.0123456789"
+_NUMBER = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?(?:[pP][+-]?[0-9_]*)?|0[oO][0-7_]*(?:\.[0-7_]*)?"
+    r"|0[bB][01_]*(?:\.[01_]*)?|[0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9_]*)?)i?"
+)
+_QUOTED: Final = {
+    '"': (Kind.STRING, re.compile(r'"(?:[^"\\\n]|\\[^\n])*"'), "unterminated quoted string"),
+    "'": (Kind.CHAR_CONSTANT, re.compile(r"'(?:[^'\\\n]|\\[^\n])*'"), "unterminated character constant"),
+    "`": (Kind.RAW_STRING, re.compile("`[^`]*`"), "unterminated raw quoted string"),
+}
 
 
 def tokens(text: str, left: str = "{{", right: str = "}}", *, words: Container[str] = ()) -> Iterator[Token]:
@@ -114,336 +110,166 @@ def tokens(text: str, left: str = "{{", right: str = "}}", *, words: Container[s
         right: the closing delimiter.
         words: names of functions: ``break`` and ``continue`` among them are not keywords.
     """
-    lexer = _Lexer(text, left, right, words)
-    state: Callable[[], object] | None = lexer.text
-    while state is not None:
-        state = state()  # type: ignore[assignment] # each state returns the next, or None
-        yield from lexer.ready
-        lexer.ready.clear()
+    lexer = _Lexer(text, left or "{{", right or "}}", words)
+    try:
+        yield from lexer.template()
+    except _LexError as error:
+        yield Token(Kind.ERROR, lexer.byte_pos(), str(error), lexer.line)
+
+
+class _LexError(Exception):
+    """The token at the present position cannot be read."""
 
 
 class _Lexer:
-    """The state machine; each state method emits into ``ready`` and returns the next state."""
+    """Yields tokens; ``pos`` and ``line`` are where the next token starts."""
 
     def __init__(self, text: str, left: str, right: str, words: Container[str]) -> None:
         self.input = text
+        self.left = left
+        self.right = right
         self.words = words
-        self.left = left or "{{"
-        self.right = right or "}}"
         self.pos = 0
-        self.start = 0
         self.line = 1
-        self.start_line = 1
-        self.parens = 0
-        self.ready: list[Token] = []
-        self.ascii = text.isascii()
         self.counted = 0
         self.counted_bytes = 0
+        # A trim marker has a space of its own, which is not a token. After a right delimiter it takes all following space.
+        self.space = re.compile(rf"[{_SPACE}]+?(?=[{_SPACE}]-{re.escape(right)})|[{_SPACE}]+")
+        self.opening = re.compile(rf"{re.escape(left)}(?P<trim>-[{_SPACE}])?")
+        self.closing = re.compile(rf"(?P<trim>[{_SPACE}]-)?(?P<delimiter>{re.escape(right)})(?(trim)[{_SPACE}]*)")
 
     def byte_pos(self) -> int:
-        if self.ascii:
-            return self.start
-        self.counted_bytes += len(to_bytes(self.input[self.counted : self.start]))
-        self.counted = self.start
+        self.counted_bytes += byte_length(self.input[self.counted : self.pos])
+        self.counted = self.pos
         return self.counted_bytes
 
-    def emit(self, kind: Kind) -> None:
-        text = self.input[self.start : self.pos]
-        self.ready.append(Token(kind, self.byte_pos(), text, self.start_line))
-        self.line += text.count("\n")
-        self.start, self.start_line = self.pos, self.line
+    def token(self, kind: Kind, end: int) -> Token:
+        """Return the token that ends at ``end``, and move there."""
+        token = Token(kind, self.byte_pos(), self.input[self.pos : end], self.line)
+        self.skip(end)
+        return token
 
-    def ignore(self) -> None:
-        self.line += self.input.count("\n", self.start, self.pos)
-        self.start, self.start_line = self.pos, self.line
+    def skip(self, end: int) -> None:
+        self.line += self.input.count("\n", self.pos, end)
+        self.pos = end
 
-    def error(self, reason: str) -> None:
-        self.ready.append(Token(Kind.ERROR, self.byte_pos(), reason, self.start_line))
+    def template(self) -> Iterator[Token]:
+        """Yield text, and the tokens of actions."""
+        while (opening := self.opening.search(self.input, self.pos)) is not None:
+            text = self.input[self.pos : opening.start()]
+            kept = text.rstrip(_SPACE) if opening["trim"] else text
+            if kept:
+                yield self.token(Kind.TEXT, self.pos + len(kept))
+            self.skip(opening.start())
+            if self.input.startswith("/*", opening.end()):
+                self.skip(opening.end())
+                self.comment()
+            else:
+                yield self.token(Kind.LEFT_DELIM, self.pos + len(self.left))
+                self.skip(opening.end())
+                yield from self.action()
+        if self.pos < len(self.input):
+            yield self.token(Kind.TEXT, len(self.input))
+        yield self.token(Kind.EOF, self.pos)
 
-    def next(self) -> str:
-        if self.pos >= len(self.input):
-            return _EOF
-        self.pos += 1
-        return self.input[self.pos - 1]
-
-    def peek(self) -> str:
-        return self.input[self.pos] if self.pos < len(self.input) else _EOF
-
-    def accept(self, valid: str) -> bool:
-        if self.pos < len(self.input) and self.input[self.pos] in valid:
-            self.pos += 1
-            return True
-        return False
-
-    def accept_run(self, valid: str) -> None:
-        while self.accept(valid):
-            pass
-
-    def has_right_trim(self, at: int) -> bool:
-        return self.input[at : at + 1] in _SPACE_CHARS and self.input[at + 1 : at + 2] == "-"
-
-    def at_right_delim(self) -> tuple[bool, bool]:
-        if self.has_right_trim(self.pos) and self.input.startswith(self.right, self.pos + 2):
-            return True, True
-        return self.input.startswith(self.right, self.pos), False
-
-    def skip_spaces(self) -> None:
-        self.accept_run(_SPACE)
-
-    def text(self) -> Callable[[], object] | None:
-        found = self.input.find(self.left, self.pos)
-        if found < 0:
-            self.pos = len(self.input)
-            if self.pos > self.start:
-                self.emit(Kind.TEXT)
-            self.emit(Kind.EOF)
-            return None
-        if found > self.pos:
-            self.pos = found
-            marker = found + len(self.left)
-            if self.input[marker : marker + 1] == "-" and self.input[marker + 1 : marker + 2] in _SPACE_CHARS:
-                self.pos = self.start + len(self.input[self.start : found].rstrip(_SPACE))
-            if self.pos > self.start:
-                self.emit(Kind.TEXT)
-            self.pos = found
-            self.ignore()
-        return self.left_delim
-
-    def left_delim(self) -> Callable[[], object] | None:
-        self.pos += len(self.left)
-        trims = self.peek() == "-" and self.input[self.pos + 1 : self.pos + 2] in _SPACE_CHARS
-        after = 2 if trims else 0
-        if self.input.startswith("/*", self.pos + after):
-            self.pos += after
-            self.ignore()
-            return self.comment
-        self.emit(Kind.LEFT_DELIM)
-        self.pos += after
-        self.ignore()
-        self.parens = 0
-        return self.inside_action
-
-    def comment(self) -> Callable[[], object] | None:
+    def comment(self) -> None:
         end = self.input.find("*/", self.pos + 2)
         if end < 0:
-            self.error("unclosed comment")
-            return None
-        self.pos = end + 2
-        found, trims = self.at_right_delim()
-        if not found:
-            self.error("comment ends before closing delimiter")
-            return None
-        self.pos += 2 * trims + len(self.right)
-        if trims:
-            self.skip_spaces()
-        self.ignore()
-        return self.text
+            raise _LexError("unclosed comment")
+        closing = self.closing.match(self.input, end + 2)
+        if closing is None:
+            raise _LexError("comment ends before closing delimiter")
+        self.skip(closing.end())
 
-    def right_delim(self) -> Callable[[], object] | None:
-        _, trims = self.at_right_delim()
-        if trims:
-            self.pos += 2
-            self.ignore()
-        self.pos += len(self.right)
-        self.emit(Kind.RIGHT_DELIM)
-        if trims:
-            self.skip_spaces()
-            self.ignore()
-        return self.text
+    def action(self) -> Iterator[Token]:
+        """Yield the tokens up to the right delimiter and the delimiter itself."""
+        parens = 0
+        while (closing := self.closing.match(self.input, self.pos)) is None:
+            kind, end = self.scan()
+            parens += (kind is Kind.LEFT_PAREN) - (kind is Kind.RIGHT_PAREN)
+            if parens < 0:
+                raise _LexError("unexpected right paren")
+            yield self.token(kind, end)
+        if parens:
+            raise _LexError("unclosed left paren")
+        self.skip(closing.start("delimiter"))
+        yield self.token(Kind.RIGHT_DELIM, closing.end("delimiter"))
+        self.skip(closing.end())
 
-    def inside_action(self) -> Callable[[], object] | None:
-        if self.at_right_delim()[0]:
-            if self.parens == 0:
-                return self.right_delim
-            self.error("unclosed left paren")
-            return None
-        char = self.next()
-        if char == _EOF:
-            self.error("unclosed action")
-            return None
-        if char in _SPACE:
-            self.pos -= 1
-            return self.space
-        state = self._STARTS.get(char)
-        if state is not None:
-            return state.__get__(self)()  # type: ignore[no-any-return] # __get__ binds it
-        if char.isdigit() and char.isascii():
-            self.pos -= 1
+    def scan(self) -> tuple[Kind, int]:
+        """Return kind and end of the token at the present position, inside an action."""
+        char, following = self.input[self.pos : self.pos + 1], self.input[self.pos + 1 : self.pos + 2]
+        if not char:
+            raise _LexError("unclosed action")
+        if (space := self.space.match(self.input, self.pos)) is not None:
+            return Kind.SPACE, space.end()
+        if char in _MARKS:
+            return _MARKS[char], self.pos + 1
+        if char == ":":
+            if following != "=":
+                raise _LexError("expected :=")
+            return Kind.DECLARE, self.pos + 2
+        if char in _QUOTED:
+            kind, pattern, fault = _QUOTED[char]
+            quoted = pattern.match(self.input, self.pos)
+            if quoted is None:
+                raise _LexError(fault)
+            return kind, quoted.end()
+        if char == "$":
+            return Kind.VARIABLE, self.name_end()
+        if char == "." and following and following not in "0123456789":
+            end = self.name_end()
+            return Kind.DOT if end == self.pos + 1 else Kind.FIELD, end
+        if char in _NUMBER_START:
             return self.number()
         if is_alphanumeric(char):
-            self.pos -= 1
-            return self.identifier()
+            return self.word()
         if char.isascii() and is_printable(char):
-            self.emit(Kind.CHAR)
-            return self.inside_action
-        self.error(f"unrecognized character in action: {unicode_point(char)}")
-        return None
+            return Kind.CHAR, self.pos + 1
+        raise _LexError(f"unrecognized character in action: {unicode_point(char)}")
 
-    def single(self) -> Callable[[], object] | None:
-        self.emit(_SINGLE[self.input[self.pos - 1]])
-        return self.inside_action
+    def word(self) -> tuple[Kind, int]:
+        end = self.checked_end(self.word_end(self.pos))
+        word = self.input[self.pos : end]
+        if word in ("true", "false"):
+            return Kind.BOOL, end
+        is_function = word in _LOOP_WORDS and word in self.words
+        return Kind.IDENTIFIER if is_function else KEYWORDS.get(word, Kind.IDENTIFIER), end
 
-    def declare(self) -> Callable[[], object] | None:
-        if self.next() != "=":
-            self.error("expected :=")
-            return None
-        self.emit(Kind.DECLARE)
-        return self.inside_action
+    def name_end(self) -> int:
+        """Return the end of a field or variable: its mark alone, or a word after it."""
+        begin = self.pos + 1
+        return self.checked_end(begin if self.is_terminator(begin) else self.word_end(begin))
 
-    def dot(self) -> Callable[[], object] | None:
-        following = self.peek()
-        if following != _EOF and not ("0" <= following <= "9"):
-            return self.field_or_variable(Kind.FIELD)
-        self.pos -= 1
-        return self.number()
+    def word_end(self, at: int) -> int:
+        while at < len(self.input) and is_alphanumeric(self.input[at]):
+            at += 1
+        return at
 
-    def sign(self) -> Callable[[], object] | None:
-        self.pos -= 1
-        return self.number()
+    def checked_end(self, end: int) -> int:
+        if not self.is_terminator(end):
+            raise _LexError(f"bad character {unicode_point(self.input[end])}")
+        return end
 
-    def left_paren(self) -> Callable[[], object] | None:
-        self.emit(Kind.LEFT_PAREN)
-        self.parens += 1
-        return self.inside_action
+    def is_terminator(self, at: int) -> bool:
+        return self.input[at : at + 1] in _TERMINATORS or self.input.startswith(self.right, at)
 
-    def right_paren(self) -> Callable[[], object] | None:
-        self.parens -= 1
-        if self.parens < 0:
-            self.error("unexpected right paren")
-            return None
-        self.emit(Kind.RIGHT_PAREN)
-        return self.inside_action
+    def number(self) -> tuple[Kind, int]:
+        end = self.number_end(self.pos)
+        if self.input[end : end + 1] not in ("+", "-"):
+            return Kind.NUMBER, end
+        # Complex: 1+2i. No spaces, and it must end in i.
+        end = self.number_end(end)
+        if self.input[end - 1] != "i":
+            raise self.bad_number(end)
+        return Kind.COMPLEX, end
 
-    def space(self) -> Callable[[], object] | None:
-        begin = self.pos
-        self.skip_spaces()
-        count = self.pos - begin
-        # The last space may belong to a trimming right delimiter.
-        if self.has_right_trim(self.pos - 1) and self.input.startswith(self.right, self.pos + 1):
-            self.pos -= 1
-            if count == 1:
-                return self.right_delim
-        self.emit(Kind.SPACE)
-        return self.inside_action
+    def number_end(self, at: int) -> int:
+        match = _NUMBER.match(self.input, at)
+        end = match.end() if match else at
+        if is_alphanumeric(self.input[end : end + 1]):
+            raise self.bad_number(end + 1)
+        return end
 
-    def identifier(self) -> Callable[[], object] | None:
-        while self.peek() != _EOF and is_alphanumeric(self.peek()):
-            self.pos += 1
-        if not self.at_terminator():
-            self.bad_character()
-            return None
-        word = self.input[self.start : self.pos]
-        if word in KEYWORDS and not (word in _LOOP_WORDS and word in self.words):
-            self.emit(KEYWORDS[word])
-        elif word in ("true", "false"):
-            self.emit(Kind.BOOL)
-        else:
-            self.emit(Kind.IDENTIFIER)
-        return self.inside_action
-
-    def variable(self) -> Callable[[], object] | None:
-        if self.at_terminator():
-            self.emit(Kind.VARIABLE)
-            return self.inside_action
-        return self.field_or_variable(Kind.VARIABLE)
-
-    def field_or_variable(self, kind: Kind) -> Callable[[], object] | None:
-        if self.at_terminator():
-            self.emit(Kind.VARIABLE if kind is Kind.VARIABLE else Kind.DOT)
-            return self.inside_action
-        while self.peek() != _EOF and is_alphanumeric(self.peek()):
-            self.pos += 1
-        if not self.at_terminator():
-            self.bad_character()
-            return None
-        self.emit(kind)
-        return self.inside_action
-
-    def bad_character(self) -> None:
-        self.error(f"bad character {unicode_point(self.peek())}")
-
-    def at_terminator(self) -> bool:
-        char = self.peek()
-        return char == _EOF or char in _SPACE or char in ".,|:)(" or self.input.startswith(self.right, self.pos)
-
-    def char_constant(self) -> Callable[[], object] | None:
-        return self.quoted("'", Kind.CHAR_CONSTANT, "unterminated character constant")
-
-    def string(self) -> Callable[[], object] | None:
-        return self.quoted('"', Kind.STRING, "unterminated quoted string")
-
-    def quoted(self, mark: str, kind: Kind, reason: str) -> Callable[[], object] | None:
-        while True:
-            char = self.next()
-            if char == "\\" and self.peek() not in (_EOF, "\n"):
-                self.pos += 1
-            elif char in (_EOF, "\n", "\\"):
-                self.error(reason)
-                return None
-            elif char == mark:
-                self.emit(kind)
-                return self.inside_action
-
-    def raw_string(self) -> Callable[[], object] | None:
-        end = self.input.find("`", self.pos)
-        if end < 0:
-            self.error("unterminated raw quoted string")
-            return None
-        self.pos = end + 1
-        self.emit(Kind.RAW_STRING)
-        return self.inside_action
-
-    def number(self) -> Callable[[], object] | None:
-        if not self.scan_number():
-            self.bad_number()
-            return None
-        if self.peek() in ("+", "-"):
-            # Complex: 1+2i. No spaces, and it must end in i.
-            if not self.scan_number() or self.input[self.pos - 1] != "i":
-                self.bad_number()
-                return None
-            self.emit(Kind.COMPLEX)
-        else:
-            self.emit(Kind.NUMBER)
-        return self.inside_action
-
-    def bad_number(self) -> None:
-        self.error(f"bad number syntax: {quote(self.input[self.start : self.pos])}")
-
-    def scan_number(self) -> bool:
-        self.accept("+-")
-        digits = "0123456789_"
-        if self.accept("0"):
-            if self.accept("xX"):
-                digits = "0123456789abcdefABCDEF_"
-            elif self.accept("oO"):
-                digits = "01234567_"
-            elif self.accept("bB"):
-                digits = "01_"
-        self.accept_run(digits)
-        if self.accept("."):
-            self.accept_run(digits)
-        exponent = {11: "eE", 23: "pP"}.get(len(digits), "")
-        if exponent and self.accept(exponent):
-            self.accept("+-")
-            self.accept_run("0123456789_")
-        self.accept("i")
-        if self.peek() != _EOF and is_alphanumeric(self.peek()):
-            self.pos += 1
-            return False
-        return True
-
-    _STARTS: Final = {
-        "=": single,
-        "|": single,
-        ":": declare,
-        '"': string,
-        "`": raw_string,
-        "$": variable,
-        "'": char_constant,
-        ".": dot,
-        "+": sign,
-        "-": sign,
-        "(": left_paren,
-        ")": right_paren,
-    }
+    def bad_number(self, end: int) -> _LexError:
+        return _LexError(f"bad number syntax: {quote(self.input[self.pos : end])}")

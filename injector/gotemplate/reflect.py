@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from injector.golang.strconv import from_bytes, to_bytes
+from injector.golang.strconv import byte_length, to_bytes
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Float32, Func, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
 
@@ -134,18 +134,6 @@ def indirect(value: Any) -> tuple[Any, bool]:
 def is_true(value: Any) -> bool:
     """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true. The value model makes it Python's."""
     return bool(value)
-
-
-def byte_length(text: str) -> int:
-    """Return the length of a Go string, in bytes."""
-    return len(text) if text.isascii() else len(to_bytes(text))
-
-
-def byte_slice(text: str, start: int, end: int) -> str:
-    """Return ``text[start:end]`` counted in bytes."""
-    if text.isascii():
-        return text[start:end]
-    return from_bytes(to_bytes(text)[start:end])
 
 
 def length(value: Any) -> int | None:

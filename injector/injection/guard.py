@@ -220,9 +220,8 @@ class Guard:
         self._seen = seen
         self._templates = templates
         self._given = _document(params, seen)
-        self._read = _without_unread(params, self._given)
         # The dangerous texts; the first one is the first to be suspected.
-        self._texts = [] if params.guard == OFF else _dangerous_texts(params, self._read)
+        self._texts = [] if params.guard == OFF else _dangerous_texts(params, self._given)
 
     def check(self, rendered: Any) -> tuple[str, ...]:
         """Return the findings of a guard that only warns about what the templates rendered.
@@ -316,7 +315,11 @@ class Guard:
             start, end = (start, middle) if is_as_real(texts[middle:]) else (middle, end)
             middle = (start + end) // 2
         others = end - start - 1
-        return _place(self._read, texts[start]) + (f", or one of {others} other values" if others else "")
+        return _place(self._document_read(), texts[start]) + (f", or one of {others} other values" if others else "")
+
+    def _document_read(self) -> dict[str, Any]:
+        decoding = decodes(self._params.revision.templates)
+        return self._given if decoding else _without_unread(self._params, self._given)
 
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
         """Return template data with fillers in place of texts; if ``filler`` is None, without the annotations and labels that have them.
@@ -365,7 +368,7 @@ class Guard:
 
 def is_clean(params: Parameters, seen: c.Pod) -> bool:
     """Return whether templates see no dangerous text of a pod, so that the guard costs no rendering."""
-    return not _dangerous_texts(params, _without_unread(params, _document(params, seen)))
+    return not _dangerous_texts(params, _document(params, seen))
 
 
 def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
@@ -383,7 +386,7 @@ def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
 def _without_unread(params: Parameters, given: dict[str, Any]) -> dict[str, Any]:
     """Return the document without the annotations that no template reads."""
     keys = params.revision.annotations_read
-    if keys is None or decodes(params.revision.templates):
+    if keys is None:
         return given
     keys |= {PROXY_IMAGE_TYPE}
     shortened = dict(given)
@@ -433,7 +436,7 @@ def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
     elif none_dangerous(texts):
         return []
     else:
-        found = [text for text in dict.fromkeys(texts) if is_dangerous(text)]
+        found = [text for text in dict.fromkeys(texts_of(_without_unread(params, given))) if is_dangerous(text)]
     return sorted(found, key=lambda text: is_document(text) or "\n" not in text)
 
 

@@ -163,16 +163,12 @@ def _mesh_facts(mesh_config: Message) -> MeshFacts:
 
 # The number of InboundTrafficPolicy.Mode LOCALHOST.
 _LOCALHOST: Final = 1
-# From these minors on, proxyMetadata is merged by key and proxyHeaders by field; before, the overlay replaces them.
+# From this minor on, proxyMetadata is merged by key; before, the overlay replaces it.
 _METADATA_MERGED: Final[Minor] = (1, 10)
-_HEADERS_MERGED: Final[Minor] = (1, 19)
 _PROVIDERS_MERGED: Final[Minor] = (1, 11)
 _ALIASES_SORTED: Final[Minor] = (1, 12)
 MOST_VALUES: Final = 2_000
 """The largest number of values in the ProxyConfig of a pod, keys included: an admission reads each more than once."""
-# Before 1.13, Istio does not know this field, and ignores it.
-_TRACING_NAME: Final = ("tracingServiceName", "tracing_service_name")
-_FIRST_TRACING_NAME: Final[Minor] = (1, 13)
 _HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
 # From this minor on, protoToJSON leaves out the fields of a ProxyConfig that equal the defaults.
 _DEFAULTS_LEFT_OUT: Final[Minor] = (1, 6)
@@ -215,8 +211,6 @@ def read_proxy_config(data: Any, minor: Minor, *, base: Mapping[str, Any], where
     Raises:
         ConfigError: the document is not a mapping, or a field has the wrong type.
     """
-    if minor < _FIRST_TRACING_NAME and isinstance(data, dict):
-        data = {key: value for key, value in data.items() if key not in _TRACING_NAME}
     return dict(parse_message(proxy_config_type(minor), data, base=base, where=where).values)
 
 
@@ -225,7 +219,7 @@ def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, wh
     if minor >= _METADATA_MERGED and (base.get("proxyMetadata") or merged.get("proxyMetadata")):
         merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
     old, new = base.get("proxyHeaders"), merged.get("proxyHeaders")
-    if minor >= _HEADERS_MERGED and old is not None and new is not None:
+    if old is not None and new is not None:
         unset = {name: old[name] for name in _HEADERS if name in old and new.get(name) is None}
         merged["proxyHeaders"] = {**new, **unset}
     return merged

@@ -6,8 +6,8 @@ oneof, the last declared one counts. Null leaves a field unset, and is the zero 
 
 Plain forms: fields by JSON name, enums as numbers, durations as nanoseconds, wrapped scalars as the scalar, messages as nested mappings.
 
-``meshschema.json`` has the descriptors of istio.io/api (1.30.3), and the fields that older minors had and later ones dropped, so that
-their mesh configs load unchanged.
+``meshschema.json`` has the descriptors of istio.io/api: those of 1.30.3, and the fields of MeshConfig and ProxyConfig that later minors
+dropped. ``first`` and ``last`` are the minors that have a field or an enum value; other minors ignore the field, and refuse the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from injector.errors import ConfigError
 from injector.golang.json import go_json
 from injector.golang.time import go_duration, parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
+from injector.istio.behaviours import format_minor, parse_minor
 from injector.istio.goview import FieldStruct
 
 if TYPE_CHECKING:
@@ -47,9 +48,8 @@ WRAPPERS: Final = {
 }
 FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 
-# Up to 1.6.14 a ProxyConfig's concurrency is a plain number, which is 0 and not nil if it is not set; from 1.7.8 on it is wrapped.
-_UP_TO_1_6: Final = "@1.6"
-_PLAIN: Final = {"concurrency": ("int32", ""), "defaultConfig": ("message", PROXY_CONFIG + _UP_TO_1_6)}
+_ISTIOS: Final = "istio."
+_AT: Final = "@"
 _MAX_QUOTED: Final = 100
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # jsonpb removes the quotes around a number and reads the rest as JSON, spaces included. No range has more than 20 digits.
@@ -379,35 +379,48 @@ def _table() -> Mapping[str, Any]:
 
 def mesh_config_type(minor: Minor) -> str:
     """Return the name of the minor's MeshConfig, for ``message_type``."""
-    return MESH_CONFIG + (_UP_TO_1_6 if minor <= (1, 6) else "")
+    return _name_at(MESH_CONFIG, format_minor(minor))
 
 
 def proxy_config_type(minor: Minor) -> str:
     """Return the name of the minor's ProxyConfig, for ``message_type``."""
-    return PROXY_CONFIG + (_UP_TO_1_6 if minor <= (1, 6) else "")
+    return _name_at(PROXY_CONFIG, format_minor(minor))
+
+
+def _name_at(name: str, version: str) -> str:
+    return f"{name}{_AT}{version}" if version and name.startswith(_ISTIOS) else name
+
+
+def _has(limits: Mapping[str, str], version: str) -> bool:
+    """Return whether a version is between ``first`` and ``last``; without a version everything is."""
+    if not version:
+        return True
+    minor = parse_minor(version)
+    return parse_minor(limits.get("first", "1.0")) <= minor <= parse_minor(limits.get("last", version))
 
 
 @cache
 def message_type(name: str) -> _MessageType:
-    """Return a message type by its full protobuf name, or by one of ``mesh_config_type`` and ``proxy_config_type``."""
-    base, variant, _ = name.partition(_UP_TO_1_6)
+    """Return a message type by its full protobuf name.
+
+    It has the fields of all minors; by the names that ``mesh_config_type`` and ``proxy_config_type`` return, those of one minor.
+    """
+    base, _, version = name.partition(_AT)
     raw = _table()["messages"][base]
+    known = {item["json"]: item for item in raw["fields"] if _has(item, version)}
     fields = [
         Field(
             json=item["json"],
             proto=item.get("proto", item["json"]),
             go=item["go"],
             kind=item["kind"],
-            type=item.get("type", ""),
+            type=_name_at(item.get("type", ""), version),
             repeated=item.get("repeated", False),
             map_key=item.get("mapKey", ""),
             oneof=item.get("oneof", ""),
         )
-        for item in raw["fields"]
+        for item in known.values()
     ]
-    if variant:
-        kinds = [_PLAIN.get(field.json, (field.kind, field.type)) for field in fields]
-        fields = [replace(field, kind=kind, type=of) for field, (kind, of) in zip(fields, kinds, strict=True)]
     by_json = {field.proto: field for field in fields} | {field.json: field for field in fields}
     oneofs = frozenset(field.oneof for field in fields if field.oneof)
     return _MessageType(name, raw["goType"], tuple(fields), by_json, {field.go: field for field in fields}, oneofs)
@@ -415,9 +428,11 @@ def message_type(name: str) -> _MessageType:
 
 @cache
 def enum_type(name: str) -> _EnumType:
-    """Return an enumeration by its full protobuf name."""
-    raw = _table()["enums"][name]
-    numbers = raw["values"]
+    """Return an enumeration by its full protobuf name, with the values of all minors or, as for ``message_type``, of one."""
+    base, _, version = name.partition(_AT)
+    raw = _table()["enums"][base]
+    limits = raw.get("limits", {})
+    numbers = {value: number for value, number in raw["values"].items() if _has(limits.get(value, {}), version)}
     return _EnumType(raw["goType"], numbers, {number: text for text, number in reversed(numbers.items())})
 
 

@@ -176,7 +176,9 @@ _NO_OPERATIONS: Final = b"[]"
 def encode_review(request: Request | Broken, content: bytes) -> bytes:
     """Return the AdmissionReview that answers ``request`` with ``content``, which ``Response.content`` returned."""
     head = b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,'
-    return b"%b%b}" % (head % (request.api_version.encode(), dump_json(request.uid)), content[1:])
+    return b"".join(
+        (head % (request.api_version.encode(), dump_json(request.uid)), memoryview(content)[len("{") :], b"}")
+    )
 
 
 def _unicode(text: str) -> str:

@@ -12,25 +12,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, ObjectReader, Scope
 from injector.errors import ClusterError, DataError
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
-from injector.revisions.build import build, overridden, with_facts
+from injector.revisions.build import Overrides, build, overridden, with_facts
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.source import ClusterFacts, SourceState
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import read_tags, tag_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
-    from injector.revisions.build import Overrides
-    from injector.revisions.source import RawRevision
 
 
 def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:

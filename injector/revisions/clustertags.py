@@ -13,15 +13,16 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Resource, Scope
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
-from injector.errors import ClusterError, ConfigError, TagError
+from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECTION_LABEL,
     REVISION_LABEL,
     TAG_LABEL,
+    Endpoint,
     WebhookOptions,
     deactivated,
     is_deactivated,
@@ -30,18 +31,14 @@ from injector.istio.webhooks import (
     tag_webhook,
 )
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.tags import ANNOTATIONS, read_tags, tag_annotations, tag_object
+from injector.revisions.tags import ANNOTATIONS, Tag, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.resources import Resource
     from injector.cluster.session import ClusterSession
-    from injector.errors import DataError
-    from injector.istio.webhooks import Endpoint
-    from injector.revisions.tags import Tag
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""

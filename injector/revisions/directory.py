@@ -14,13 +14,12 @@ from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.files import read_nonempty, required_text
 from injector.revisions.names import checked_name
-from injector.revisions.source import SETTINGS_KEY, RawRevision, SourceState, parse_settings
+from injector.revisions.source import SETTINGS_KEY, RawRevision, RevisionSource, SourceState, parse_settings
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from injector.revisions.source import RevisionSource
 
 CONFIG_FILES: Final = ("config", "config.yaml")
 TAGS_FILE: Final = "tags.yaml"

@@ -20,14 +20,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import ConfigError, InjectorError, InternalError, RecentPodError, whereabouts
-from injector.metrics import RevisionRow
-from injector.revisions.reload import changes
+from injector.metrics import Metrics, RevisionRow
+from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from injector.metrics import Metrics
-    from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState
     from injector.revisions.verify import RecentPods
 
 _log = logging.getLogger(__name__)

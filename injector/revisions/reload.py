@@ -14,21 +14,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from injector.errors import ConfigError, InjectorError, InternalError, detach, whereabouts
+from injector.errors import ConfigError, DataError, InjectorError, InternalError, detach, whereabouts
 from injector.revisions.build import build, with_facts
-from injector.revisions.registry import snapshot_of
-from injector.revisions.tags import usable_tags
-from injector.revisions.verify import verify, verify_recent
+from injector.revisions.registry import Registry, Snapshot, snapshot_of
+from injector.revisions.tags import Tag, usable_tags
+from injector.revisions.verify import RecentPod, verify, verify_recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from injector.errors import DataError
     from injector.istio.revision import Revision
-    from injector.revisions.registry import Registry, Snapshot
     from injector.revisions.source import ClusterFacts, RawRevision, RevisionSource, SourceState
-    from injector.revisions.tags import Tag
-    from injector.revisions.verify import RecentPod
 
     Pods = Mapping[str, tuple[RecentPod, ...]]
 

@@ -6,15 +6,13 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from injector.errors import ConfigError
+from injector.errors import ConfigError, DataError
 from injector.kube.yaml import load_yaml
-from injector.revisions.names import default_name, resolve_name
+from injector.revisions.names import ResolvedName, default_name, resolve_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from injector.errors import DataError
-    from injector.revisions.names import ResolvedName
     from injector.revisions.tags import Tag
 
 SETTINGS_KEY: Final = "revision.yaml"

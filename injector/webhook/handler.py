@@ -162,7 +162,7 @@ class InjectHandler:
         self.cache = AnswerCache()
         self.reader = Reader(lifecycle, self.queue)
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and count it."""
         watch = Stopwatch(self._options.clock)
         self.slow.note_request()

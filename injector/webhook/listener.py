@@ -243,18 +243,21 @@ class Connections:
 
 
 class Listener:
-    """Serves an application on one port.
+    """Serves one port.
 
     Args:
-        app: answers the requests.
+        runner: makes aiohttp's server, which answers the requests.
         clients: verifies client certificates; None admits every client.
         limit: maximum number of connections.
     """
 
     def __init__(
-        self, app: web.Application, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS
+        self,
+        runner: web.AppRunner | web.ServerRunner,
+        clients: ClientAuthority | None = None,
+        limit: int = MAX_CONNECTIONS,
     ) -> None:
-        self._runner = web.AppRunner(app, shutdown_timeout=CLEANUP)
+        self._runner = runner
         self._clients = clients
         self._limit = limit
         self._connections: Connections | None = None
@@ -320,10 +323,14 @@ class Listener:
 
 
 def readable(files: Iterable[int]) -> set[int]:
-    """Return the files with data to read, or, for listening sockets, with connections to accept."""
+    """Return the files with data to read, or, for listening sockets, with connections to accept.
+
+    A connection that has just ended has no file: its number is -1.
+    """
     poll = select.poll()
     for file in files:
-        poll.register(file, select.POLLIN)
+        if file >= 0:
+            poll.register(file, select.POLLIN)
     return {file for file, _ in poll.poll(0)}
 
 

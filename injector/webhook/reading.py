@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from injector.webhook.queue import AdmissionQueue
 
 JSON: Final = "application/json"
+MAX_BODY: Final = 8 * 1024 * 1024
+"""Bytes. Objects have up to 3 MiB of protobuf (k8s.io/apiserver, MaxRequestBodyBytes), may come twice, and are larger as JSON."""
 MAX_VALUES: Final = 250_000
 """More than the largest object of etcd has. Without the limit a body of empty lists would take half a second and 200 MB to decode."""
 SMALL: Final = 64 * 1024
@@ -77,8 +79,9 @@ class Reader:
 
     lifecycle: Lifecycle
     queue: AdmissionQueue
+    max_body: int = MAX_BODY
 
-    async def read(self, request: web.Request) -> bytes:
+    async def read(self, request: web.BaseRequest) -> bytes:
         """Return the body of a request. Its bytes are reserved in the queue until ``done``.
 
         Raises:
@@ -87,7 +90,11 @@ class Reader:
         self._check(request)
         chunks: list[bytes] = []
         try:
-            await self._receive(chunks, request)
+            if request.content.is_eof():
+                # It arrived with the headers, so there is nothing to wait for.
+                await self._receive(chunks, request)
+            else:
+                await self._receive_in_time(chunks, request)
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             _check_body(body)
         except BaseException:
@@ -101,35 +108,38 @@ class Reader:
         """Release a body that ``read`` returned."""
         self.queue.release(len(body))
 
-    def _check(self, request: web.Request) -> None:
+    def _check(self, request: web.BaseRequest) -> None:
         """Raise ``Refusal`` if the headers are not those of a review, or the server is closing."""
         if not self.lifecycle.answers:
             raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", retry=True)
         if request.content_type != JSON or "Content-Encoding" in request.headers:
             raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
-        if request.content_length is not None and request.content_length > request.client_max_size:
-            raise _too_large(request.client_max_size)
+        if request.content_length is not None and request.content_length > self.max_body:
+            raise _too_large(self.max_body)
 
-    async def _receive(self, chunks: list[bytes], request: web.Request) -> None:
+    async def _receive_in_time(self, chunks: list[bytes], request: web.BaseRequest) -> None:
+        try:
+            async with asyncio.timeout(READ):
+                await self._receive(chunks, request)
+        except TimeoutError as error:
+            raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
+
+    async def _receive(self, chunks: list[bytes], request: web.BaseRequest) -> None:
         """Append the body to ``chunks``, and reserve the bytes that arrive. Announcing a length reserves nothing."""
         size = 0
         try:
-            # A body that arrived with the headers needs no timer.
-            async with asyncio.timeout(None if request.content.is_eof() else READ):
-                while chunk := await request.content.readany():
-                    fits = self.queue.reserve(len(chunk), size)
-                    chunks.append(chunk)
-                    size += len(chunk)
-                    if not fits:
-                        raise rejection(OVERLOAD)
-                    if size > request.client_max_size:
-                        raise _too_large(request.client_max_size)
+            while chunk := await request.content.readany():
+                fits = self.queue.reserve(len(chunk), size)
+                chunks.append(chunk)
+                size += len(chunk)
+                if not fits:
+                    raise rejection(OVERLOAD)
+                if size > self.max_body:
+                    raise _too_large(self.max_body)
         except ConnectionError as error:
             raise Refusal(400, "disconnected", "the client disconnected") from error
         except web.RequestPayloadError as error:
             raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
-        except TimeoutError as error:
-            raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
 
     def refused(self, refusal: Refusal) -> web.Response:
         """Return the response for a refusal."""

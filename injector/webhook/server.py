@@ -14,21 +14,22 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
+from aiohttp.hdrs import METH_POST
 
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
-from injector.webhook.listener import Listener
+from injector.webhook.listener import CLEANUP, Listener
 from injector.webhook.path import PREFIX
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import LoopLag, Operations
-from injector.webhook.unserved import ROUTE, UnservedHandler
+from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
@@ -42,14 +43,13 @@ if TYPE_CHECKING:
     from injector.webhook.tls.selfcheck import SelfCheck
     from injector.webhook.tls.source import CertificateSource
 
+    Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 _log = logging.getLogger(__name__)
 
 # By default a Python thread runs for 5 ms before another one gets its turn. A request releases the interpreter about six times, and would
 # wait so long each time while a reload, a shadow or a slow injection runs in its thread.
 SWITCH_INTERVAL: Final = 0.0001
-
-MAX_BODY: Final = 8 * 1024 * 1024
-"""Bytes. Objects have up to 3 MiB of protobuf (k8s.io/apiserver, MaxRequestBodyBytes), may come twice, and are larger as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ async def serve(
         unserved=services.unserved,
     )
     webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Listener(operations_app(operations))
+    ops = Listener(web.AppRunner(operations_app(operations), shutdown_timeout=CLEANUP))
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
@@ -155,14 +155,14 @@ async def serve(
         await ops.close()
 
 
-def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.Application:
+def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.ServerRunner:
     registry, metrics = services.registry, services.metrics
     inject = InjectHandler(
         registry, metrics, lifecycle, shadows=shadows, recent=services.recent, options=services.options
     )
     metrics.waiting(services.options.queue.waiting, inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
-    return webhook_app(inject, unserved)
+    return web.ServerRunner(web.Server(webhook_requests(inject, unserved)), shutdown_timeout=CLEANUP)
 
 
 def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port: int) -> None:
@@ -211,13 +211,25 @@ def _signals(follower: Follower | None) -> asyncio.Queue[signal.Signals]:
     return received
 
 
-def webhook_app(handler: InjectHandler, unserved: UnservedHandler | None = None) -> web.Application:
-    """Return the application of the webhook's port."""
-    app = web.Application(client_max_size=MAX_BODY)
-    app.add_routes([web.post(f"{PREFIX}{{rest:(?s:/.*)?}}", handler.handle)])
-    if unserved is not None:
-        app.add_routes([web.post(ROUTE, unserved.handle)])
-    return app
+def webhook_requests(handler: InjectHandler, unserved: UnservedHandler | None = None) -> Answerer:
+    """Return what answers the requests of the webhook's port.
+
+    Its few paths are compared here, since an application with a router takes 7 % of the time of a cached answer.
+    """
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        path = request.rel_url.raw_path
+        is_injection = path == PREFIX or path.startswith(f"{PREFIX}/")
+        of_unserved = unserved_path(path) if unserved is not None else None
+        if not is_injection and of_unserved is None:
+            raise web.HTTPNotFound
+        if request.method != METH_POST:
+            raise web.HTTPMethodNotAllowed(request.method, [METH_POST])
+        if unserved is not None and of_unserved is not None:
+            return await unserved.handle(request, *of_unserved)
+        return await handler.handle(request)
+
+    return answer
 
 
 def operations_app(operations: Operations) -> web.Application:

@@ -8,6 +8,7 @@ the configuration (``istio.webhooks``): the pod's, which is in the review, or th
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-ROUTE: Final = f"/unserved/{{action:{'|'.join(UNSERVED_ACTIONS)}}}/{{kind:{'|'.join(UNSERVED_KINDS)}}}"
+_PATH: Final = re.compile(rf"/unserved/({'|'.join(UNSERVED_ACTIONS)})/({'|'.join(UNSERVED_KINDS)})")
 POD: Final = "pod"
 DENY: Final = "deny"
 
@@ -49,6 +50,12 @@ served revisions are not known yet. FAILED requests are not reviews."""
 _MAX_DENIAL: Final = 1024
 _MIN_LIST: Final = len("1000 names")
 _FORBIDDEN: Final = web.HTTPForbidden.status_code
+
+
+def unserved_path(path: str) -> tuple[str, str] | None:
+    """Return the action and the kind in the path of a request; None if it is another path."""
+    found = _PATH.fullmatch(path)
+    return (found[1], found[2]) if found is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +78,8 @@ class UnservedHandler:
     names: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
 
-    async def handle(self, request: web.Request) -> web.Response:
-        """Answer one review, and count it."""
-        action, kind = request.match_info["action"], request.match_info["kind"]
+    async def handle(self, request: web.BaseRequest, action: str, kind: str) -> web.Response:
+        """Answer one review, and count it. ``unserved_path`` gives the action and the kind."""
         try:
             body = await self.reader.read(request)
             try:

@@ -24,12 +24,11 @@ from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tags import parse_tags
-from injector.webhook.handler import FAILURE_REASONS, InjectHandler
+from injector.webhook.handler import FAILURE_REASONS
 from injector.webhook.lifecycle import Lifecycle, Supervisor
-from injector.webhook.server import operations_app, webhook_app
+from injector.webhook.server import operations_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import Operations
-from injector.webhook.unserved import UnservedHandler
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
@@ -218,9 +217,9 @@ def test_every_skip_reload_and_watch_reason_is_in_the_runbook() -> None:
 def test_operations_lists_every_route() -> None:
     table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", (DOCS / "operations.md").read_text(), re.MULTILINE))
     documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
-    served = {route.resource.canonical for route in routes() if route.resource is not None}
+    operations = {route.resource.canonical for route in operations_routes() if route.resource is not None}
 
-    assert documented == {path.partition("{")[0] for path in served}
+    assert documented == {*operations, "/inject", "/unserved/"}
 
 
 def test_the_changelog_has_the_version() -> None:
@@ -236,8 +235,7 @@ def test_every_line_of_the_changelog_is_below_a_heading_of_its_version() -> None
     assert [text for text in versions if not text.strip().startswith("### ")] == []
 
 
-def routes() -> list[AbstractRoute]:
-    """Return the routes of both ports."""
+def operations_routes() -> list[AbstractRoute]:
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     loader = Loader(embedded_source(), registry)
     operations = Operations(
@@ -249,12 +247,7 @@ def routes() -> list[AbstractRoute]:
         shadows=Shadows(metrics),
         supervisor=Supervisor(metrics),
     )
-    inject = InjectHandler(registry, metrics, lifecycle)
-    apps = (
-        webhook_app(inject, UnservedHandler(inject.reader, registry, metrics, lifecycle)),
-        operations_app(operations),
-    )
-    return [route for app in apps for route in app.router.routes() if route.method != "HEAD"]
+    return [route for route in operations_app(operations).router.routes() if route.method != "HEAD"]
 
 
 def read_tags(text: str, _folder: Path) -> None:

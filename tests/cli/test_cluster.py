@@ -35,7 +35,7 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
-from injector.cluster.session import open_session
+from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
 from injector.kube.pods import Created
 from tests.cases import cases
@@ -356,6 +356,22 @@ def test_an_error_of_the_api_server_has_a_hint_for_the_user(notes: list[str], re
     assert (str(caught.value), caught.value.exit_code) == (f"https://a/b: no; {hint}", 1)
     assert (caught.value.reason, caught.value.status) == (reason, 4)
     assert notes[-1] == "closed"
+
+
+def test_a_result_is_not_formatted_which_would_take_minutes_for_a_large_one() -> None:
+    formatted: list[str] = []
+
+    class Large:
+        def __repr__(self) -> str:
+            formatted.append("repr")
+            return ""
+
+    async def work() -> Large:
+        return Large()
+
+    with asyncio.Runner() as runner:
+        assert isinstance(run_for_result(runner, work()), Large)
+    assert formatted == []
 
 
 def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,25 +216,7 @@ def test_an_invalid_pair_in_a_variable_is_refused_with_the_flag() -> None:
         source_of(Settings(inject_config=Path("c"), set_env=("A",)))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--nope"], "No such option '--nope'; see `injector serve --help`"),
-        (["file"], "Got unexpected extra argument"),
-        (["--port", "70000"], "70000 is not in the range 0<=x<=65535"),
-        (["--ops-port", "http"], "'http' is not a valid integer range"),
-        (["--explain", "all"], "'all' is not one of 'off', 'warnings', 'audit', 'both'"),
-        (["--shutdown-delay", "5"], "'5' is not a valid duration; write it as 500ms, 5s or 1m30s"),
-        ([], "the webhook has no certificate; give --tlsCertFile and --tlsKeyFile, --tls-mode"),
-        (["--tlsCertFile", "c"], "the webhook has no certificate"),
-        (["--insecure-http", "--tlsKeyFile", "k"], "--insecure-http and a certificate exclude each other"),
-        (["--tls-mode", "magic"], "'magic' is not one of 'files', 'self-signed'"),
-        (["--insecure-http", "--port", "8080", "--opsPort", "8080"], "--ops-port: both ports are 8080; choose another"),
-        ([*PLAIN, "--revisions-dir", ".", "--injectConfig", "config"], "exclude each other"),
-        ([*PLAIN, "--meshConfig", "mesh"], "--mesh-config requires --injectConfig"),
-        ([*PLAIN, "--injectConfig", "config", "--set-env", "A"], "--set-env: 'A' is not NAME=VALUE"),
-    ],
-)
+@cases("arguments", "says")
 def test_a_wrong_flag_is_one_line_and_64(files: Path, arguments: list[str], says: str) -> None:
     del files
 

@@ -53,6 +53,18 @@ def in_fake_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return run
 
 
+def kubeconfig_of(server: str, **user: str) -> str:
+    """A kubeconfig of one cluster and one user."""
+    return json.dumps(
+        {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+    )
+
+
 def item(name: str, version: int, namespace: str = "", **fields: Any) -> dict[str, Any]:
     """An object as the API server gives it."""
     metadata = {"name": name, "resourceVersion": str(version), **({"namespace": namespace} if namespace else {})}

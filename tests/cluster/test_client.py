@@ -30,7 +30,7 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.cases import cases
-from tests.cluster.fakes import in_fake_time
+from tests.cluster.fakes import in_fake_time, kubeconfig_of
 from tests.webhook.certificates import write_certificate
 
 CANARY = "canary-of-a-token"
@@ -52,13 +52,7 @@ class Api:
 
     def points_at(self, server: str, token: str = CANARY) -> None:
         """Write the kubeconfig."""
-        config = {
-            "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": server}}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }
-        self.kubeconfig.write_text(json.dumps(config))
+        self.kubeconfig.write_text(kubeconfig_of(server, token=token))
 
 
 @pytest.fixture
@@ -451,16 +445,7 @@ async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     assert [headers["Authorization"] for _, _, _, headers, _ in api.asked] == ["Bearer renewed"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"users: [token: {CANARY}",
-        json.dumps({"users": [{"name": "u", "user": {"token": CANARY}}]}),
-        json.dumps({"current-context": CANARY, "contexts": [{"name": "c", "token": CANARY}]}),
-        CANARY,
-        "",
-    ],
-)
+@cases("text")
 async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)

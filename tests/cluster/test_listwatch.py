@@ -20,7 +20,6 @@ from tests.cluster.fakes import (
     in_fake_time,
     item,
     line,
-    no_chance,
     page,
     status,
 )
@@ -51,24 +50,28 @@ class Ran:
         return [at for at, _ in self.client.asked if at >= second]
 
 
+def watching(client: FakeClient, found: Ran | None = None, chance: float = 0.0) -> ListWatch:
+    """A list/watch, whose reports and faults are noted."""
+    told = found or Ran(client)
+
+    def changed(objects: Mapping[str, Any]) -> None:
+        told.told.append((asyncio.get_running_loop().time(), objects))
+
+    return ListWatch(
+        client, SCOPE, keep=lambda each: each.get("x"), changed=changed, metrics=told.observed, chance=lambda: chance
+    )
+
+
+@in_fake_time
+async def _run(watch: ListWatch, seconds: float) -> None:
+    async with running(watch.run()):
+        await asyncio.sleep(seconds)
+
+
 def ran(client: FakeClient, seconds: float) -> Ran:
     """Run a list/watch for some seconds of a clock that costs none."""
     found = Ran(client)
-
-    async def run() -> None:
-        now = asyncio.get_running_loop().time
-        watch = ListWatch(
-            client,
-            SCOPE,
-            keep=lambda each: each.get("x"),
-            changed=lambda objects: found.told.append((now(), objects)),
-            metrics=found.observed,
-            chance=no_chance(),
-        )
-        async with running(watch.run()):
-            await asyncio.sleep(seconds)
-
-    in_fake_time(run)()
+    _run(watching(client, found), seconds)
     return found
 
 
@@ -175,27 +178,16 @@ def test_an_api_server_that_answers_and_breaks_every_watch_is_not_asked_in_a_hot
     assert len(found.asked) <= 2 * (300 / 4 + 3)
 
 
-def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
+@in_fake_time
+async def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
     down = 301.0
     client = FakeClient([page(A), *[failure("unreachable")] * 1000], [[failure("cut")], [failure("unreachable")]])
     found = Ran(client)
 
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        watch = ListWatch(
-            client,
-            SCOPE,
-            keep=lambda each: each.get("x"),
-            changed=lambda objects: found.told.append((loop.time(), objects)),
-            metrics=found.observed,
-            chance=lambda: 1.0,
-        )
-        async with running(watch.run()):
-            await asyncio.sleep(down)
-            client.pages, client.watches = [page(A, B)], [SILENT]
-            await asyncio.sleep(20)
-
-    in_fake_time(run)()
+    async with running(watching(client, found, chance=1.0).run()):
+        await asyncio.sleep(down)
+        client.pages, client.watches = [page(A, B)], [SILENT]
+        await asyncio.sleep(20)
 
     assert found.told[-1][1] == {"a": 1, "b": 2}
     assert found.told[-1][0] - down < 5
@@ -230,18 +222,11 @@ def test_the_log_has_the_first_fault_of_an_outage_and_its_end(caplog: pytest.Log
     ]
 
 
-def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
-    async def run() -> tuple[bool, bool]:
-        watch = ListWatch(
-            FakeClient([failure("forbidden")]),
-            SCOPE,
-            keep=lambda each: each,
-            changed=lambda _: None,
-            metrics=Observed(),
-            chance=no_chance(),
-        )
-        async with running(watch.run()):
-            await watch.answered.wait()
-        return watch.answered.is_set(), watch.synced.is_set()
+@in_fake_time
+async def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
+    watch = watching(FakeClient([failure("forbidden")]))
 
-    assert in_fake_time(run)() == (True, False)
+    async with running(watch.run()):
+        await watch.answered.wait()
+
+    assert (watch.answered.is_set(), watch.synced.is_set()) == (True, False)

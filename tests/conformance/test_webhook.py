@@ -10,7 +10,8 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer, TestClient
 from prometheus_client import CollectorRegistry
 
 from injector.istio.revision import Revision
@@ -18,7 +19,7 @@ from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.server import webhook_app
+from injector.webhook.server import webhook_requests
 from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
 
@@ -86,7 +87,8 @@ def handler() -> InjectHandler:
 
 async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str) -> Answer:
     """Post a pod, as it is created in a namespace, to the revision with some settings; return the response."""
-    async with TestClient(TestServer(webhook_app(handler()))) as client:
+    client: TestClient[web.BaseRequest, None] = TestClient(RawTestServer(webhook_requests(handler())))
+    async with client:
         answer = await client.post(f"/inject/{revisions()[settings].name}", json=make_review(pod, namespace=namespace))
         assert answer.status == 200
         response: Answer = (await answer.json())["response"]

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.revisions.tags import parse_tags
+from tests.cases import cases
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
@@ -61,52 +62,7 @@ def test_lint_finds_nothing(values: Object) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-REFUSED: list[tuple[Object, str]] = [
-    ({"replica": 3}, "additional properties 'replica' not allowed"),
-    ({"tls": {"mod": "files"}}, "additional properties 'mod' not allowed"),
-    ({"tls": {"mode": "vault"}}, "'self-signed', 'cert-manager', 'files'"),
-    ({"tls": {"mode": "files", "caBundle": "-----BEGIN"}}, "does not match pattern"),
-    ({"tls": {"caSecretName": "Not_A_Name"}}, "does not match pattern"),
-    ({"tls": {"certManager": {"duration": "90d"}}}, "does not match pattern"),
-    ({"image": {"digest": "sha256:short"}}, "does not match pattern"),
-    ({"image": {"pullPolicy": "Sometimes"}}, "'Always', 'IfNotPresent', 'Never'"),
-    ({"failurePolicy": "fail"}, "'Fail', 'Ignore'"),
-    ({"timeoutSeconds": 31}, "maximum: got 31, want 30"),
-    ({"timeoutSeconds": "5s"}, "got string, want integer"),
-    ({"replicas": 0}, "minimum: got 0, want 1"),
-    ({"logFormat": "xml"}, "'json', 'text'"),
-    ({"extraArgs": ["serve"]}, "does not match pattern"),
-    ({"revisions": {"1-24": {}}}, "missing property 'configMap'"),
-    ({"revisions": {"1.24": {"configMap": "a"}}}, "invalid propertyName '1.24'"),
-    ({"revisions": {"cluster": {"configMap": "a"}}}, "invalid propertyName 'cluster'"),
-    ({"revisions": {"1-24": {"configmap": "a"}}}, "additional properties 'configmap' not allowed"),
-    ({"tags": {"prod": {"1-24": -1}}}, "minimum: got -1, want 0"),
-    ({"tags": {"prod": {"revision": "1-24", "shadow": {"sample": 5}}}}, "missing property 'revision'"),
-    ({"webhooks": [{"name": "a"}]}, "missing property 'revision'"),
-    ({"webhooks": [{"revision": "1-24", "selector": {}}]}, "additional properties 'selector' not allowed"),
-    ({"webhooks": [{"tag": "Prod"}]}, "does not match pattern"),
-    ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "does not match pattern"),
-    ({"monitoring": {"serviceMonitor": {"enabled": "yes"}}}, "got string, want boolean"),
-    ({"networkPolicy": {"apiServerPorts": [0]}}, "minimum: got 0, want 1"),
-    ({"shutdownDelay": "5"}, "does not match pattern"),
-    # Values that contradict each other.
-    ({"tags": {"prod": "1-24"}}, "tags: they lead to no revision; give `revisions`, or fromCluster.enabled"),
-    ({"autoscaling": {"minReplicas": 7}}, "autoscaling: minReplicas is more than maxReplicas"),
-    ({"webhooks": [{"tag": "prod"}]}, 'nothing says which revision tag "prod" leads to'),
-    (
-        {"revisions": REVISIONS, "webhooks": [{"revision": "1-28"}]},
-        'no revision "1-28" is served; add it to `revisions`',
-    ),
-    (
-        {"revisions": REVISIONS, "webhooks": [{"tag": "prod", "revision": "1-24"}]},
-        'no tag "prod" is served; add it to `tags`',
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("values", "why"), REFUSED, ids=lambda value: json.dumps(value) if isinstance(value, dict) else ""
-)
+@cases("values", "why")
 def test_unknown_wrong_and_contradictory_values_are_refused_with_what_to_do(values: Object, why: str) -> None:
     done = templated(values)
 
@@ -147,32 +103,6 @@ def test_no_part_of_the_schema_with_names_of_its_own_takes_others() -> None:
 # --- webhooks: the same as `injector webhook generate` and `injector tag generate` print
 
 COMMON = "--timeout 5s --reinvocation-policy IfNeeded"
-OF_TAG = "tag generate --offline"
-PROD = {"tag": "prod", "revision": "1-24"}
-SAME: dict[str, tuple[Object, str]] = {
-    "a revision": ({"webhooks": [{"revision": "1-24"}]}, f"webhook generate --revision 1-24 {COMMON}"),
-    "the default revision": ({"webhooks": [{"revision": "default"}]}, f"webhook generate --revision default {COMMON}"),
-    "the default revision, for namespaces without a label": (
-        {"webhooks": [{"revision": "default", "autoInjectNamespaces": True}]},
-        f"webhook generate --revision default --auto-inject-namespaces {COMMON}",
-    ),
-    "a tag, with its own policy and time": (
-        {"webhooks": [{**PROD, "failurePolicy": "Ignore", "timeoutSeconds": 9}]},
-        f"{OF_TAG} prod --revision 1-24 --failure-policy Ignore --timeout 9s --reinvocation-policy IfNeeded",
-    ),
-    "the default tag under another name": (
-        {"webhooks": [{"tag": "default", "revision": "1-24", "name": "mine"}]},
-        f"{OF_TAG} default --revision 1-24 --webhook-name mine {COMMON}",
-    ),
-    "a tag where Istio is elsewhere": (
-        {"webhooks": [PROD], "fromCluster": {"istioNamespace": "istio-two"}},
-        f"{OF_TAG} prod --revision 1-24 --istio-namespace istio-two {COMMON}",
-    ),
-    "another port, and never called again": (
-        {"webhooks": [{"revision": "1-24"}], "service": {"port": 8443}, "reinvocationPolicy": "Never"},
-        "webhook generate --revision 1-24 --service-port 8443 --timeout 5s",
-    ),
-}
 
 
 def printed(*arguments: str) -> list[Object]:
@@ -190,7 +120,7 @@ def configurations(values: Object) -> list[Object]:
     return found
 
 
-@pytest.mark.parametrize(("values", "command"), SAME.values(), ids=SAME)
+@cases("values", "command")
 def test_a_webhook_is_what_the_command_line_prints(values: Object, command: str) -> None:
     assert configurations(values) == printed(*command.split())
 

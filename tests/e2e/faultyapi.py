@@ -6,7 +6,6 @@ It counts what is asked of it, also while it is down: a connection is taken then
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Coroutine, Iterator
@@ -20,14 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 from aiohttp import web
 
+from tests.cluster.fakes import kubeconfig_of
 from tests.e2e.kubelab import Lab
 from tests.e2e.served import LIMIT
+from tests.reliability.kubeapi import GARBAGE, GONE, HALF, Asked
 
 T = TypeVar("T")
 
-GONE = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}\n'
-GARBAGE = b"}{ this is no JSON\n"
-HALF = b'{"type": "MODIFIED", "object": {"kind": "ConfigMap", "metadata": {"na'
 # A line of a watch is an object, and an object may have 1.5 MB.
 LONGEST_LINE = 4 * 1024 * 1024
 
@@ -42,16 +40,6 @@ class Then(Enum):
 
 Told: TypeAlias = "asyncio.Queue[tuple[bytes, Then]]"
 """What is said in one watch."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request: when, for which resource, whether to watch it, and whether it was passed on."""
-
-    at: float
-    resource: str
-    watch: bool
-    answered: bool
 
 
 @dataclass
@@ -104,7 +92,7 @@ class FaultyApi:
         server = web.Server(self._answer, handler_cancellation=True, access_log=None)
         listening = await self._loop.create_server(lambda: _Silent(self) if self._down else server(), "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        self.kubeconfig.write_text(json.dumps(_kubeconfig(f"http://127.0.0.1:{port}")))
+        self.kubeconfig.write_text(kubeconfig_of(f"http://127.0.0.1:{port}"))
         connector = aiohttp.TCPConnector(ssl=self.lab.tls())
         never = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=never, read_bufsize=LONGEST_LINE) as self._api:
@@ -206,17 +194,6 @@ class _Silent(asyncio.Protocol):
 
 def _resource(path: str) -> str:
     return path.rsplit("/", 1)[-1]
-
-
-def _kubeconfig(server: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "faulty", "cluster": {"server": server}}],
-        "users": [{"name": "nobody", "user": {}}],
-        "contexts": [{"name": "faulty", "context": {"cluster": "faulty", "user": "nobody"}}],
-        "current-context": "faulty",
-    }
 
 
 @contextmanager

@@ -12,7 +12,8 @@ BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
 
 
 APIS = {
-    "Deployment": "apps/v1",
+    **dict.fromkeys(("Deployment", "StatefulSet"), "apps/v1"),
+    "Job": "batch/v1",
     "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
     **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1"),
 }
@@ -41,6 +42,20 @@ def control_plane(
         config_map(f"istio-sidecar-injector{suffix}", namespace, revision, config=config, values=values),
         config_map(f"istio{suffix}", namespace, revision, mesh="{}", meshNetworks="networks: {}"),
     )
+
+
+def pod_webhook(name: str, client: dict[str, Any], *, namespace: str = "", **fields: Any) -> dict[str, Any]:
+    """A webhook that is called for each pod that is created, or for those of one namespace; further keywords are its fields."""
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "sideEffects": "None",
+        "namespaceSelector": selector,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        **fields,
+    }
 
 
 def namespace_of(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cases import cases, read_cases
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
 from tests.e2e.kubelab import Lab, running
@@ -113,64 +115,29 @@ def test_the_standard_is_enforced_where_these_pods_were_created(lab: Lab) -> Non
     assert 'violates PodSecurity "restricted:latest"' in done.stderr
 
 
-MAY: dict[str, dict[tuple[str, ...], bool]] = {
-    "files": {
-        ("get", "configmaps", "-n", "istio-system"): False,
-        ("get", "secrets", "-n", NAMESPACE): False,
-        ("list", "mutatingwebhookconfigurations"): False,
-        ("list", "nodes"): False,
-    },
-    "default": {
-        ("get", "secrets/injector-ca", "-n", NAMESPACE): True,
-        ("update", "secrets/injector-ca", "-n", NAMESPACE): True,
-        ("create", "secrets", "-n", NAMESPACE): True,
-        ("get", "secrets/another", "-n", NAMESPACE): False,
-        ("list", "secrets", "-n", NAMESPACE): False,
-        ("delete", "secrets/injector-ca", "-n", NAMESPACE): False,
-        ("get", "secrets/injector-ca", "-n", "istio-system"): False,
-        ("watch", "mutatingwebhookconfigurations"): True,
-        ("patch", "mutatingwebhookconfigurations/istio-sidecar-injector-stable"): True,
-        ("patch", "mutatingwebhookconfigurations/istio-sidecar-injector-canary"): True,
-        ("patch", "mutatingwebhookconfigurations/istio-sidecar-injector"): False,
-        ("update", "mutatingwebhookconfigurations/istio-sidecar-injector-stable"): False,
-        ("delete", "mutatingwebhookconfigurations/istio-sidecar-injector-stable"): False,
-        ("create", "mutatingwebhookconfigurations"): False,
-        ("patch", "validatingwebhookconfigurations/any"): False,
-        ("list", "configmaps", "-n", "istio-system"): False,
-        ("list", "nodes"): False,
-    },
-    "ha": {
-        ("watch", "configmaps", "-n", "istio-system"): True,
-        ("list", "configmaps", "-n", NAMESPACE): False,
-        ("update", "configmaps", "-n", "istio-system"): False,
-        ("get", "secrets", "-n", "istio-system"): False,
-        ("watch", "nodes"): True,
-        ("patch", "nodes"): False,
-        ("list", "namespaces"): False,
-        ("list", "pods", "--all-namespaces"): False,
-        ("patch", "mutatingwebhookconfigurations/istio-revision-tag-prod"): True,
-        ("delete", "mutatingwebhookconfigurations/istio-revision-tag-prod"): False,
-    },
-}
-MAY["cert-manager"] = MAY["files"]
-
-
 def test_there_is_a_table_for_every_base() -> None:
-    assert sorted(MAY) == NAMES
+    tables = read_cases(Path(__file__).with_suffix(".yaml"))
+
+    assert sorted(tables["the_account_of_a_base_may_do_what_it_does_and_no_more"]) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_account_of_a_base_may_do_what_it_does_and_no_more(lab: Lab, name: str) -> None:
+@cases("name", "may", "may_not")
+def test_the_account_of_a_base_may_do_what_it_does_and_no_more(
+    lab: Lab, name: str, may: list[str], may_not: list[str]
+) -> None:
     kinds = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     given = [each for each in base(name) if each["kind"] in kinds]
     account = f"system:serviceaccount:{NAMESPACE}:{pod_spec(base(name))['serviceAccountName']}"
     lab.apply(*given)
 
-    answers = {asked: lab.kubectl("auth", "can-i", *asked, "--as", account).stdout.strip() for asked in MAY[name]}
+    answers = {
+        asked: lab.kubectl("auth", "can-i", *asked.split(), "--as", account).stdout.strip()
+        for asked in (*may, *may_not)
+    }
 
     for each in given:
         lab.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
-    assert answers == {asked: "yes" if may else "no" for asked, may in MAY[name].items()}
+    assert answers == {**dict.fromkeys(may, "yes"), **dict.fromkeys(may_not, "no")}
 
 
 def asking(namespace: str, **annotations: str) -> Object:

@@ -33,7 +33,8 @@ from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Connections
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.server import MAX_BODY, webhook_app
+from injector.webhook.reading import MAX_BODY
+from injector.webhook.server import webhook_requests
 from injector.webhook.slow import MAX_OFFLOAD
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
@@ -170,10 +171,7 @@ class Injector:
         tags = parse_tags("prod: {stable: 50, plain: 50}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk)
-        runner = web.AppRunner(webhook_app(handler))
-        self.loop.run_until_complete(runner.setup())
-        assert runner.server is not None
-        self.connections = Connections(runner.server)
+        self.connections = Connections(web.Server(webhook_requests(handler), loop=self.loop))
 
     def answered(self, request: bytes, *, whole: bool) -> bytes:
         """What comes back for the bytes of a connection; empty where nothing does."""

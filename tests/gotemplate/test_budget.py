@@ -163,7 +163,7 @@ def spent(func: Func, *args: Any, **limits: int) -> str:
     try:
         metered(func).call(*args)
     except Spent as error:
-        return error.what
+        return str(error)
     finally:
         METER.reset(token)
     return ""

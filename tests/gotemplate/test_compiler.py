@@ -76,7 +76,7 @@ def test_templates_may_nest_as_deep_as_the_budget() -> None:
 
 def test_a_rendering_stops_when_its_time_is_up() -> None:
     with pytest.raises(BudgetError, match=r"more than 0\.5 s"):
-        render("{{ range 5000 }}{{ end }}", budget=Budget(clock=_Clock()))
+        render("{{ range 20000 }}{{ end }}", budget=Budget(clock=_Clock()))
 
 
 class _Clock:
@@ -138,21 +138,9 @@ def test_a_function_given_wins_over_gos_own() -> None:
     assert render('{{ len "x" }}', len=Func("len", "func(string) string", lambda text: f"<{text}>")) == "<x>"
 
 
-def test_a_function_of_constants_runs_once_if_it_depends_on_nothing_else() -> None:
-    calls: list[str] = []
-
-    def note(text: str) -> str:
-        calls.append(text)
-        return text
-
-    hermetic = Func("note", "func(string) string", note)
-    template = compile_template("t", '{{ note "a" }}', funcs={"note": hermetic})
-    assert [template.execute(None), template.execute(None), *calls] == ["a", "a", "a"]
-
-
-def test_a_function_that_depends_on_more_runs_each_time() -> None:
+def test_a_function_runs_in_each_rendering() -> None:
     numbers = iter(range(9))
-    count = Func("count", "func(string) string", lambda text: f"{text}{next(numbers)}", hermetic=False)
+    count = Func("count", "func(string) string", lambda text: f"{text}{next(numbers)}")
     template = compile_template("t", '{{ count "a" }}', funcs={"count": count})
     assert [template.execute(None), template.execute(None)] == ["a0", "a1"]
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import TemplateError, compile_template
-from injector.gotemplate.codegen import NOTHING, Operand, Origin, container_of, folded
 from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodFailure
 from injector.gotemplate.reflect import NO_VALUE
 from injector.gotemplate.runtime import (
@@ -69,53 +68,6 @@ def test_only_some_types_have_nil() -> None:
     assert not can_be_nil("string")
 
 
-def known(value: Any) -> Operand:
-    return Operand(repr(value), is_constant=True, value=value)
-
-
-def joined(*parts: Any) -> str:
-    return "".join(map(str, parts))
-
-
-def test_a_function_of_constants_is_worked_out() -> None:
-    assert folded(Func("f", "func(...string) string", joined), [known("a"), known(1)]) == "a1"
-
-
-@pytest.mark.parametrize(
-    "given", [[], [Operand("t1")], [known("a"), Operand("t1")], [NOTHING]], ids=["none", "local", "mixed", "no value"]
-)
-def test_a_function_of_anything_else_waits(given: list[Operand]) -> None:
-    assert folded(Func("f", "func(...string) string", joined), given) is None
-
-
-def test_a_function_that_depends_on_more_waits() -> None:
-    assert folded(Func("f", "func(...string) string", joined, hermetic=False), [known("a")]) is None
-
-
-@pytest.mark.parametrize("result", [["a"], {"a": 1}, None, "x" * 5000], ids=["list", "dictionary", "nil", "long"])
-def test_a_result_that_could_change_or_is_large_is_made_anew(result: Any) -> None:
-    assert folded(Func("f", "func(string) interface {}", lambda _: result), [known("a")]) is None
-
-
-def test_a_failure_waits_for_its_rendering() -> None:
-    def refuse(_: str) -> str:
-        raise FuncError("no")
-
-    assert folded(Func("f", "func(string) string", refuse), [known("a")]) is None
-
-
-@pytest.mark.parametrize(
-    ("operand", "expected"),
-    [
-        (Operand("t2", origin=Origin("t1", "x")), "t1"),
-        (Operand("t2", origin=Origin("")), "None"),
-        (Operand("t2"), "None"),
-    ],
-)
-def test_a_value_knows_what_holds_it(operand: Operand, expected: str) -> None:
-    assert container_of(operand) == expected
-
-
 ANN = record("main.User", Name="ann", Age=7)
 field = field_reader("default")
 
@@ -163,7 +115,7 @@ def test_a_missing_struct_is_its_zero_value() -> None:
 def test_a_missing_key_may_be_an_error(receiver: Any, reason: str) -> None:
     with pytest.raises(Failure) as caught:
         field_reader("error")(receiver, "x")
-    assert caught.value.reason == reason
+    assert str(caught.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -182,7 +134,7 @@ def test_a_missing_key_may_be_an_error(receiver: Any, reason: str) -> None:
 def test_what_has_no_such_field_says_so(receiver: Any, name: str, reason: str) -> None:
     with pytest.raises(FieldFailure) as caught:
         field(receiver, name)
-    assert (caught.value.reason, caught.value.receiver) == (reason, receiver)
+    assert (str(caught.value), caught.value.receiver) == (reason, receiver)
 
 
 def test_a_method_may_fail_or_want_arguments() -> None:
@@ -204,7 +156,7 @@ def test_a_method_with_arguments_is_found_and_a_field_is_none() -> None:
     ):
         with pytest.raises(Failure) as caught:
             method(receiver, name)
-        assert caught.value.reason == reason
+        assert str(caught.value) == reason
 
 
 def test_a_nil_pointer_has_the_methods_that_it_names() -> None:

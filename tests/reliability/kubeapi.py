@@ -18,6 +18,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from injector.cluster.resources import Resource
+from tests.cluster.fakes import kubeconfig_of
 
 GONE: Final = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
 GARBAGE: Final = b"}{ this is no JSON\n"
@@ -142,17 +143,8 @@ class KubeApi:
         self._moving.set()
         await self._listen()
         (self.folder / "token").write_text(self._token)
-        user = {"tokenFile": str(self.folder / "token")}
-        self.kubeconfig.write_text(
-            json.dumps(
-                {
-                    "current-context": "c",
-                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self._port}"}}],
-                    "users": [{"name": "u", "user": user}],
-                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                }
-            )
-        )
+        server = f"http://127.0.0.1:{self._port}"
+        self.kubeconfig.write_text(kubeconfig_of(server, tokenFile=str(self.folder / "token")))
 
     async def stop(self) -> None:
         """End all connections."""

@@ -19,6 +19,7 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import Tag
+from tests.cases import cases
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 
@@ -83,16 +84,7 @@ def test_revisions_come_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert [raw.name for raw in DirectorySource(tmp_path).read().revisions] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(
-    ("name", "files", "says"),
-    [
-        ("a", {}, "it has no `config`"),
-        ("A", {"config": CONFIG}, "'A' cannot name a revision"),
-        ("cluster", {"config": CONFIG}, "`cluster` cannot name a revision"),
-        ("a", {"config": CONFIG, "revision__yaml": "- x"}, "not a mapping"),
-        ("a", {"config": CONFIG, "revision__yaml": "a: [\n"}, "yaml: line"),
-    ],
-)
+@cases("name", "files", "says")
 def test_an_invalid_folder_fails_only_its_revision(tmp_path: Path, name: str, files: dict[str, str], says: str) -> None:
     write(tmp_path / "good", config=CONFIG)
     write(tmp_path / name, **files)

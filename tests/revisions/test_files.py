@@ -195,6 +195,15 @@ async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
     assert task.cancelled()
 
 
+async def test_a_change_soon_after_another_is_reported_soon(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "CHECK_INTERVAL", 60.0)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount])) as told:
+        await anext(told)
+        for change in (swap_link, rename_onto):
+            change(mount)
+            await anext(told)
+
+
 async def test_no_change_is_reported_for_files_that_stay_the_same(mount: Path) -> None:
     async with aclosing(file_changes([mount.parent])) as told:
         await anext(told)

@@ -413,20 +413,7 @@ def test_a_sample_is_its_percentage_of_requests(percent: float) -> None:
     assert percent not in {0, 100} or {sampled(uid, percent) for uid in uids} == {percent == 100}
 
 
-@pytest.mark.parametrize(
-    ("pod", "kind", "name"),
-    [
-        (owned("ReplicaSet", "web-5d9", "web-5d9-", {"pod-template-hash": "5d9"}), "Deployment", "web"),
-        (owned("ReplicaSet", "web-7c4", "web-7c4-", {"pod-template-hash": "7c4"}), "Deployment", "web"),
-        (owned("Job", "night-28912345", "night-28912345-"), "CronJob", "night"),
-        (owned("Job", "once", "once-"), "Job", "once"),
-        (owned("StatefulSet", "db", "db-"), "StatefulSet", "db"),
-        (make_pod("alone"), "Pod", "alone"),
-        ({"metadata": {"generateName": "alone-"}}, "Pod", "alone-"),
-        ({"metadata": {"generateName": "alone-", "name": "alone-x7"}}, "Pod", "alone-"),
-        ({}, "Pod", ""),
-    ],
-)
+@cases("pod", "kind", "name")
 def test_a_pod_goes_by_the_workload_that_made_it(pod: dict[str, Any], kind: str, name: str) -> None:
     assert workload_key(pod, "shop") == ("shop", kind, name)
 

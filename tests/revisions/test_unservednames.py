@@ -23,6 +23,7 @@ from injector.revisions.unservednames import (
     pod_selector,
     unserved_name,
 )
+from tests.cases import cases
 from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
 from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
@@ -38,17 +39,7 @@ def labelled(name: str, labels: dict[str, str] | None, namespace: str = "", **me
     return found
 
 
-@pytest.mark.parametrize(
-    ("labels", "revision", "injection"),
-    [
-        ({REV: "prdo"}, "prdo", None),
-        ({REV: ""}, "", None),
-        ({REV: "prdo", AUTO: "disabled"}, None, True),
-        ({AUTO: "enabled"}, None, True),
-        ({"app": "x"}, None, None),
-        (None, None, None),
-    ],
-)
+@cases("labels", "revision", "injection")
 def test_a_namespaces_name_is_remembered_unless_istio_injection_takes_precedence(
     labels: dict[str, str] | None, revision: str | None, injection: bool | None
 ) -> None:
@@ -57,17 +48,7 @@ def test_a_namespaces_name_is_remembered_unless_istio_injection_takes_precedence
     assert (named_revision(found), has_injection_label(found)) == (revision, injection)
 
 
-@pytest.mark.parametrize(
-    ("labels", "annotations", "kept"),
-    [
-        ({REV: "prdo"}, None, "prdo"),
-        ({REV: "prdo"}, {"a": "b"}, "prdo"),
-        ({REV: "prdo"}, {STATUS: "{}"}, None),
-        ({REV: "prod"}, None, None),
-        ({}, None, None),
-        (None, None, None),
-    ],
-)
+@cases("labels", "annotations", "kept")
 def test_a_pods_name_is_remembered_if_it_is_not_served_and_has_no_sidecar(
     labels: dict[str, str] | None, annotations: dict[str, str] | None, kept: str | None
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient
+from aiohttp.test_utils import RawTestServer, TestClient
 from prometheus_client import CollectorRegistry
 
 from injector.injection.result import Injected, RequestFacts, Skipped
@@ -18,7 +18,7 @@ from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.server import webhook_app
+from injector.webhook.server import webhook_requests
 from tests.revisions.fakes import fake_revision
 
 Client: TypeAlias = "TestClient[web.Request, web.Application]"
@@ -114,7 +114,7 @@ def handler(core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecyc
 @pytest.fixture
 async def client(aiohttp_client: ClientFactory, handler: InjectHandler) -> Client:
     """A client of the webhook's port."""
-    return await aiohttp_client(webhook_app(handler))
+    return await aiohttp_client(RawTestServer(webhook_requests(handler)))
 
 
 @pytest.fixture
@@ -127,6 +127,6 @@ def client_of(
     async def make(**arguments: Any) -> Client:
         own = {name: arguments.pop(name) for name in ("shadows", "recent") if name in arguments}
         handler = InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(**arguments), **own)
-        return await aiohttp_client(webhook_app(handler))
+        return await aiohttp_client(RawTestServer(webhook_requests(handler)))
 
     return make

@@ -38,7 +38,7 @@ from injector.webhook.decisions import FIELDS
 from injector.webhook.handler import reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.queue import AdmissionQueue, Rejected
-from injector.webhook.server import MAX_BODY
+from injector.webhook.reading import MAX_BODY
 from injector.webhook.shadow import Admission
 from tests.cases import cases
 from tests.factories import UID, make_pod, make_review

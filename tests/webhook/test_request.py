@@ -26,6 +26,7 @@ from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.path import parse_path
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
+from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client
 
@@ -33,7 +34,7 @@ JSON = {"Content-Type": "application/json"}
 LIMIT = 1024**2
 
 
-def sent(*chunks: bytes, limit: int = LIMIT, ends: bool = True) -> web.Request:
+def sent(*chunks: bytes, ends: bool = True) -> web.Request:
     """A request whose body arrived in these chunks, and ended if it does."""
     protocol = BaseProtocol(asyncio.get_running_loop())
     protocol.transport = asyncio.Transport()
@@ -42,7 +43,7 @@ def sent(*chunks: bytes, limit: int = LIMIT, ends: bool = True) -> web.Request:
         stream.feed_data(chunk)
     if ends:
         stream.feed_eof()
-    return make_mocked_request("POST", "/inject", headers=JSON, client_max_size=limit, payload=stream)
+    return make_mocked_request("POST", "/inject", headers=JSON, payload=stream)
 
 
 async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
@@ -62,9 +63,9 @@ async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
 async def test_a_request_that_cannot_be_a_review_is_refused_before_its_body(
     lifecycle: Lifecycle, headers: dict[str, str], status: int
 ) -> None:
-    request = make_mocked_request("POST", "/inject", headers=headers, client_max_size=LIMIT)
+    request = make_mocked_request("POST", "/inject", headers=headers)
 
-    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), request)
+    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue(), LIMIT), request)
 
     assert (refusal.status, refusal.retry) == (status, False)
 
@@ -99,9 +100,9 @@ async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(l
 
 
 async def test_a_body_beyond_the_limit_is_refused_and_its_connection_closed(lifecycle: Lifecycle) -> None:
-    reader = Reader(lifecycle, AdmissionQueue())
+    reader = Reader(lifecycle, AdmissionQueue(), max_body=5)
 
-    answer = reader.refused(await refusal_of(reader, sent(b"abc", b"def", limit=5, ends=False)))
+    answer = reader.refused(await refusal_of(reader, sent(b"abc", b"def", ends=False)))
 
     assert (answer.status, answer.text, answer.keep_alive) == (413, "the body is larger than 5 bytes", False)
     assert "Retry-After" not in answer.headers
@@ -126,7 +127,7 @@ async def test_an_empty_body_is_refused(lifecycle: Lifecycle) -> None:
 async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecycle: Lifecycle, bomb: bytes) -> None:
     body = b"[" + b",".join([bomb] * (MAX_VALUES + 2)) + b"]"
 
-    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), sent(body, limit=len(body)))
+    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), sent(body))
 
     assert (refusal.status, refusal.reason) == (413, "too_large")
 
@@ -134,7 +135,7 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecy
 async def test_a_large_body_of_few_values_is_read(lifecycle: Lifecycle) -> None:
     sent_body = b'{"a":"' + b"x" * (8 * SMALL) + b'"}'
 
-    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body, limit=len(sent_body))) == sent_body
+    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body)) == sent_body
 
 
 @pytest.mark.parametrize(
@@ -166,34 +167,7 @@ CLUSTER = "ISTIO_META_CLUSTER_ID"
 NETWORK = "ISTIO_META_NETWORK"
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "envs"),
-    [
-        ("/inject", "", {}),
-        ("/inject/", "", {}),
-        ("/inject/1-24", "1-24", {}),
-        ("/inject/1-24/", "1-24", {}),
-        ("/inject/cluster/c1", "", {CLUSTER: "c1"}),
-        ("/inject/cluster/c1/net/n1", "", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/net/n1/cluster/c1/", "", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/prod/cluster/c1/net/n1", "prod", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/prod/ISTIO_META_X/y", "prod", {"ISTIO_META_X": "y"}),
-        ("/inject/prod/istio_meta_x/y", "prod", {"ISTIO_META_X": "y"}),
-        ("/inject/prod/cluster", "prod", {}),
-        ("/inject/prod/cluster/c1/net", "prod", {CLUSTER: "c1"}),
-        ("/inject/prod/net/a--slash--b--slash--c", "prod", {NETWORK: "a/b/c"}),
-        ("/inject/prod/a--slash--b/c", "prod", {"A--SLASH--B": "c"}),
-        ("/inject/prod/cluster/a/cluster/b", "prod", {CLUSTER: "b"}),
-        ("/inject/prod//x/net/n1", "prod", {NETWORK: "n1"}),
-        ("/inject/prod/net/", "prod", {}),
-        ("/inject/prod/net/n%201", "prod", {NETWORK: "n 1"}),
-        ("/inject/prod/net/n%2F1", "prod", {NETWORK: "n/1"}),
-        ("/inject/prod/net/%C3%A4", "prod", {NETWORK: "ä"}),
-        ("/inject/:ENV:cluster=c1:ENV:net=n1", "", {CLUSTER: "c1", NETWORK: "n1"}),
-        ("/inject/:ENV:x=:ENV:=y:ENV:z:ENV:a=b=c", "", {"X": "", "A": "b=c"}),
-        ("/inject/prod/:ENV:net=a/b", "prod", {NETWORK: "a/b"}),
-    ],
-)
+@cases("path", "name", "envs")
 def test_a_path_names_a_revision_and_adds_to_the_environment(path: str, name: str, envs: dict[str, str]) -> None:
     parsed = parse_path(path)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 from cryptography.x509 import DNSName
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from prometheus_client import CollectorRegistry
@@ -37,7 +38,7 @@ from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.verify import RecentPods
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.server import webhook_app
+from injector.webhook.server import webhook_requests
 from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import read_certificates
@@ -517,7 +518,9 @@ async def served(
     timing = Timing(30.0, sleep=FakeClock({SETTLE}).sleep)
     monkeypatch.setattr(metrics, "loaded", lambda *_, **__: shown.put_nowait(loader.report))
     follower = Follower(loader, watch, timing, recent=recent, metrics=metrics)
-    client = await aiohttp_client(webhook_app(InjectHandler(registry, metrics, lifecycle, recent=recent)))
+    client = await aiohttp_client(
+        RawTestServer(webhook_requests(InjectHandler(registry, metrics, lifecycle, recent=recent)))
+    )
     async with running(follower.run()):
         yield Served(tmp_path / "a", client, told, shown)
 

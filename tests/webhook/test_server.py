@@ -25,16 +25,15 @@ from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, shadow, timeouts
 from injector.webhook.decisions import EXPLAINED
-from injector.webhook.handler import HandlerOptions, InjectHandler
-from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.server import MAX_BODY, Listeners, Services, serve, webhook_app
+from injector.webhook.handler import HandlerOptions
+from injector.webhook.reading import MAX_BODY
+from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import HealthFile
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.clients import ClientAuthority
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.source import Handshakes
-from injector.webhook.unserved import UnservedHandler
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
@@ -444,24 +443,6 @@ async def test_it_is_unready_before_what_follows_the_configuration_is_closed(ser
         await server.end()
 
     assert seen.get_nowait() == 503
-
-
-def test_the_webhooks_port_has_one_route(handler: InjectHandler) -> None:
-    app = webhook_app(handler)
-
-    assert [(route.method, str(route.resource and route.resource.canonical)) for route in app.router.routes()] == [
-        ("POST", "/inject{rest}")
-    ]
-
-
-def test_beside_it_is_that_for_names_that_nobody_serves(
-    handler: InjectHandler, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
-) -> None:
-    app = webhook_app(handler, UnservedHandler(handler.reader, registry, metrics, lifecycle))
-
-    assert [str(route.resource and route.resource.canonical) for route in app.router.routes()] == [
-        "/inject{rest}", "/unserved/{action}/{kind}",
-    ]  # fmt: skip
 
 
 def test_a_review_may_have_eight_mebibytes() -> None:

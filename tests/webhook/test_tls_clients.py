@@ -74,7 +74,7 @@ async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIt
     source = FileSource(files, handshakes=Handshakes(clients))
     app = web.Application()
     app.router.add_get("/", answer)
-    listening = Listener(app, clients)
+    listening = Listener(web.AppRunner(app), clients)
     try:
         yield Port(await listening.listen("127.0.0.1", 0, source.context), source, answered, folder)
     finally:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiohttp.test_utils import RawTestServer
 from prometheus_client import CollectorRegistry
 
 from injector.kube.admission import MAX_WARNING
@@ -12,7 +13,7 @@ from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.unservednames import UnservedNames
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.server import webhook_app
+from injector.webhook.server import webhook_requests
 from injector.webhook.unserved import UnservedHandler, message
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client, ClientFactory
@@ -44,7 +45,7 @@ async def net(
     """A client of the webhook's port."""
     names = None if named is None else cast("UnservedNames", SimpleNamespace(named_by=named.get))
     unserved = UnservedHandler(handler.reader, registry, metrics, lifecycle, names, frozenset({"1-18"}))
-    return await aiohttp_client(webhook_app(handler, unserved))
+    return await aiohttp_client(RawTestServer(webhook_requests(handler, unserved)))
 
 
 async def answer_of(client: Client, path: str, review: dict[str, Any]) -> dict[str, Any]:

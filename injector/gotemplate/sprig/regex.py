@@ -6,12 +6,11 @@ import re as _re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.golang.strconv import quote
+from injector.golang.strconv import byte_length, quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import byte_length
 from injector.gotemplate.values import Slice
 
 if TYPE_CHECKING:

@@ -11,14 +11,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from injector.golang.strconv import from_bytes, to_bytes
+from injector.golang.strconv import byte_length, byte_slice, from_bytes, to_bytes
 from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import byte_length, byte_slice
 from injector.gotemplate.values import Map, Slice
 
 FUNCTIONS: Final = FuncMap()

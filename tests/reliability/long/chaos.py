@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 from tests.reliability.long.tested import tested
 from tests.reliability.outage import crowded_cluster, faulty_api
 from tests.reliability.profile import steady_load
@@ -64,12 +64,8 @@ def main() -> int:
         certificate, key = write_certificate(Path(folder))
         stage = Stage(Path(folder), certificate, key, options.restarts, options.seconds)
         runs = asyncio.run(played(stage, options.only or list(TESTS)))
-    rows = [row for run in runs.values() for row in run]
-    show(rows)
-    if options.record:
-        for name, run in runs.items():
-            keep(run, f"scripts/reliability chaos --only {name}")
-    return 0 if all(row.met for row in rows) else 1
+    commands = {f"scripts/reliability chaos --only {name}": run for name, run in runs.items()}
+    return ended(commands, record=options.record)
 
 
 async def played(stage: Stage, names: list[str]) -> dict[str, Sequence[Row]]:

@@ -24,7 +24,7 @@ from tests.differential.comparisons import COMPARISONS, Comparison
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 from tests.reliability.long.trials import Found, shared
 
 Part: TypeAlias = "tuple[Path, str, int]"
@@ -91,20 +91,18 @@ def main() -> int:
     )
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
-    rows: list[Row] = []
+    runs: dict[str, Sequence[Row]] = {}
     with tempfile.TemporaryDirectory() as folder:
         program = built(Path(folder))
         if program is None:
             sys.exit(ABSENT)
         for name in options.only or TESTS:
             begun = time.monotonic()
-            made = TESTS[name](program, options.scale, options.minutes)
+            runs[f"scripts/reliability differential --only {name}"] = TESTS[name](
+                program, options.scale, options.minutes
+            )
             print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
-            rows += made
-            if options.record:
-                keep(made, f"scripts/reliability differential --only {name}")
-    show(rows)
-    return 0 if all(row.met for row in rows) else 1
+    return ended(runs, record=options.record)
 
 
 if __name__ == "__main__":

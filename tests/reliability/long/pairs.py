@@ -14,7 +14,7 @@ from itertools import count
 
 from tests.conformance import corpus
 from tests.property import pairs
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 from tests.reliability.long.trials import Found, shared
 
 PAIRS = 100_000
@@ -35,11 +35,7 @@ def main() -> int:
         print(f"the pairs need Istio's configurations: {corpus.ABSENT}")
         return 1
     found = shared(tried, parts(options.seed, options.pairs), options.pairs, options.minutes)
-    rows = [row_of(found, options.pairs)]
-    show(rows)
-    if options.record:
-        keep(rows, "scripts/reliability pairs")
-    return 0 if all(row.met for row in rows) else 1
+    return ended({"scripts/reliability pairs": [row_of(found, options.pairs)]}, record=options.record)
 
 
 def parts(seed: str, wanted: int) -> Iterator[tuple[str, int]]:

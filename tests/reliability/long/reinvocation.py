@@ -16,7 +16,7 @@ from typing import TypeAlias
 from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 from tests.reliability.long.trials import Found, shared
 
 Part: TypeAlias = "tuple[str, int]"
@@ -81,14 +81,9 @@ def main() -> int:
     )
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
-    rows: list[Row] = []
-    for name in options.only or TESTS:
-        made = TESTS[name](options.minutes)
-        rows += made
-        if options.record:
-            keep(made, f"scripts/reliability reinvocation --only {name}")
-    show(rows)
-    return 0 if all(each.met for each in rows) else 1
+    runs = {name: TESTS[name](options.minutes) for name in options.only or TESTS}
+    commands = {f"scripts/reliability reinvocation --only {name}": rows for name, rows in runs.items()}
+    return ended(commands, record=options.record)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,8 @@ class Row:
 
 def show(rows: Iterable[Row]) -> None:
     """Print the table."""
-    lines = [
-        ("test", "target", "figure", ""),
-        *((r.test, r.target, r.figure, "ok" if r.met else "MISSED") for r in rows),
-    ]
+    cells = ((row.test, row.target, row.figure, "ok" if row.met else "MISSED") for row in rows)
+    lines = [("test", "target", "figure", ""), *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     for line in lines:
         print(
@@ -58,6 +56,16 @@ def keep(rows: Sequence[Row], command: str) -> None:
     run = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit(), "rows": [asdict(row) for row in rows]}
     KEPT.write_text(json.dumps({**runs, command: run}, indent=1, sort_keys=True) + "\n")
     print("kept for docs/reliability.md: write it with scripts/reference")
+
+
+def ended(runs: Mapping[str, Sequence[Row]], *, record: bool) -> int:
+    """Show the rows of runs, and keep them by their commands if asked to; return the exit status."""
+    rows = [row for run in runs.values() for row in run]
+    show(rows)
+    if record:
+        for command, run in runs.items():
+            keep(run, command)
+    return 0 if all(row.met for row in rows) else 1
 
 
 def commit() -> str:

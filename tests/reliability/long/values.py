@@ -20,7 +20,7 @@ from injector.istio.revision import Revision
 from tests.conformance import core, corpus, workloads
 from tests.property import test_guard as guard
 from tests.property import test_kept as kept
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 
 VALUES: Final = 120
 REALISTIC: Final = 3_000
@@ -38,11 +38,7 @@ def main() -> int:
     if not corpus.present():
         print("skipped: the values need ../shared")
         return 0
-    rows = [*hostile_values(), *kept_fields()]
-    show(rows)
-    if options.record:
-        keep(rows, "scripts/reliability values")
-    return 0 if all(row.met for row in rows) else 1
+    return ended({"scripts/reliability values": [*hostile_values(), *kept_fields()]}, record=options.record)
 
 
 def hostile_values() -> Sequence[Row]:
