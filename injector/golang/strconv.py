@@ -46,7 +46,7 @@ def byte_slice(text: str, start: int, end: int) -> str:
 def format_g(value: float, bits: int = 64) -> str:
     """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
     if bits == 32:  # noqa: PLR2004 - Go's own bit sizes
-        value = _single(value)
+        value = to_float32(value)
     if not math.isfinite(value):
         return name_of_non_finite(value)
     sign, digits, power = _digits(value, bits)
@@ -87,7 +87,8 @@ def _digits(value: float, bits: int) -> tuple[str, str, int]:
     return sign, digits.rstrip("0") or "0", power if digits else 0
 
 
-def _single(value: float) -> float:
+def to_float32(value: float) -> float:
+    """Return the nearest float32; infinity if the value is out of range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
@@ -95,16 +96,8 @@ def _single(value: float) -> float:
 
 
 def _shortest_single(value: float) -> str:
-    packed = struct.pack("f", value)
     texts = (f"{value:.{precision}e}" for precision in range(17))
-    return next(text for text in texts if _packs_as(float(text), packed))
-
-
-def _packs_as(value: float, packed: bytes) -> bool:
-    try:
-        return struct.pack("f", value) == packed
-    except OverflowError:
-        return False
+    return next(text for text in texts if to_float32(float(text)) == value)
 
 
 def _exponential(digits: str, power: int) -> str:
@@ -177,30 +170,19 @@ def _binary(value: float, verb: str, precision: int | None, size: int) -> str:
 
 
 def _power_of_two(value: float, size: int) -> str:
-    packing, width, bias = (("I", "f"), 23, 150) if size == 32 else (("Q", "d"), 52, 1075)  # noqa: PLR2004 - float32
-    bits = struct.unpack(f">{packing[0]}", struct.pack(f">{packing[1]}", value))[0]
-    exponent, mantissa = bits >> width, bits & ((1 << width) - 1)
-    mantissa |= (1 << width) if exponent else 0
-    return f"{mantissa}p{max(exponent, 1) - bias:+d}"
+    width, smallest = (24, -149) if size == 32 else (53, -1074)  # noqa: PLR2004 - float32 and float64
+    exponent = max(math.frexp(value)[1] - width, smallest) if value else smallest
+    return f"{int(math.ldexp(value, -exponent))}p{exponent:+d}"
 
 
 def _hex_float(value: float, precision: int | None) -> str:
-    if value == 0:
-        digits, exponent = "0", 0
-    else:
-        mantissa, power = math.frexp(value)
-        exponent = power - 1
-        bits = int(mantissa * 2**53)
-        if precision is not None and precision < 13:  # noqa: PLR2004 - hexadecimal digits of a float64's fraction
-            shift = 4 * (13 - precision)
-            half, rest = 1 << (shift - 1), bits & ((1 << shift) - 1)
-            bits >>= shift
-            bits += rest > half or (rest == half and bits & 1)
-            if bits >> (4 * precision + 1):
-                bits, exponent = bits >> 1, exponent + 1
-            digits = f"{bits:x}"
-        else:
-            digits = f"{bits:x}"
+    mantissa, power = math.frexp(value)
+    bits, exponent = int(mantissa * 2**53), power - 1 if value else 0
+    if precision is not None and precision < 13:  # noqa: PLR2004 - hexadecimal digits of a float64's fraction
+        bits = round(bits / 16 ** (13 - precision))
+        if bits >> (4 * precision + 1):
+            bits, exponent = bits >> 1, exponent + 1
+    digits = f"{bits:x}"
     fraction = digits[1:].rstrip("0") if precision is None else digits[1:].ljust(precision, "0")
     point = f".{fraction}" if fraction else ""
     return f"0x{digits[0]}{point}p{exponent:+03d}"
@@ -296,9 +278,11 @@ def _unsigned(text: str, bits: int) -> tuple[int, str]:
 _LETTERS: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 _QUOTED: Final = {value: f"\\{name}" for name, value in _ESCAPES.items()}
-_OCTAL = re.compile(r"[0-7]{3}", re.ASCII)
 _PLAIN = re.compile(r"[ -\[\]-~]*+")
-_HEX = re.compile(r"[0-9a-fA-F]+", re.ASCII)
+_CHARACTER = re.compile(
+    r"(?P<plain>[^\\])|\\(?:(?P<name>[abfnrtv\\])|(?P<quote>['\"])|(?P<octal>[0-3][0-7]{2})"
+    r"|x(?P<byte>[0-9a-fA-F]{2})|u(?P<code>[0-9a-fA-F]{4})|U(?P<long_code>[0-9a-fA-F]{8}))",
+)
 _MAX_RUNE: Final = 0x10FFFF
 
 
@@ -375,34 +359,16 @@ def unquote_char(text: str, index: int, mark: str) -> tuple[bytes, int]:
     Raises:
         ValueError: ``invalid syntax``.
     """
-    char = text[index]
-    if char == mark:
+    match = _CHARACTER.match(text, index)
+    if match is None or match[0] == mark or (match["quote"] or mark) != mark:
         raise ValueError("invalid syntax")
-    if char != "\\":
-        return to_bytes(char), index + 1
-    name = text[index + 1 : index + 2]
-    if name in _ESCAPES and name:
-        return _ESCAPES[name].encode(), index + 2
-    if name in ("'", '"'):
-        if name != mark:
-            raise ValueError("invalid syntax")
-        return name.encode(), index + 2
-    if name in "xuU" and name:
-        return _hex_escape(text, index, name)
-    match = _OCTAL.match(text, index + 1)
-    if match is None or int(match[0], 8) > 255:  # noqa: PLR2004 - one byte
-        raise ValueError("invalid syntax")
-    return bytes([int(match[0], 8)]), index + 4
-
-
-def _hex_escape(text: str, index: int, name: str) -> tuple[bytes, int]:
-    width = {"x": 2, "u": 4, "U": 8}[name]
-    digits = text[index + 2 : index + 2 + width]
-    if len(digits) != width or not _HEX.fullmatch(digits):
-        raise ValueError("invalid syntax")
-    code = int(digits, 16)
-    if name == "x":
-        return bytes([code]), index + 2 + width
+    if match["plain"] or match["quote"]:
+        return to_bytes(match["plain"] or match["quote"]), match.end()
+    if match["name"]:
+        return _ESCAPES[match["name"]].encode(), match.end()
+    if match["byte"] or match["octal"]:
+        return bytes([int(match["byte"], 16) if match["byte"] else int(match["octal"], 8)]), match.end()
+    code = int(match["code"] or match["long_code"], 16)
     if code > _MAX_RUNE or 0xD800 <= code < 0xE000:  # noqa: PLR2004 - surrogates are not characters
         raise ValueError("invalid syntax")
-    return chr(code).encode(), index + 2 + width
+    return chr(code).encode(), match.end()

@@ -301,7 +301,7 @@ def parse_time(layout: str, text: str) -> datetime:
         ValueError: the text does not fit the layout, or is not a date; with Go's text.
         UnsupportedDateError: this module does not support the layout or the date.
     """
-    reader = _Reader(layout, text)
+    reader = _TimeReader(layout, text)
     parts = list(_LAYOUT_PART.finditer(layout))
     end = 0
     for match, following in zip_longest(parts, parts[1:]):
@@ -318,7 +318,7 @@ _HOURS_AS_ZONE: Final = re.compile("(?:GMT)?[-+][0-9]")
 _MAX_OFFSET: Final = {"hour": 24, "minute": 60, "second": 60}
 
 
-class _Reader:
+class _TimeReader:
     """Reads a text by the parts of a layout."""
 
     def __init__(self, layout: str, text: str) -> None:

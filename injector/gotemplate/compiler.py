@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class GoTemplate:
     """A set of compiled templates, executed by the name of the first.
 
     Attributes:
@@ -77,7 +77,7 @@ def compile_template(
     left: str = "{{",
     right: str = "}}",
     missing_key: str = "default",
-) -> Template:
+) -> GoTemplate:
     """Parse and compile a template text.
 
     Args:
@@ -99,7 +99,7 @@ def compile_template(
 
 def _compiled(
     name: str, source: str, functions: Mapping[str, Func], delimiters: tuple[str, str], missing_key: str
-) -> Template:
+) -> GoTemplate:
     left, right = delimiters
     trees = parse(name, source, functions=functions, left=left, right=right)
     bodies = {each: f"b{index}" for index, each in enumerate(trees)}
@@ -118,7 +118,7 @@ def _compiled(
     filename = f"<template {name}>"
     run = python.run(filename)[bodies[name]]
     line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))
-    return Template(name, tuple(sorted(trees)), python.text(), python.functions, run, line_map, tuple(trees.values()))
+    return GoTemplate(name, tuple(sorted(trees)), python.text(), python.functions, run, line_map, tuple(trees.values()))
 
 
 def printed(value: Any) -> str:

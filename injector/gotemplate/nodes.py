@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.golang.strconv import parse_float, parse_int, quote, read_float, unquote_char
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 # What unicode.IsSpace holds; Python takes four control characters for space besides.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -289,26 +289,9 @@ def within(root: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += _children(node)
-
-
-def _children(node: Node) -> Sequence[Node]:
-    match node:
-        case ListNode(nodes=nodes):
-            return nodes
-        case BranchNode(pipe=pipe, body=body, else_body=otherwise):
-            return (pipe, body) if otherwise is None else (pipe, body, otherwise)
-        case ActionNode(pipe=pipe):
-            return (pipe,)
-        case TemplateNode(pipe=pipe):
-            return () if pipe is None else (pipe,)
-        case PipeNode(cmds=commands):
-            return commands
-        case CommandNode(args=args):
-            return args
-        case ChainNode(node=inner):
-            return (inner,)
-    return ()
+        for each in fields(node):
+            value = getattr(node, each.name)
+            waiting += [inner for inner in (value if isinstance(value, tuple) else (value,)) if isinstance(inner, Node)]
 
 
 Kinds: TypeAlias = tuple[int | None, int | None, float | None, complex | None]

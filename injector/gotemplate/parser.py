@@ -28,8 +28,6 @@ from injector.gotemplate.lexer import Kind, Token, tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-_EMPTY: Final = Token(Kind.EOF, 0, "", 0)
-
 
 class TokenStream:
     """Tokens with lookahead.
@@ -40,43 +38,26 @@ class TokenStream:
     def __init__(self, name: str, lexer: Iterator[Token]) -> None:
         self.name = name
         self.lexer = lexer
-        self.token = [_EMPTY, _EMPTY, _EMPTY]
-        self.peek_count = 0
+        self.latest = Token(Kind.EOF, 0, "", 0)
+        self.waiting: list[Token] = []
         self.action_line = 0
 
-    def fetch(self) -> Token:
-        """Return the lexer's next token; the last one for ever after."""
-        return next(self.lexer, self.token[0])
-
     def next(self) -> Token:
-        """Take the next token."""
-        if self.peek_count > 0:
-            self.peek_count -= 1
-        else:
-            self.token[0] = self.fetch()
-        return self.token[self.peek_count]
+        """Take the next token; at the end, the last one for ever."""
+        if self.waiting:
+            return self.waiting.pop()
+        self.latest = next(self.lexer, self.latest)
+        return self.latest
 
-    def backup(self) -> None:
-        """Put the token taken last back."""
-        self.peek_count += 1
-
-    def backup2(self, first: Token) -> None:
-        """Put ``first`` back before the token taken last."""
-        self.token[1] = first
-        self.peek_count = 2
-
-    def backup3(self, second: Token, first: Token) -> None:
-        """Put two tokens back before the one taken last."""
-        self.token[1], self.token[2] = first, second
-        self.peek_count = 3
+    def backup(self, *tokens: Token) -> None:
+        """Put tokens back, the one to take next first."""
+        self.waiting += reversed(tokens)
 
     def peek(self) -> Token:
         """Return the next token without taking it."""
-        if self.peek_count > 0:
-            return self.token[self.peek_count - 1]
-        self.peek_count = 1
-        self.token[0] = self.fetch()
-        return self.token[0]
+        token = self.next()
+        self.backup(token)
+        return token
 
     def next_non_space(self) -> Token:
         """Take the next token that is not a space."""
@@ -88,12 +69,12 @@ class TokenStream:
     def peek_non_space(self) -> Token:
         """Skip spaces and return the next token without taking it."""
         token = self.next_non_space()
-        self.backup()
+        self.backup(token)
         return token
 
     def fail(self, reason: str) -> NoReturn:
         """Raise an error at the line of the token that the lexer gave last."""
-        raise ParseError(self.name, self.token[0].line, reason)
+        raise ParseError(self.name, self.latest.line, reason)
 
     def unexpected(self, token: Token, context: str) -> NoReturn:
         """Raise the error of a token that does not belong here, or of a text that is not a token."""
@@ -114,22 +95,6 @@ class TokenStream:
         return token
 
 
-_OPERANDS: Final = frozenset(
-    {
-        Kind.BOOL,
-        Kind.CHAR_CONSTANT,
-        Kind.COMPLEX,
-        Kind.DOT,
-        Kind.FIELD,
-        Kind.IDENTIFIER,
-        Kind.NUMBER,
-        Kind.NIL,
-        Kind.RAW_STRING,
-        Kind.STRING,
-        Kind.VARIABLE,
-        Kind.LEFT_PAREN,
-    }
-)
 _CONSTANTS: Final = (n.BoolNode, n.DotNode, n.NilNode, n.NumberNode, n.StringNode)
 # Parentheses nest on Python's stack as they do on Go's; Go's parser stops at 10,000, this one long before the stack does.
 _MAX_PARENS: Final = 60
@@ -154,9 +119,9 @@ class Expressions(TokenStream):
             if token.kind is end:
                 self.check(commands, context)
                 return n.PipeNode(first.pos, first.line, is_assign, tuple(decl), tuple(commands))
-            if token.kind not in _OPERANDS:
+            if token.kind not in self._TERMS:
                 self.unexpected(token, context)
-            self.backup()
+            self.backup(token)
             commands.append(self.command())
 
     def declarations(self, context: str) -> tuple[list[n.VariableNode], bool]:
@@ -169,20 +134,15 @@ class Expressions(TokenStream):
             self.next()
             # A space after the variable is a token of its own, so it takes two to see what follows.
             after = self.peek()
-            following = self.peek_non_space()
+            following = self.next_non_space()
             if following.kind in (Kind.ASSIGN, Kind.DECLARE):
-                self.next_non_space()
                 self.declare(decl, variable)
                 return decl, following.kind is Kind.ASSIGN
             if following.kind is Kind.CHAR and following.text == ",":
-                self.next_non_space()
                 self.declare(decl, variable)
                 self.expect_second(context, decl)
                 continue
-            if after.kind is Kind.SPACE:
-                self.backup3(variable, after)
-            else:
-                self.backup2(variable)
+            self.backup(variable, *([after] if after.kind is Kind.SPACE else []), following)
             return decl, False
 
     def declare(self, decl: list[n.VariableNode], token: Token) -> None:
@@ -218,7 +178,7 @@ class Expressions(TokenStream):
             if token.kind is Kind.SPACE:
                 continue
             if token.kind in (Kind.RIGHT_DELIM, Kind.RIGHT_PAREN):
-                self.backup()
+                self.backup(token)
             elif token.kind is not Kind.PIPE:
                 self.unexpected(token, "operand")
             break
@@ -231,12 +191,12 @@ class Expressions(TokenStream):
         node = self.term()
         if node is None:
             return None
-        if self.peek().kind is not Kind.FIELD:
-            return node
         first = self.peek()
         idents: list[str] = []
         while self.peek().kind is Kind.FIELD:
             idents.append(self.next().text[1:])
+        if not idents:
+            return node
         if isinstance(node, n.FieldNode):
             return n.FieldNode(first.pos, first.line, (*node.idents, *idents))
         if isinstance(node, n.VariableNode):
@@ -250,7 +210,7 @@ class Expressions(TokenStream):
         token = self.next_non_space()
         make = self._TERMS.get(token.kind)
         if make is None:
-            self.backup()
+            self.backup(token)
             return None
         return make(self, token)
 
@@ -317,6 +277,9 @@ class Expressions(TokenStream):
 _MAX_BLOCKS: Final = 60
 
 
+_BRANCHES: Final[dict[Kind, type[n.Branch]]] = {Kind.IF: n.IfNode, Kind.RANGE: n.RangeNode, Kind.WITH: n.WithNode}
+
+
 @dataclass(frozen=True, slots=True)
 class _Link:
     """A condition with its list, and the ``else`` or ``end`` behind it."""
@@ -361,11 +324,11 @@ class _Parser(Expressions):
         first = self.peek()
         while self.peek().kind is not Kind.EOF:
             if self.peek().kind is Kind.LEFT_DELIM:
-                delim = self.next()
-                if self.next_non_space().kind is Kind.DEFINE:
+                delim, token = self.next(), self.next_non_space()
+                if token.kind is Kind.DEFINE:
                     self.definition()
                     continue
-                self.backup2(delim)
+                self.backup(delim, token)
             node = self.text_or_action()
             if isinstance(node, n.EndNode | n.ElseNode):
                 self.fail(f"unexpected {node}")
@@ -434,47 +397,26 @@ class _Parser(Expressions):
         control = self._CONTROLS.get(token.kind)
         if control is not None:
             return control(self, token)
-        self.backup()
-        token = self.peek()
+        self.backup(token)
         return n.ActionNode(token.pos, token.line, self.pipeline("command", Kind.RIGHT_DELIM))
 
-    def break_control(self, token: Token) -> n.Node:
-        """``break = "break" "}}"``."""
-        return self.loop_control(token, "break", n.BreakNode)
-
-    def continue_control(self, token: Token) -> n.Node:
-        """``continue = "continue" "}}"``."""
-        return self.loop_control(token, "continue", n.ContinueNode)
-
-    def loop_control(self, token: Token, name: str, make: type[n.BreakNode | n.ContinueNode]) -> n.Node:
-        """Return the node of ``break`` or ``continue``, which must be inside a loop."""
-        following = self.next_non_space()
-        if following.kind is not Kind.RIGHT_DELIM:
-            self.unexpected(following, f"{{{{{name}}}}}")
+    def loop_control(self, token: Token) -> n.Node:
+        """``( "break" | "continue" ) "}}"``, inside a loop."""
+        node = (n.BreakNode if token.kind is Kind.BREAK else n.ContinueNode)(token.pos, token.line)
+        self.expect(Kind.RIGHT_DELIM, str(node))
         if self.range_depth == 0:
-            self.fail(f"{{{{{name}}}}} outside {{{{range}}}}")
-        return make(token.pos, token.line)
+            self.fail(f"{node} outside {{{{range}}}}")
+        return node
 
-    def if_control(self, _token: Token) -> n.Node:
-        """``if = "if" branch``."""
-        return self.control(n.IfNode, Kind.IF)
+    def branch(self, token: Token) -> n.Branch:
+        """``branch = ("if" | "with" | "range") pipeline "}}" list { "{{else" same pipeline "}}" list } [ "{{else}}" list ] "{{end}}"``.
 
-    def with_control(self, _token: Token) -> n.Node:
-        """``with = "with" branch``."""
-        return self.control(n.WithNode, Kind.WITH)
-
-    def range_control(self, _token: Token) -> n.Node:
-        """``range = "range" branch``."""
-        return self.control(n.RangeNode, None)
-
-    def control(self, make: type[n.Branch], chained: Kind | None) -> n.Branch:
-        """``branch = pipeline "}}" list { "{{else" chained pipeline "}}" list } [ "{{else}}" list ] "{{end}}"``.
-
-        Each further link becomes the ``else`` of the one before it, as if it were written out.
+        Each further link becomes the ``else`` of the one before it, as if it were written out. A range has no further links.
         """
+        make = _BRANCHES[token.kind]
         known = len(self.variables)
         links = [self.link(make)]
-        while isinstance(links[-1].end, n.ElseNode) and chained is not None and self.peek().kind is chained:
+        while isinstance(links[-1].end, n.ElseNode) and make is not n.RangeNode and self.peek().kind is token.kind:
             self.next()
             links.append(self.link(make))
         otherwise = self.else_list() if isinstance(links[-1].end, n.ElseNode) else None
@@ -520,7 +462,7 @@ class _Parser(Expressions):
         token = self.peek_non_space()
         name = self.template_name(context)
         pipe = self.pipeline(context, Kind.RIGHT_DELIM)
-        line = self.token[0].line
+        line = self.latest.line
         with self.own_scope():
             body, end = self.item_list()
             if not isinstance(end, n.EndNode):
@@ -534,10 +476,10 @@ class _Parser(Expressions):
         context = "template clause"
         token = self.peek_non_space()
         name = self.template_name(context)
-        pipe = None
-        if self.next_non_space().kind is not Kind.RIGHT_DELIM:
-            self.backup()
-            pipe = self.pipeline(context, Kind.RIGHT_DELIM)
+        if self.peek_non_space().kind is Kind.RIGHT_DELIM:
+            self.next()
+            return n.TemplateNode(token.pos, token.line, name, None)
+        pipe = self.pipeline(context, Kind.RIGHT_DELIM)
         return n.TemplateNode(token.pos, token.line, name, pipe)
 
     def template_name(self, context: str) -> str:
@@ -549,12 +491,12 @@ class _Parser(Expressions):
 
     _CONTROLS: Final[dict[Kind, Callable[[_Parser, Token], n.Node]]] = {
         Kind.BLOCK: block_control,
-        Kind.BREAK: break_control,
-        Kind.CONTINUE: continue_control,
+        Kind.BREAK: loop_control,
+        Kind.CONTINUE: loop_control,
         Kind.ELSE: else_control,
         Kind.END: end_control,
-        Kind.IF: if_control,
-        Kind.RANGE: range_control,
+        Kind.IF: branch,
+        Kind.RANGE: branch,
         Kind.TEMPLATE: template_control,
-        Kind.WITH: with_control,
+        Kind.WITH: branch,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from injector.golang.strconv import byte_length, to_bytes
@@ -35,8 +36,15 @@ _PLAIN: Final[dict[type, str]] = {
     dict: "map[string]interface {}",
     bytes: "[]uint8",
 }
-_UNSIGNED: Final = frozenset({"uint", "uint8", "uint16", "uint32", "uint64", "uintptr"})
-_INTEGERS: Final = frozenset({"int", "int8", "int16", "int32", "int64"})
+BASIC_KINDS: Final[dict[str, str]] = {
+    **dict.fromkeys(("int", "int8", "int16", "int32", "int64"), "int"),
+    **dict.fromkeys(("uint", "uint8", "uint16", "uint32", "uint64", "uintptr"), "uint"),
+    **dict.fromkeys(("float32", "float64"), "float"),
+    **dict.fromkeys(("complex64", "complex128"), "complex"),
+    "bool": "bool",
+    "string": "string",
+}
+"""The kinds that templates compare, by type."""
 
 
 def type_of(value: Any) -> str:
@@ -60,7 +68,8 @@ def kind_of(value: Any) -> str:
     if isinstance(value, str):
         return "string"
     if isinstance(value, SizedInt):
-        return integer_kind(value)
+        python: Any = type(value)
+        return _integer_kind(python)
     for python, kind in _KINDS:
         if isinstance(value, python):
             return kind
@@ -81,36 +90,16 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 )
 
 
-def integer_kind(value: int) -> str:
-    """Return an integer's kind; defined types, such as enumerations, have the kind of the class they derive from."""
-    kind = type(value)
-    found = _INTEGER_KINDS.get(kind)
-    if found is None:
-        found = _INTEGER_KINDS[kind] = _integer_kind(kind)
-    return found
-
-
-_INTEGER_KINDS: Final[dict[type, str]] = {}
-
-
-def _integer_kind(kind: type) -> str:
-    for base in kind.__mro__:
-        name = base.__dict__.get("go_type")
-        if isinstance(name, str) and (name in _INTEGERS or name in _UNSIGNED):
-            return name
-    return "int"
+@cache
+def _integer_kind(kind: Any) -> str:
+    """Return the kind of a class of integers; a defined type, such as an enumeration, has the kind of the class it derives from."""
+    names = (base.__dict__.get("go_type") for base in kind.__mro__)
+    return next((name for name in names if isinstance(name, str) and name in BASIC_KINDS), "int")
 
 
 def basic_kind(value: Any) -> str:
     """Return the kind by which templates compare: bool, complex, int, uint, float, string, or empty for the others."""
-    kind = kind_of(value)
-    if kind in _INTEGERS:
-        return "int"
-    if kind in _UNSIGNED:
-        return "uint"
-    return {"float32": "float", "float64": "float", "complex128": "complex", "bool": "bool", "string": "string"}.get(
-        kind, ""
-    )
+    return BASIC_KINDS.get(kind_of(value), "")
 
 
 def is_nil(value: Any) -> bool:

@@ -15,10 +15,11 @@ from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodF
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.reflect import (
     ANY,
+    BASIC_KINDS,
     NO_VALUE,
+    basic_kind,
     indirect,
     key_type,
-    kind_of,
     sorted_items,
     type_of,
     zero_element,
@@ -86,8 +87,15 @@ def _types(text: str, begin: int) -> tuple[list[str], int]:
 
 REFLECT: Final = "reflect.Value"
 _SIZED: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__() if cls.__module__ == SizedInt.__module__}
-_UNSIGNED: Final = frozenset({"uint", "uint8", "uint16", "uint32", "uint64", "uintptr"})
-_SIGNED: Final = frozenset({"int", "int8", "int16", "int32", "int64"})
+_EXPECTED: Final = {
+    "bool": "bool",
+    "string": "string",
+    "int": "integer",
+    "uint": "unsigned integer",
+    "float": "float",
+    "complex": "complex",
+}
+"""Names of basic kinds in errors."""
 
 
 def can_be_nil(go_type: str) -> bool:
@@ -160,10 +168,28 @@ def constant(node: n.Node, go_type: str) -> Any:
         raise Failure(f"cannot assign nil to {go_type}")
     if go_type in (ANY, REFLECT):
         return free_constant(node)
-    converter = _CONVERTERS.get(_kind(go_type))
-    if converter is None:
+    kind = BASIC_KINDS.get(go_type)
+    if kind is None:
         raise Failure(f"can't handle {node} for arg of type {go_type}")
-    return converter(node, go_type)
+    value = _converted(node, go_type, kind)
+    if value is None:
+        raise Failure(f"expected {_EXPECTED[kind]}; found {node}")
+    return value
+
+
+def _converted(node: n.Node, go_type: str, kind: str) -> Any:
+    if isinstance(node, n.BoolNode):
+        return node.value if kind == "bool" else None
+    if isinstance(node, n.StringNode):
+        return node.text if kind == "string" else None
+    if not isinstance(node, n.NumberNode):
+        return None
+    if kind in ("int", "uint"):
+        number = node.as_int if kind == "int" else node.as_uint
+        return None if number is None else sized(number, go_type)
+    if kind == "float":
+        return Float32(node.as_float) if node.as_float is not None and go_type == "float32" else node.as_float
+    return node.as_complex if kind == "complex" else None
 
 
 def free_constant(node: n.Node) -> Any:
@@ -181,71 +207,15 @@ def free_constant(node: n.Node) -> Any:
     raise Failure(f"can't handle assignment of {node} to empty interface argument")
 
 
-def _kind(go_type: str) -> str:
-    if go_type in _SIGNED:
-        return "int"
-    if go_type in _UNSIGNED:
-        return "uint"
-    if go_type in ("float32", "float64"):
-        return "float"
-    return "complex" if go_type in ("complex64", "complex128") else go_type
-
-
-def _bool(node: n.Node, _go_type: str) -> Any:
-    if isinstance(node, n.BoolNode):
-        return node.value
-    raise Failure(f"expected bool; found {node}")
-
-
-def _string(node: n.Node, _go_type: str) -> Any:
-    if isinstance(node, n.StringNode):
-        return node.text
-    raise Failure(f"expected string; found {node}")
-
-
-def _int(node: n.Node, go_type: str) -> Any:
-    if isinstance(node, n.NumberNode) and node.as_int is not None:
-        return sized(node.as_int, go_type)
-    raise Failure(f"expected integer; found {node}")
-
-
-def _uint(node: n.Node, go_type: str) -> Any:
-    if isinstance(node, n.NumberNode) and node.as_uint is not None:
-        return sized(node.as_uint, go_type)
-    raise Failure(f"expected unsigned integer; found {node}")
-
-
 def sized(number: int, go_type: str) -> Any:
     """Return an integer as one of a Go type, with the bits that the type has room for (reflect.Value.SetInt)."""
     if go_type == "int":
         return number
     bits = int(go_type.lstrip("uint") or 64)
     number &= (1 << bits) - 1
-    if go_type in _SIGNED and number >> (bits - 1):
+    if BASIC_KINDS[go_type] == "int" and number >> (bits - 1):
         number -= 1 << bits
     return _SIZED[go_type](number)
-
-
-def _float(node: n.Node, go_type: str) -> Any:
-    if isinstance(node, n.NumberNode) and node.as_float is not None:
-        return Float32(node.as_float) if go_type == "float32" else node.as_float
-    raise Failure(f"expected float; found {node}")
-
-
-def _complex(node: n.Node, _go_type: str) -> Any:
-    if isinstance(node, n.NumberNode) and node.as_complex is not None:
-        return node.as_complex
-    raise Failure(f"expected complex; found {node}")
-
-
-_CONVERTERS: Final[dict[str, Callable[[n.Node, str], Any]]] = {
-    "bool": _bool,
-    "string": _string,
-    "int": _int,
-    "uint": _uint,
-    "float": _float,
-    "complex": _complex,
-}
 
 
 _NAMES: Final = ("string", ANY)
@@ -394,12 +364,9 @@ def elements(value: Any) -> Iterable[Any]:
         return [entry for _, entry in sorted_items(value)]
     if value is None or value is NO_VALUE:
         return ()
-    if kind_of(value).startswith(_INTEGERS):
-        return _below(value)
-    pushed = _pushed(value)
-    if pushed is None:
-        raise Failure(f"range can't iterate over {sprint(value)}")
-    return [entry[0] for entry in pushed[1]]
+    if basic_kind(value) in _INTEGERS:
+        return range(value) if type(value) is int else map(type(value), range(value))
+    return [entry[0] for entry in _pushed(value, 1)]
 
 
 def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -413,47 +380,27 @@ def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
         return sorted_items(value)
     if value is None or value is NO_VALUE:
         return ()
-    if kind_of(value).startswith(_INTEGERS):
+    if basic_kind(value) in _INTEGERS:
         raise Failure(f"can't use {sprint(value)} to iterate over more than one variable")
-    pushed = _pushed(value)
-    if pushed is None:
+    return [(entry[0], entry[1]) for entry in _pushed(value, 2)]
+
+
+def _pushed(value: Any, variables: int) -> list[tuple[Any, ...]]:
+    """Return what a function iterator passes to its parameter ``yield``, which takes one value or two at a time."""
+    params = parse_signature(value.signature).params if isinstance(value, Func) else ()
+    is_iterator = len(params) == 1 and params[0].startswith("func(") and params[0].endswith(") bool")
+    arity = len(parse_signature(params[0]).params) if is_iterator else 0
+    if arity not in (1, 2):
         raise Failure(f"range can't iterate over {sprint(value)}")
-    arity, entries = pushed
-    if arity == 1:
+    if arity < variables:
         raise Failure(f"can't use {sprint(value)} iterate over more than one variable")
-    return [(entry[0], entry[1]) for entry in entries]
-
-
-def _below(value: Any) -> Iterable[Any]:
-    return range(value) if type(value) is int else map(type(value), range(value))
-
-
-def _pushed(value: Any) -> tuple[int, list[tuple[Any, ...]]] | None:
-    """Return how many values a function iterator yields at a time and all of its values, or None if it is not an iterator."""
-    arity = _ARITIES.get(_yielded(value)) if isinstance(value, Func) else None
-    if arity is None:
-        return None
     entries: list[tuple[Any, ...]] = []
-    value.call(_collector(entries))
-    return arity, entries
 
-
-def _yielded(func: Func) -> int:
-    """Return how many values a function's parameter ``yield`` takes, -1 if the function is not an iterator."""
-    params = parse_signature(func.signature).params
-    if len(params) != 1 or not params[0].startswith("func(") or not params[0].endswith(") bool"):
-        return -1
-    return len(parse_signature(params[0]).params)
-
-
-_ARITIES: Final = {1: 1, 2: 2}
-
-
-def _collector(entries: list[tuple[Any, ...]]) -> Callable[..., bool]:
     def take(*values: Any) -> bool:
         if len(entries) >= MAX_PUSHED:
             raise FuncError(f"iterator yields more than {MAX_PUSHED} values")
         entries.append(values)
         return True
 
-    return take
+    value.call(take)
+    return entries

@@ -24,12 +24,11 @@ Func                 a function value with its Go signature
 
 from __future__ import annotations
 
-import math
-import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from injector.golang.strconv import to_float32
 from injector.gotemplate.costs import ANY, Cost
 
 if TYPE_CHECKING:
@@ -114,11 +113,7 @@ class Float32(float):
 
     def __new__(cls, value: float) -> Self:
         """Round ``value`` to a float32."""
-        try:
-            packed = struct.pack("f", value)
-        except OverflowError:
-            return super().__new__(cls, math.copysign(math.inf, value))
-        return super().__new__(cls, struct.unpack("f", packed)[0])
+        return super().__new__(cls, to_float32(value))
 
 
 class NamedString(str):

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakValueDictionary
 
-from injector.gotemplate import Budget, BudgetError, FuncError, TemplateError, compile_template
-from injector.gotemplate import Template as GoTemplate
+from injector.gotemplate import Budget, BudgetError, FuncError, GoTemplate, TemplateError, compile_template
 from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func

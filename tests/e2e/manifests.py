@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from injector.revisions.tags import WEIGHTS
 from tests.revisions.fakes import CONFIG
 
 BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
@@ -12,7 +13,8 @@ BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
 
 
 APIS = {
-    "Deployment": "apps/v1",
+    **dict.fromkeys(("Deployment", "StatefulSet"), "apps/v1"),
+    "Job": "batch/v1",
     "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
     **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1"),
 }
@@ -43,6 +45,20 @@ def control_plane(
     )
 
 
+def pod_webhook(name: str, client: dict[str, Any], *, namespace: str = "", **fields: Any) -> dict[str, Any]:
+    """A webhook that is called for each pod that is created, or for those of one namespace; further keywords are its fields."""
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "sideEffects": "None",
+        "namespaceSelector": selector,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        **fields,
+    }
+
+
 def namespace_of(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
     return made("Namespace", name, labels=labels)
 
@@ -52,6 +68,9 @@ def account_of(namespace: str, name: str = "default") -> dict[str, Any]:
     return made("ServiceAccount", name, namespace)
 
 
-def tag_of(name: str, revision: str) -> dict[str, Any]:
+def tag_of(name: str, revision: str, weights: dict[str, int] | None = None) -> dict[str, Any]:
     labels = {"istio.io/rev": revision, "istio.io/tag": name}
-    return made("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])
+    tag = made("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])
+    if weights is not None:
+        tag["metadata"]["annotations"] = {WEIGHTS: json.dumps(weights)}
+    return tag

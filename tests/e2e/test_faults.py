@@ -19,7 +19,7 @@ from tests.e2e.webhooks import calling, written
 REVISION = "canary"
 WATCHED = ("configmaps", "mutatingwebhookconfigurations", "nodes")
 """What is followed of a cluster with a revision of 1.28, whose native sidecars depend on the nodes."""
-AWAY = 300.0 if os.environ.get("E2E_LONG") else 10.0
+AWAY = 300.0 if os.environ.get("E2E_LONG") else 12.0
 """Seconds for which the API server is away: with E2E_LONG=1 the five minutes of an upgrade gone wrong."""
 LEAST = 0.5
 """Seconds between two requests of one watch at least: one is the aim, and the proxy's own clock may be late."""

@@ -17,7 +17,7 @@ import pytest
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.kubelab import Lab, running
-from tests.e2e.manifests import account_of, made, namespace_of
+from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
 from tests.factories import make_pod
 from tests.webhook.certificates import Order, authority, issue
@@ -78,16 +78,9 @@ def site(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
 
 
 def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[str, Any]:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    called = {"name": service, "namespace": NAMESPACE, "path": "/inject/stable", "port": port}
-    entry = {
-        "name": "injector.test.io",
-        "clientConfig": {"service": called},
-        "rules": [rule],
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "objectSelector": {"matchLabels": {"never": "true"}} if never else {},
-    }
+    client = {"service": {"name": service, "namespace": NAMESPACE, "path": "/inject/stable", "port": port}}
+    selector = {"matchLabels": {"never": "true"}} if never else {}
+    entry = pod_webhook("injector.test.io", client, objectSelector=selector)
     return made("MutatingWebhookConfiguration", name, webhooks=[entry])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases import cases
 from tests.fuzz import __main__ as fuzz
-from tests.fuzz.target import TARGETS
+from tests.fuzz.target import TARGETS, Target
 from tests.reliability.long.rows import Row
 
 
@@ -40,6 +40,8 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     def keep(rows: list[Row], command: str) -> None:
         kept.rows, kept.command = rows, command
 
+    nothing = Target(run=lambda _: None, modules=(), seeds=lambda: ())
+    monkeypatch.setattr(fuzz.Bench, "set_up", lambda name, folder: fuzz.Bench(name, nothing, folder))
     monkeypatch.setattr(fuzz.Bench, "turn", turn)
     monkeypatch.setattr(fuzz.Bench, "keep", lambda bench: kept.corpora.append(bench.name))
     monkeypatch.setattr(fuzz.Bench, "measured", lambda _: (50, kept.taken, 10))

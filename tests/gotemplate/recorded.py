@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from injector.gotemplate import Budget, Func, Template, TemplateError, compile_template
+from injector.gotemplate import Budget, Func, GoTemplate, TemplateError, compile_template
 from injector.gotemplate.sprig import txt_func_map
 from tests.gotemplate import world
 
@@ -77,7 +77,7 @@ def expected(case: Case) -> tuple[str, str]:
     return ("output", case["output"]) if "output" in case else ("error", case["error"])
 
 
-def compiled(case: Case, funcs: dict[str, Func]) -> Template:
+def compiled(case: Case, funcs: dict[str, Func]) -> GoTemplate:
     """The template of a case."""
     return compile_template(
         case.get("name", "t"),
@@ -111,7 +111,7 @@ def _typed_differences(case: Case, values: dict[str, Any]) -> Iterator[str]:
             yield from _difference({**case, "data": names}, _executed(template, names, values), expected(group))
 
 
-def _executed(template: Template, names: str, values: dict[str, Any]) -> tuple[str, str]:
+def _executed(template: GoTemplate, names: str, values: dict[str, Any]) -> tuple[str, str]:
     """Our answer for the value that is named, or for a list of those that are."""
     data = world.build(values.get(names)) if " " not in names else [world.build(values[name]) for name in names.split()]
     try:

@@ -83,7 +83,7 @@ def stream(text: str) -> TokenStream:
 def test_a_token_put_back_comes_again() -> None:
     found = stream("{{.a}}")
     first = found.next()
-    found.backup()
+    found.backup(first)
     assert found.peek() is first
     assert found.next() is first
     assert found.next().text == ".a"
@@ -100,8 +100,7 @@ def test_spaces_can_be_passed_over() -> None:
 def test_three_tokens_can_be_put_back() -> None:
     found = stream("{{$x .a}}")
     found.next()
-    variable, space, _ = found.next(), found.next(), found.next()
-    found.backup3(variable, space)
+    found.backup(found.next(), found.next(), found.next())
     assert [found.next().text for _ in range(3)] == ["$x", " ", ".a"]
 
 

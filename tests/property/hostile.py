@@ -20,7 +20,7 @@ from typing import Any, Final
 from injector.gotemplate import Budget, TemplateError, compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.runtime import parse_signature
-from injector.gotemplate.sprig.crypto import Certificate
+from injector.gotemplate.sprig.crypto import CertificateStruct
 from injector.gotemplate.sprig.dates import to_date
 from injector.gotemplate.values import Func, Map, NamedString, Slice
 from injector.istio.behaviours import NEWEST
@@ -125,7 +125,7 @@ def struct_values(size: int) -> dict[str, dict[str, Any]]:
         },
         "*v1alpha1.MeshConfig": {"mesh": mesh_facts(parse_mesh_config(None, NEWEST)).mesh_pointer},
         "time.Time": {"date": to_date("2006-01-02", "2024-05-06")},
-        "sprig.certificate": {"text": Certificate("a" * size, "b" * size)},
+        "sprig.certificate": {"text": CertificateStruct("a" * size, "b" * size)},
         "bool": {"true": True},
     }
 

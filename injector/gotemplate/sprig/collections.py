@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 from typing import Any, Final
 
 from injector.golang.strconv import to_bytes
@@ -289,33 +290,22 @@ def omit(entries: Dict, *unwanted: str) -> Dict:
     return {key: value for key, value in entries.items() if key not in unwanted}
 
 
-@FUNCTIONS.define(
-    "func(map[string]interface {}, ...map[string]interface {}) interface {}", "merge", mutates=True, must=True
-)
-def merge(target: Dict, *sources: Dict) -> Dict:
-    """Merge dictionaries into the first, deeply, what is there and not empty winning; the first is changed."""
+def _merge(target: Dict, *sources: Dict, overwrite: bool) -> Dict:
+    """Merge dictionaries into the first, deeply. Values stay that are not empty, or with ``overwrite`` the later values win."""
     for source in sources:
-        _merge(target, source, overwrite=False)
+        for key, value in source.items():
+            current = target.get(key)
+            if isinstance(current, dict) and isinstance(value, dict):
+                _merge(current, value, overwrite=overwrite)
+            elif overwrite or (value is not None and not is_true(current)):
+                target[key] = value
     return target
 
 
-@FUNCTIONS.define(
-    "func(map[string]interface {}, ...map[string]interface {}) interface {}", "mergeOverwrite", mutates=True, must=True
-)
-def merge_overwrite(target: Dict, *sources: Dict) -> Dict:
-    """Merge dictionaries into the first, deeply, the later winning; the first is changed."""
-    for source in sources:
-        _merge(target, source, overwrite=True)
-    return target
-
-
-def _merge(target: Dict, source: Dict, *, overwrite: bool) -> None:
-    for key, value in source.items():
-        current = target.get(key)
-        if isinstance(current, dict) and isinstance(value, dict):
-            _merge(current, value, overwrite=overwrite)
-        elif overwrite or (value is not None and not is_true(current)):
-            target[key] = value
+for _name, _overwrite in (("merge", False), ("mergeOverwrite", True)):
+    FUNCTIONS.define(
+        "func(map[string]interface {}, ...map[string]interface {}) interface {}", _name, mutates=True, must=True
+    )(partial(_merge, overwrite=_overwrite))
 
 
 @FUNCTIONS.define("func(...interface {}) (interface {}, error)", "dig", cost=costs.PASS)

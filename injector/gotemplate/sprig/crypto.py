@@ -71,7 +71,7 @@ _CHARACTERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate(Struct):
+class CertificateStruct(Struct):
     """A certificate and its key, both PEM."""
 
     cert: str
@@ -210,7 +210,7 @@ def _load_cert(pem: str) -> Any:
 
 
 @FUNCTIONS.define("func(string, string) (sprig.certificate, error)", "buildCustomCert", cost=costs.CERTIFICATE)
-def build_custom_cert(cert: str, key: str) -> Certificate:
+def build_custom_cert(cert: str, key: str) -> CertificateStruct:
     """Return a certificate and key that are given in base 64."""
     parts = []
     for text, name in ((cert, "certificate"), (key, "private key")):
@@ -223,7 +223,7 @@ def build_custom_cert(cert: str, key: str) -> Certificate:
         _load_key(parts[1])
     except FuncError as error:
         raise FuncError(f"error parsing private key: {error}") from error
-    return Certificate(*parts)
+    return CertificateStruct(*parts)
 
 
 _DNS: Final = "[]interface {}, []interface {}"
@@ -231,32 +231,34 @@ _RESULT: Final = "(sprig.certificate, error)"
 
 
 @CLOCKED.define(f"func(string, int) {_RESULT}", "genCA", cost=costs.NEW_CERTIFICATE)
-def gen_ca(clock: Clock, name: str, days: int) -> Certificate:
+def gen_ca(clock: Clock, name: str, days: int) -> CertificateStruct:
     """Return a self-signed certificate authority."""
     return gen_ca_with_key(clock, name, days, _new_rsa())
 
 
 @CLOCKED.define(f"func(string, int, string) {_RESULT}", "genCAWithKey", cost=costs.CERTIFICATE)
-def gen_ca_with_key(clock: Clock, name: str, days: int, pem: str) -> Certificate:
+def gen_ca_with_key(clock: Clock, name: str, days: int, pem: str) -> CertificateStruct:
     """Return a self-signed certificate authority for a key."""
     return _certificate(clock, name, _parsed_key(pem), days, [], is_ca=True)
 
 
 @CLOCKED.define(f"func(string, {_DNS}, int) {_RESULT}", "genSelfSignedCert", cost=costs.NEW_CERTIFICATE)
-def gen_self_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int) -> Certificate:
+def gen_self_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int) -> CertificateStruct:
     """Return a self-signed certificate."""
     return gen_self_signed_cert_with_key(clock, name, ips, dns, days, _new_rsa())
 
 
 @CLOCKED.define(f"func(string, {_DNS}, int, string) {_RESULT}", "genSelfSignedCertWithKey", cost=costs.CERTIFICATE)
-def gen_self_signed_cert_with_key(clock: Clock, name: str, ips: Any, dns: Any, days: int, pem: str) -> Certificate:
+def gen_self_signed_cert_with_key(
+    clock: Clock, name: str, ips: Any, dns: Any, days: int, pem: str
+) -> CertificateStruct:
     """Return a self-signed certificate for a key."""
     key = _parsed_key(pem)
     return _certificate(clock, name, key, days, _alternative_names(ips, dns))
 
 
 @CLOCKED.define(f"func(string, {_DNS}, int, sprig.certificate) {_RESULT}", "genSignedCert", cost=costs.NEW_CERTIFICATE)
-def gen_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: Certificate) -> Certificate:
+def gen_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: CertificateStruct) -> CertificateStruct:
     """Return a certificate signed by an authority."""
     return gen_signed_cert_with_key(clock, name, ips, dns, days, ca, _new_rsa())
 
@@ -265,8 +267,8 @@ def gen_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: 
     f"func(string, {_DNS}, int, sprig.certificate, string) {_RESULT}", "genSignedCertWithKey", cost=costs.CERTIFICATE
 )
 def gen_signed_cert_with_key(  # noqa: PLR0913, PLR0917 - sprig's own signature
-    clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: Certificate, pem: str
-) -> Certificate:
+    clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: CertificateStruct, pem: str
+) -> CertificateStruct:
     """Return a certificate for a key, signed by an authority."""
     key = _parsed_key(pem)
     return _certificate(clock, name, key, days, _alternative_names(ips, dns), ca)
@@ -278,10 +280,10 @@ def _certificate(  # noqa: PLR0913 - the parts of a certificate
     key: Any,
     days: int,
     names: list[Any],
-    ca: Certificate | None = None,
+    ca: CertificateStruct | None = None,
     *,
     is_ca: bool = False,
-) -> Certificate:
+) -> CertificateStruct:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -316,7 +318,7 @@ def _certificate(  # noqa: PLR0913 - the parts of a certificate
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     algorithm = None if isinstance(signer, Ed25519PrivateKey) else hashes.SHA256()
     cert = builder.sign(signer, algorithm)
-    return Certificate(cert.public_bytes(Encoding.PEM).decode(), _key_pem(key))
+    return CertificateStruct(cert.public_bytes(Encoding.PEM).decode(), _key_pem(key))
 
 
 def _new_rsa() -> str:

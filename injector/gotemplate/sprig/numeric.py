@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.golang import strconv
@@ -45,22 +46,11 @@ def to_int64(value: Any) -> Int64:
     if isinstance(value, int):
         return wrapped_int64(int(value))
     if isinstance(value, str):
-        return _int_of(value)
+        # spf13/cast ignores a fraction of zeros.
+        whole, _, fraction = value.partition(".")
+        number = parse_int(value if fraction.strip("0") else whole)
+        return Int64(number) if number is not None and -_INT64 <= number < _INT64 else Int64(0)
     return Int64(0)
-
-
-def _int_of(text: str) -> Int64:
-    plain = _trimmed_zeros(text)
-    number = parse_int(plain)
-    if number is not None:
-        return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
-    return Int64(0)
-
-
-def _trimmed_zeros(text: str) -> str:
-    """Return a number's text as spf13/cast reads it: a fraction of zeros does not count."""
-    head, point, fraction = text.partition(".")
-    return head if point and not fraction.strip("0") else text
 
 
 @FUNCTIONS.define("func(interface {}) int", "int", cost=costs.NUMBERS)
@@ -141,7 +131,7 @@ def _operands(left: Any, right: Any) -> tuple[int, int]:
     return int(to_int64(left)), divisor
 
 
-def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, others: tuple[Any, ...]) -> float:
+def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, *others: Any) -> float:
     with localcontext() as context:
         context.prec = 400
         result = _finite(first)
@@ -162,79 +152,52 @@ def _finite(value: Any) -> Decimal:
     return Decimal(repr(number))
 
 
-@FUNCTIONS.define("func(...interface {}) float64", "addf", cost=costs.NUMBERS)
-def addf(*values: Any) -> float:
-    """Return a sum."""
-    return _decimal(Decimal.__add__, 0.0, values)
+def _quotient(left: Decimal, right: Decimal) -> Decimal:
+    return round(left / right, _DIVISION_PLACES)
 
 
-@FUNCTIONS.define("func(interface {}) float64", "add1f", cost=costs.NUMBERS)
-def add1f(value: Any) -> float:
-    """Return a number plus 1."""
-    return _decimal(Decimal.__add__, value, (1,))
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "subf", cost=costs.NUMBERS)
-def subf(first: Any, *others: Any) -> float:
-    """Return a difference."""
-    return _decimal(Decimal.__sub__, first, others)
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "mulf", cost=costs.NUMBERS)
-def mulf(first: Any, *others: Any) -> float:
-    """Return a product."""
-    return _decimal(Decimal.__mul__, first, others)
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "divf", cost=costs.NUMBERS)
-def divf(first: Any, *others: Any) -> float:
-    """Return a quotient, to 16 decimal places."""
-    return _decimal(lambda a, b: round(a / b, _DIVISION_PLACES), first, others)
+FUNCTIONS.define("func(...interface {}) float64", "addf", cost=costs.NUMBERS)(partial(_decimal, Decimal.__add__, 0.0))
+FUNCTIONS.define("func(interface {}) float64", "add1f", cost=costs.NUMBERS)(partial(_decimal, Decimal.__add__, 1.0))
+for _name, _operation in (("subf", Decimal.__sub__), ("mulf", Decimal.__mul__), ("divf", _quotient)):
+    FUNCTIONS.define("func(interface {}, ...interface {}) float64", _name, cost=costs.NUMBERS)(
+        partial(_decimal, _operation)
+    )
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) int64", "biggest", "max", cost=costs.NUMBERS)
-def biggest(first: Any, *others: Any) -> Int64:
+def biggest(*values: Any) -> Int64:
     """Return the largest integer."""
-    return max((to_int64(first), *map(to_int64, others)))
+    return max(map(to_int64, values))
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) int64", "min", cost=costs.NUMBERS)
-def smallest(first: Any, *others: Any) -> Int64:
+def smallest(*values: Any) -> Int64:
     """Return the smallest integer."""
-    return min((to_int64(first), *map(to_int64, others)))
+    return min(map(to_int64, values))
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) float64", "maxf", cost=costs.NUMBERS)
-def maxf(first: Any, *others: Any) -> float:
+def maxf(*values: Any) -> float:
     """Return the largest number; NaN counts as larger than any number but infinity."""
-    return _extreme(max, math.inf, first, others)
+    numbers = [to_float64(value) for value in values]
+    if math.inf in numbers:
+        return math.inf
+    return math.nan if any(map(math.isnan, numbers)) else max(numbers)
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) float64", "minf", cost=costs.NUMBERS)
-def minf(first: Any, *others: Any) -> float:
+def minf(*values: Any) -> float:
     """Return the smallest number; NaN counts as smaller than any number but infinity."""
-    return _extreme(min, -math.inf, first, others)
+    return -maxf(*(-to_float64(value) for value in values))
 
 
-def _extreme(choose: Callable[[list[float]], float], limit: float, first: Any, others: tuple[Any, ...]) -> float:
-    numbers = [to_float64(value) for value in (first, *others)]
-    if limit in numbers:
-        return limit
-    return math.nan if any(map(math.isnan, numbers)) else choose(numbers)
-
-
-@FUNCTIONS.define("func(interface {}) float64", "ceil", cost=costs.NUMBERS)
-def ceil(value: Any) -> float:
-    """Return a number rounded up."""
+def _rounded(rounding: Callable[[float], int], value: Any) -> float:
     number = to_float64(value)
-    return float(math.ceil(number)) if math.isfinite(number) else number
+    return float(rounding(number)) if math.isfinite(number) else number
 
 
-@FUNCTIONS.define("func(interface {}) float64", "floor", cost=costs.NUMBERS)
-def floor(value: Any) -> float:
-    """Return a number rounded down."""
-    number = to_float64(value)
-    return float(math.floor(number)) if math.isfinite(number) else number
+FUNCTIONS.define("func(interface {}) float64", "ceil", cost=costs.NUMBERS)(partial(_rounded, math.ceil))
+FUNCTIONS.define("func(interface {}) float64", "floor", cost=costs.NUMBERS)(partial(_rounded, math.floor))
 
 
 @FUNCTIONS.define("func(interface {}, int, ...float64) float64", "round", cost=costs.NUMBERS)

@@ -6,6 +6,7 @@ import base64
 import re
 import string
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.gotemplate import costs
@@ -26,7 +27,6 @@ _PER_STEP: Final = 256
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[^}]*)\}|(?P<special>[*#$@!?\-0-9])|(?P<name>[A-Za-z0-9_]+))", re.ASCII)
 _CHOICE: Final = 4
 """Steps of a random choice."""
-_PRINTABLE: Final = "".join(map(chr, range(32, 127)))
 
 
 class RandomSource(Protocol):
@@ -71,28 +71,13 @@ def _text(source: RandomSource, count: int, alphabet: str) -> str:
     return found[:count].decode("ascii")
 
 
-@RANDOM.define("func(int) string", "randAlphaNum", cost=costs.COPY)
-def alpha_num(source: RandomSource, count: int) -> str:
-    """Return random letters and digits."""
-    return _text(source, count, string.ascii_letters + string.digits)
-
-
-@RANDOM.define("func(int) string", "randAlpha", cost=costs.COPY)
-def alpha(source: RandomSource, count: int) -> str:
-    """Return random letters."""
-    return _text(source, count, string.ascii_letters)
-
-
-@RANDOM.define("func(int) string", "randAscii", cost=costs.COPY)
-def printable(source: RandomSource, count: int) -> str:
-    """Return random printable characters."""
-    return _text(source, count, _PRINTABLE)
-
-
-@RANDOM.define("func(int) string", "randNumeric", cost=costs.COPY)
-def numeric(source: RandomSource, count: int) -> str:
-    """Return random digits."""
-    return _text(source, count, string.digits)
+for _name, _alphabet in (
+    ("randAlphaNum", string.ascii_letters + string.digits),
+    ("randAlpha", string.ascii_letters),
+    ("randAscii", "".join(map(chr, range(32, 127)))),
+    ("randNumeric", string.digits),
+):
+    RANDOM.define("func(int) string", _name, cost=costs.COPY)(partial(_text, alphabet=_alphabet))
 
 
 @RANDOM.define("func(int, int) int", "randInt", cost=costs.SCAN)

@@ -88,15 +88,18 @@ def parse(text: str) -> dict[str, Any]:
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
     userinfo, _, host = authority.rpartition("@")
+    # The colons inside the brackets of an IPv6 address do not start a port.
+    name, colon, port = (host.rpartition("]")[2] if host.startswith("[") else host).partition(":")
     for part in (rest, fragment, host):
         bad = _BAD_ESCAPE.search(part)
         if bad is not None:
             raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid URL escape "{bad[0]}"')
-    _check_port(text, host)
+    if colon and port and not (port.isascii() and port.isdigit()):
+        raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid port ":{port}" after host')
     return {
         "scheme": scheme,
         "host": host,
-        "hostname": _hostname(host),
+        "hostname": host[1:].partition("]")[0] if host.startswith("[") else name,
         "path": unquote(rest),
         "query": query,
         "opaque": opaque,
@@ -114,19 +117,6 @@ def _scheme(text: str, rest: str) -> tuple[str, str]:
     if _SCHEME.fullmatch(head):
         return head.lower(), after
     return "", rest
-
-
-def _check_port(text: str, host: str) -> None:
-    tail = host.rpartition("]")[2] if host.startswith("[") else host
-    _, colon, port = tail.partition(":")
-    if colon and port and not (port.isascii() and port.isdigit()):
-        raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid port ":{port}" after host')
-
-
-def _hostname(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 @FUNCTIONS.define("func(map[string]interface {}) string", "urlJoin", cost=costs.BY_CHARACTER)

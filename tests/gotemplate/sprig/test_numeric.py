@@ -29,7 +29,7 @@ def test_a_float_may_be_written_by_its_name(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("value", "name"), [("NaN", "NaN"), ("inf", "+Inf"), (float("-inf"), "-Inf")])
 def test_decimals_are_made_of_finite_numbers(value: Any, name: str) -> None:
-    for compute in (numeric.addf, numeric.mulf, numeric.divf):
+    for compute in (numeric.FUNCTIONS["addf"].call, numeric.FUNCTIONS["mulf"].call, numeric.FUNCTIONS["divf"].call):
         with pytest.raises(FuncError, match=re.escape(f"Cannot create a Decimal from {name}")):
             compute(1, value)
 

@@ -28,7 +28,7 @@ from injector.injection.result import Injected, RequestFacts
 from tests.architecture.serving import free_ports
 from tests.conformance import core, corpus
 from tests.e2e.kubelab import BUILT, Lab, missing, running
-from tests.e2e.manifests import account_of, namespace_of
+from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.reliability.long.rows import Row, ended
 from tests.reliability.replicas import ROOT
 from tests.webhook.certificates import Order, issue
@@ -128,9 +128,9 @@ def median_row(runs: list[dict[str, float]]) -> dict[str, float]:
 
 def pod_in(namespace: str) -> dict[str, Any]:
     """Return a pod like those of the program that creates them."""
-    metadata = {"name": "trial", "namespace": namespace, "labels": {"app": "bench", "run": "trial"}}
     container = {"name": "c", "image": "registry.invalid/x:1"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    labels = {"app": "bench", "run": "trial"}
+    return made("Pod", "trial", namespace, labels, spec={"containers": [container]})
 
 
 def patch_of(pod: dict[str, Any]) -> bytes:
@@ -172,24 +172,15 @@ def serving(namespace: str, command: list[str]) -> Iterator[Webhook]:
 def configuration(webhooks: Any, authority: bytes) -> dict[str, Any]:
     """Return the configuration by which the API server calls each webhook for its namespace."""
     bundle = base64.b64encode(authority).decode()
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "bench"},
-        "webhooks": [
-            {
-                "name": f"{each.namespace}.bench.example.com",
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": {"url": f"https://127.0.0.1:{each.port}/inject", "caBundle": bundle},
-                "failurePolicy": "Fail",
-                "sideEffects": "None",
-                "timeoutSeconds": 10,
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each.namespace}},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-            }
-            for each in webhooks
-        ],
-    }
+    entries = [
+        pod_webhook(
+            f"{each.namespace}.bench.example.com",
+            {"url": f"https://127.0.0.1:{each.port}/inject", "caBundle": bundle},
+            namespace=each.namespace,
+        )
+        for each in webhooks
+    ]
+    return made("MutatingWebhookConfiguration", "bench", webhooks=entries)
 
 
 def wait_until_called(lab: Lab, webhook: Webhook) -> None:

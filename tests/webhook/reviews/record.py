@@ -25,6 +25,7 @@ from aiohttp import web
 
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, missing, running
+from tests.e2e.manifests import made, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, issue
 
 FOLDER = Path(__file__).resolve().parent
@@ -85,12 +86,6 @@ def pod_template(app: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def workload(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a workload in the namespace of the recording."""
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
-
-
 def deployment(replicas: int) -> dict[str, Any]:
     """Return the Deployment, with so many replicas."""
     spread = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
@@ -98,13 +93,13 @@ def deployment(replicas: int) -> dict[str, Any]:
         "web", topologySpreadConstraints=[{**spread, "labelSelector": {"matchLabels": {"app": "web"}}}]
     )
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    return workload("apps/v1", "Deployment", "web", spec)
+    return made("Deployment", "web", NAMESPACE, spec=spec)
 
 
 def job() -> dict[str, Any]:
     """Return a Job of two pods that run at the same time."""
     template = pod_template("report", restartPolicy="Never", initContainers=[])
-    return workload("batch/v1", "Job", "report", {"completions": 2, "parallelism": 2, "template": template})
+    return made("Job", "report", NAMESPACE, spec={"completions": 2, "parallelism": 2, "template": template})
 
 
 def stateful_set() -> dict[str, Any]:
@@ -120,7 +115,7 @@ def stateful_set() -> dict[str, Any]:
         "template": template,
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
     }
-    return workload("apps/v1", "StatefulSet", "store", spec)
+    return made("StatefulSet", "store", NAMESPACE, spec=spec)
 
 
 def bare_pod(name: str) -> dict[str, Any]:
@@ -193,23 +188,9 @@ class Recorder:
 
 def webhook(url: str, authority: bytes) -> dict[str, Any]:
     """Return the configuration that sends the API server to the recorder."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "recorder"},
-        "webhooks": [
-            {
-                "name": "recorder.example.com",
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": {"url": url, "caBundle": base64.b64encode(authority).decode()},
-                "failurePolicy": "Ignore",
-                "sideEffects": "None",
-                "timeoutSeconds": 10,
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-            }
-        ],
-    }
+    client = {"url": url, "caBundle": base64.b64encode(authority).decode()}
+    entry = pod_webhook("recorder.example.com", client, namespace=NAMESPACE, failurePolicy="Ignore")
+    return made("MutatingWebhookConfiguration", "recorder", webhooks=[entry])
 
 
 def wait_until_called(lab: Lab, recorder: Recorder) -> None:
@@ -268,15 +249,8 @@ def main() -> int:
         tls.load_cert_chain(*issued.write(Path(folder)))
         lab = Lab(Path(folder) / "kubelab", controllers=True)
         with running(lab), Recorder(port, tls).running() as recorder:
-            lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            lab.apply(
-                {
-                    "apiVersion": "v1",
-                    "kind": "ServiceAccount",
-                    "metadata": {"name": "web", "namespace": NAMESPACE},
-                    "imagePullSecrets": [{"name": "registry"}],
-                }
-            )
+            secrets = [{"name": "registry"}]
+            lab.apply(namespace_of(NAMESPACE), made("ServiceAccount", "web", NAMESPACE, imagePullSecrets=secrets))
             lab.apply(webhook(f"https://127.0.0.1:{port}/record", issued.chain_pem))
             wait_until_called(lab, recorder)
             reviews = recorded(lab, recorder)
