@@ -127,6 +127,11 @@ class Metrics:
         self._loaded = self._gauge(
             "injector_revision_loaded_timestamp_seconds", "Load time of the served configuration.", "revision"
         )
+        self._removed = self._gauge(
+            "injector_revision_removed",
+            "1 if the revision was removed and is served for a limited time, else 0.",
+            "revision",
+        )
         self._info = self._gauge(
             "injector_revision_info",
             "1 for each served revision, with its Istio version and the fingerprint of its configuration.",
@@ -236,12 +241,13 @@ class Metrics:
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
         """Show the state of the revisions, and remove the series of all others."""
-        for gauge in (self._valid, self._loaded, self._info):
+        for gauge in (self._valid, self._loaded, self._removed, self._info):
             gauge.clear()
         for name, row in rows.items():
             self._valid.labels(name).set(row.valid)
             if row.fingerprint:
                 self._loaded.labels(name).set(row.loaded_at)
+                self._removed.labels(name).set(row.removed)
                 self._info.labels(name, row.istio_version, row.fingerprint).set(1)
         self._tags_valid.set(tags_valid)
 
@@ -375,6 +381,7 @@ class RevisionRow:
     loaded_at: float = 0.0
     istio_version: str = ""
     fingerprint: str = ""
+    removed: bool = False
 
 
 class Stopwatch:

@@ -144,8 +144,12 @@ class Settings:
         choices=GUARDS,
     )
     reload_interval: float = _setting(
-        "How often to read the whole configuration, besides the check of its files five times a second. 0 disables reloading.",
+        "How often to read the whole configuration, besides the check of its files twice a second. 0 disables reloading.",
         30.0,
+    )
+    keep_removed: float = _setting(
+        "How long to serve a revision after it was removed, for tags and namespaces that still name it. 0 drops it at once.",
+        600.0,
     )
     shutdown_delay: float = _setting("Grace period after SIGTERM in which the unready server still answers.", 5.0)
     max_waiting: Count = _setting(

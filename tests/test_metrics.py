@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -8,15 +9,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from injector.metrics import (
     BUCKETS,
-    REFUSED,
-    RELOAD_FAILURES,
-    WARNED,
     Metrics,
     Outcome,
     RequestRow,
     RevisionRow,
     Stopwatch,
 )
+from tests.cases import cases
 
 REQUESTS = "sidecar_injection_requests_total"
 
@@ -38,6 +37,14 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in families
         for sample in family.samples
+    }
+
+
+def named_samples(metrics: Metrics) -> dict[str, float]:
+    """Every sample by its name as it is written in queries."""
+    return {
+        name + ("{" + ",".join(f'{key}="{value}"' for key, value in labels) + "}" if labels else ""): value
+        for (name, labels), value in samples(metrics).items()
     }
 
 
@@ -134,119 +141,21 @@ def test_the_build_is_named(registry: CollectorRegistry, metrics: Metrics) -> No
     assert registry.get_sample_value("injector_build_info", {"version": "1.2.3"}) == 1
 
 
-def test_a_shadows_admission_is_counted_with_each_kind_of_difference(
-    metrics: Metrics, registry: CollectorRegistry
+@cases("before", "calls", "after")
+def test_a_metric_shows_what_happened(
+    before: dict[str, float], calls: list[list[Any]], after: dict[str, float]
 ) -> None:
-    asked = {"tag": "prod", "revision": "1-30"}
+    metrics = Metrics(CollectorRegistry())
+    found = named_samples(metrics)
+    assert {name: found.get(name) for name in before} == pytest.approx(before, nan_ok=True)
 
-    metrics.shadowed("prod", "1-30", "different", {"env", "image"})
-    metrics.shadowed("prod", "1-30", "same", ())
+    for name, *arguments in calls:
+        options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+        getattr(metrics, name)(*arguments, **options)
 
-    for outcome in ("different", "same"):
-        assert registry.get_sample_value("injector_shadow_requests_total", {**asked, "outcome": outcome}) == 1
-    for kind in ("env", "image"):
-        assert registry.get_sample_value("injector_shadow_differences_total", {**asked, "kind": kind}) == 1
-
-
-def test_what_a_shadow_dropped_is_counted_from_nought(metrics: Metrics, registry: CollectorRegistry) -> None:
-    before = registry.get_sample_value("injector_shadow_dropped_total")
-
-    metrics.shadow_dropped()
-
-    assert (before, registry.get_sample_value("injector_shadow_dropped_total")) == (0, 1)
-
-
-def test_faults_of_a_watch_are_counted_and_whether_it_is_up_to_date_is_shown(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.watch_fault("configmaps", "gone")
-    metrics.watch_fault("configmaps", "gone")
-    metrics.watch_synced("configmaps", synced=True)
-    metrics.watch_synced("nodes", synced=False)
-
-    faults = registry.get_sample_value("injector_watch_faults_total", {"resource": "configmaps", "reason": "gone"})
-    synced = [
-        registry.get_sample_value("injector_watch_synced", {"resource": name}) for name in ("configmaps", "nodes")
-    ]
-    assert (faults, synced) == (2, [1, 0])
-
-
-def test_names_that_nobody_serves_are_shown_by_kind_and_pods_only_where_they_are_counted(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    def shown() -> list[float | None]:
-        name = "injector_unserved_names"
-        return [registry.get_sample_value(name, {"kind": kind}) for kind in ("namespace", "pod")]
-
-    before = shown()
-    metrics.unserved_names(2, None)
-    without_pods = shown()
-    metrics.unserved_names(0, 7)
-
-    assert (before, without_pods, shown()) == ([None, None], [2, None], [0, 7])
-
-
-def test_reviews_of_names_that_nobody_serves_are_counted_and_are_no_requests(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.unserved_review("pod", "warned")
-    metrics.unserved_review("pod", "warned")
-
-    labels = {"kind": "pod", "outcome": "warned"}
-    assert registry.get_sample_value("injector_unserved_reviews_total", labels) == 2
+    found = named_samples(metrics)
+    assert {name: found.get(name) for name in after} == after
     assert metrics.requests() == []
-
-
-def test_what_the_guard_finds_is_counted_by_revision_and_outcome(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.guarded("1-24", REFUSED)
-    metrics.guarded("1-24", WARNED)
-    metrics.guarded("1-24", WARNED)
-
-    found = [
-        registry.get_sample_value("injector_guard_findings_total", {"revision": "1-24", "outcome": outcome})
-        for outcome in ("refused", "warned")
-    ]
-    assert found == [1, 2]
-    assert metrics.requests() == []
-
-
-def test_reloads_are_counted_and_their_failures_by_reason_from_the_start(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    failures = "injector_config_reload_failures_total"
-    assert [registry.get_sample_value(failures, {"reason": reason}) for reason in RELOAD_FAILURES] == [0, 0, 0, 0]
-
-    metrics.reloaded()
-    metrics.reloaded("revision")
-
-    assert registry.get_sample_value("injector_config_reloads_total") == 2
-    assert registry.get_sample_value(failures, {"reason": "revision"}) == 1
-
-
-def test_the_expiry_of_the_certificate_is_no_number_until_there_is_one(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    before = registry.get_sample_value("injector_certificate_expiry_timestamp_seconds")
-
-    metrics.certificate(12.5)
-
-    assert before is not None
-    assert math.isnan(before)
-    assert registry.get_sample_value("injector_certificate_expiry_timestamp_seconds") == 12.5
-
-
-def test_new_certificates_are_counted_by_outcome_from_nought(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.certificate(1.0, "success")
-    metrics.certificate(1.0)
-
-    name = "injector_certificate_reloads_total"
-    assert [registry.get_sample_value(name, {"outcome": each}) for each in ("success", "failure")] == [1, 0]
-
-
-def test_the_lag_of_the_event_loop_is_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.event_loop_lag(0.25)
-
-    assert registry.get_sample_value("injector_event_loop_lag_seconds") == 0.25
 
 
 def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metrics) -> None:
@@ -274,22 +183,6 @@ def test_latencies_are_those_of_whole_requests(metrics: Metrics) -> None:
     assert list(found) == [("1-24", "prod")]
     assert found["1-24", "prod"][:3] == [(0.0005, 0), (0.001, 1), (0.0025, 2)]
     assert found["1-24", "prod"][-1] == (math.inf, 2)
-
-
-def test_certificates_of_its_own_and_their_spread_are_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    names = ("injector_ca_expiry_timestamp_seconds", "injector_tls_probe_success", "injector_cabundle_outdated")
-    before = [registry.get_sample_value(name) for name in names]
-
-    metrics.authority(12.5)
-    metrics.tls_probe(success=True)
-    metrics.cabundle_outdated(3)
-    for patched in (True, False, True):
-        metrics.cabundle_attempt(patched=patched)
-
-    assert [math.isnan(value or 0.0) for value in before] == [True, True, False]
-    assert [registry.get_sample_value(name) for name in names] == [12.5, 1, 3]
-    assert registry.get_sample_value("injector_cabundle_patch_attempts_total") == 3
-    assert registry.get_sample_value("injector_cabundle_patches_total") == 2
 
 
 def test_stages_follow_each_other_and_the_total_has_them_all() -> None:

@@ -72,7 +72,7 @@ def run_server(settings: Settings) -> None:
     client = KubeClient(settings.kubeconfig, throttle) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
-    loader = Loader(source_of(settings, cluster), registry)
+    loader = Loader(source_of(settings, cluster), registry, settings.keep_removed)
     recent = RecentPods()
     paths = watched_paths(settings)
     watch = partial(file_changes, paths) if paths else None

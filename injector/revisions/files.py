@@ -15,7 +15,7 @@ from injector.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-CHECK_INTERVAL: Final = 0.2
+CHECK_INTERVAL: Final = 0.5
 """Seconds between two checks for changes. A check of thirty revisions takes about a millisecond of CPU time."""
 BURST: Final = 10
 BURST_INTERVAL: Final = 0.05

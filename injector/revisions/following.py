@@ -5,7 +5,8 @@
     a change on disk ----> wait until it is quiet --.
     the poll interval ---> read: did it change? ----+--> read, build, verify (a thread) --> swap, report
     SIGHUP -----------------------------------------+
-    a recent pod kept a revision out, RETRY ago ----'
+    a recent pod kept a revision out, RETRY ago ----|
+    a removed revision has been served long enough -'
 
 One change is processed at a time. If a reload fails, the last good state stays in use, and the failure is counted, logged and reported.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -48,6 +50,7 @@ class Trigger(Enum):
     POLL = "poll"
     SIGNAL = "signal"
     RETRY = "retry"
+    EXPIRY = "expiry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Follower:
         self._recent = recent
         self._metrics = metrics
         self._triggers: asyncio.Queue[Trigger] = asyncio.Queue()
-        self._retry: asyncio.TimerHandle | None = None
+        self._timers: list[asyncio.TimerHandle] = []
         self._running = False
 
     def load(self, *, required: bool = False) -> None:
@@ -128,7 +131,7 @@ class Follower:
                     tasks.create_task(self._polls())
                     tasks.create_task(self._watches(self._watch))
         finally:
-            self._stop_retry()
+            self._stop_timers()
 
     async def _polls(self) -> None:
         while True:
@@ -188,19 +191,24 @@ class Follower:
         self._recent.forget_others(prepared.snapshot.revisions)
         self._show(before, after)
         self._metrics.reloaded(failure_of(after))
-        self._stop_retry()
+        self._stop_timers()
         if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
-            self._retry = asyncio.get_running_loop().call_later(RETRY, self._triggers.put_nowait, Trigger.RETRY)
+            self._later(RETRY, Trigger.RETRY)
+        if self._loader.expires_at < math.inf:
+            self._later(max(0.0, self._loader.expires_at - self._timing.now()), Trigger.EXPIRY)
 
     def _show(self, before: LoadReport, after: LoadReport) -> None:
         for level, text in changes(before, after):
             _log.log(level, "%s", text)
         self._metrics.loaded(revision_rows(after), tags_valid=not after.tag_errors)
 
-    def _stop_retry(self) -> None:
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
+    def _later(self, seconds: float, trigger: Trigger) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, self._triggers.put_nowait, trigger))
+
+    def _stop_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
 
 
 def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:
@@ -214,6 +222,7 @@ def _row(state: RevisionState) -> RevisionRow:
     return RevisionRow(
         valid=state.error is None,
         loaded_at=state.loaded_at,
+        removed=bool(state.removed_until),
         istio_version=state.served.istio_version,
         fingerprint=state.served.fingerprint,
     )

@@ -13,7 +13,7 @@ from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag
@@ -95,9 +95,23 @@ class Registry:
         self._listeners.append(listener)
 
 
-def snapshot_of(revisions: Iterable[Revision], tags: Mapping[str, Tag], *, default: str | None = None) -> Snapshot:
-    """Return a snapshot of revisions and tags; ``default`` is the default that the source states."""
+def snapshot_of(
+    revisions: Iterable[Revision],
+    tags: Mapping[str, Tag],
+    *,
+    default: str | None = None,
+    removed: Collection[str] = (),
+) -> Snapshot:
+    """Return a snapshot of revisions and tags.
+
+    Args:
+        revisions: the revisions.
+        tags: the tags, by name.
+        default: the default that the source states.
+        removed: the revisions that the source no longer has. They are no default, unless there are no others.
+    """
     by_name = {revision.name: revision for revision in revisions}
+    present = by_name.keys() - set(removed) or by_name
     return Snapshot(
-        MappingProxyType(by_name), MappingProxyType(dict(tags)), default_name(by_name, tags, stated=default)
+        MappingProxyType(by_name), MappingProxyType(dict(tags)), default_name(present, tags, stated=default)
     )

@@ -3,6 +3,9 @@
 ``prepare`` reads, builds and verifies. It takes long, changes nothing, and may run on its own thread. ``adopt`` swaps the result in one
 assignment. If a step fails, the last good revision stays in use, and the report has the error.
 
+A revision that the source no longer has is served for some time (``Loader``): tags and namespaces may still name it, and a ConfigMap that
+is replaced is missing for a moment.
+
 It is also an error if a source that had revisions becomes empty, because an unmounted folder looks like this, and a cluster after all its
 ConfigMaps are deleted. Then the last state stays in use, and every revision reports the error.
 """
@@ -10,6 +13,7 @@ ConfigMaps are deleted. Then the last state stays in use, and every revision rep
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -21,7 +25,7 @@ from injector.revisions.tags import Tag, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from injector.istio.revision import Revision
     from injector.revisions.source import ClusterFacts, RawRevision, RevisionSource, SourceState
@@ -42,7 +46,7 @@ def changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
         if name not in after.revisions:
             yield logging.INFO, f"revision {name}: removed"
     for name, state in after.revisions.items():
-        yield from _served(before.revisions.get(name), state, recovered=before.source_error is None)
+        yield from _served(before.revisions.get(name), state, recovered=before.source_error is None, at=after.at)
     yield from _tags(before.tags, after.tags)
 
 
@@ -56,10 +60,17 @@ def _errors(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
             yield logging.ERROR, f"{which}: {error}{line}"
 
 
-def _served(before: RevisionState | None, state: RevisionState, *, recovered: bool) -> Iterator[tuple[int, str]]:
+def _served(
+    before: RevisionState | None, state: RevisionState, *, recovered: bool, at: float
+) -> Iterator[tuple[int, str]]:
     revision = state.served
     if revision is None:
         return
+    if state.removed_until and (before is None or not before.removed_until):
+        seconds = f"{state.removed_until - at:.0f} s"
+        yield logging.WARNING, f"revision {state.name}: removed; it is served for another {seconds}"
+    if before is not None and before.removed_until and not state.removed_until:
+        yield logging.INFO, f"revision {state.name}: its source has it again"
     if before is not None and _same(before, state):
         if recovered and before.error is not None and state.error is None:
             yield logging.INFO, f"revision {state.name}: its source matches the served revision again"
@@ -106,6 +117,7 @@ class RevisionState:
         error: why the source's current revision is not in use.
         loaded_at: when ``served`` was built, in seconds since the epoch.
         notes: notes about the served revision.
+        removed_until: until when it is served although the source no longer has it, in seconds since the epoch; 0 if the source has it.
     """
 
     name: str
@@ -113,6 +125,7 @@ class RevisionState:
     error: InjectorError | None = None
     loaded_at: float = 0.0
     notes: tuple[str, ...] = ()
+    removed_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +172,18 @@ class Prepared:
 
 
 class Loader:
-    """Loads a source into a registry."""
+    """Loads a source into a registry.
 
-    def __init__(self, source: RevisionSource, registry: Registry) -> None:
+    Args:
+        source: what to load.
+        registry: where to serve it.
+        keep_removed: for how many seconds a revision is served after it was removed from the source.
+    """
+
+    def __init__(self, source: RevisionSource, registry: Registry, keep_removed: float = 0.0) -> None:
         self._source = source
         self._registry = registry
+        self._keep_removed = keep_removed
         self._built: Mapping[str, _Built] = {}
         self._fingerprint = ""
         self.report = LoadReport()
@@ -171,7 +191,7 @@ class Loader:
     def load(self, now: float) -> LoadReport:
         """Read the source and serve its valid revisions and tags.
 
-        A revision that was removed from the source is no longer served. An invalid revision or tag keeps its last good state.
+        An invalid revision or tag keeps its last good state.
 
         Raises:
             ConfigError: the source cannot be read at all; the last state stays in use.
@@ -203,19 +223,38 @@ class Loader:
         except ConfigError as error:
             same = _fingerprint_of(error) == self._fingerprint
             return None if same else self.failed(error, now)
-        if state.fingerprint == self._fingerprint and not (again and self.report.errors):
+        same = state.fingerprint == self._fingerprint and now < self.expires_at
+        if same and not (again and self.report.errors):
             return None
         built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions}
         for name, failure in state.failures.items():
             built[name] = self._last(name, state.facts).failed(None, failure)
+        removed = self._removed(built, now)
+        built |= removed
         served = [each.state.served for each in built.values() if each.state.served]
-        tags, tag_errors = self._tags(state, {revision.name for revision in served})
+        tags, tag_errors = self._tags(state, {revision.name for revision in served}, removed)
         states = {
             name: replace(each.state, notes=(*each.state.notes, *state.notes.get(name, ())))
             for name, each in sorted(built.items())
         }
         report = _reported(LoadReport(states, tag_errors, tags=tags, at=now))
-        return Prepared(state.fingerprint, built, snapshot_of(served, tags, default=state.default), report)
+        snapshot = snapshot_of(served, tags, default=state.default, removed=removed)
+        return Prepared(state.fingerprint, built, snapshot, report)
+
+    @property
+    def expires_at(self) -> float:
+        """When the first removed revision is no longer served, in seconds since the epoch; infinity if there is none."""
+        times = (each.state.removed_until for each in self._built.values() if each.state.removed_until)
+        return min(times, default=math.inf)
+
+    def _removed(self, built: Mapping[str, _Built], now: float) -> dict[str, _Built]:
+        """Return the revisions that are served although the source no longer has them."""
+        removed = {}
+        for name, last in self._built.items():
+            until = last.state.removed_until or now + self._keep_removed
+            if name not in built and last.state.served is not None and now < until:
+                removed[name] = replace(last, state=replace(last.state, error=None, removed_until=until))
+        return removed
 
     def adopt(self, prepared: Prepared) -> LoadReport:
         """Serve the prepared state from now on."""
@@ -246,14 +285,27 @@ class Loader:
                 return state
         raise ConfigError("the configuration changes while it is read", hint="wait until the writer has finished")
 
-    def _tags(self, state: SourceState, served: set[str]) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
-        """Return the tags to serve and the errors of the others. Invalid tags keep their last state if it can still be served."""
-        kept, _ = usable_tags(self._registry.snapshot.tags, served)
+    def _tags(
+        self, state: SourceState, served: set[str], removed: Collection[str]
+    ) -> tuple[Mapping[str, Tag], tuple[DataError, ...]]:
+        """Return the tags to serve and the errors of the others.
+
+        An invalid tag keeps its last state if it can still be served, else what is left of it.
+        """
+        last = self._registry.snapshot.tags
+        kept, _ = usable_tags(last, served)
         if state.tags_error is not None:
             return kept, (state.tags_error,)
         usable, faults = usable_tags(state.tags, served)
-        found = {name: usable.get(name) or kept.get(name) for name in (*state.tags, *state.tag_faults)}
-        return {name: tag for name, tag in found.items() if tag is not None}, (*faults, *state.tag_faults.values())
+        found: dict[str, Tag] = {}
+        for name in (*state.tags, *state.tag_faults):
+            tag = usable.get(name) or kept.get(name)
+            for reduced in (state.tags.get(name), last.get(name)):
+                tag = tag or (None if reduced is None or name in served else reduced.among(served))
+            if tag is not None:
+                found[name] = tag
+        leading = (_leads_to_removed(tag, removed) for tag in found.values())
+        return found, (*faults, *(error for error in leading if error is not None), *state.tag_faults.values())
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
         last = self._last(raw.name, raw.facts)
@@ -278,10 +330,20 @@ class Loader:
     def _last(self, name: str, facts: ClusterFacts) -> _Built:
         """Return the last build of a revision with the current facts. It is not compiled again for them."""
         last = self._built.get(name) or _Built(None, None, RevisionState(name, None))
+        if last.state.removed_until:
+            last = replace(last, state=replace(last.state, removed_until=0.0))
         if last.good is None or last.state.served is None or last.good.facts == facts:
             return last
         good = replace(last.good, facts=facts)
         return replace(last, good=good, state=replace(last.state, served=with_facts(last.state.served, good)))
+
+
+def _leads_to_removed(tag: Tag, removed: Collection[str]) -> ConfigError | None:
+    names = [name for name in tag.revisions if name in removed]
+    if not names:
+        return None
+    what = f"it names `{'`, `'.join(names)}`, which was removed and is served for a limited time"
+    return ConfigError(what, where=f"tag `{tag.name}`", hint="add the revision again, or move the tag")
 
 
 def _reported(report: LoadReport) -> LoadReport:

@@ -117,7 +117,10 @@ class SourceState:
         Raises:
             UnknownRevisionError: no revision or tag has this name.
         """
-        return resolve_name(name, self.names, self.tags, default=self.default_name, workload=workload)
+        tags = {
+            each: tag.among(self.names) or tag for each, tag in self.tags.items() if each in (name, self.default_name)
+        }
+        return resolve_name(name, self.names, tags, default=self.default_name, workload=workload)
 
     def revision(self, name: str) -> RawRevision:
         """Return the revision with this name, which is one of ``names``.

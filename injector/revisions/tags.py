@@ -102,6 +102,17 @@ class Tag:
         """Every revision that the tag needs: those of the weights, and the shadow's."""
         return self.targets if self.shadow is None else (*self.targets, self.shadow.revision)
 
+    def among(self, revisions: Collection[str]) -> Tag | None:
+        """Return the tag without the revisions that are missing among ``revisions``; None if no weight is left.
+
+        Their workloads go to the remaining revisions by weight, and all other workloads keep their revision.
+        """
+        left = tuple(pair for pair in self.weights if pair[0] in revisions)
+        shadow = self.shadow if self.shadow is not None and self.shadow.revision in revisions else None
+        if left == self.weights and shadow is self.shadow:
+            return self
+        return replace(self, weights=left, shadow=shadow) if any(weight for _, weight in left) else None
+
     def revision_for(self, workload: Callable[[], Sequence[str]] | None) -> str:
         """Return the revision for the workload with this key; without a key, the one with the largest weight."""
         if workload is None or self.sole:
@@ -166,7 +177,8 @@ def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[di
     """Return the tags that can be served, and the errors of the others.
 
     A tag must not have the name of a revision, which could then not be requested; ``default`` may, because it selects the default
-    revision. If only the shadow or revisions with weight 0 are missing, the tag is served without them and an error says so.
+    revision. If only the shadow or revisions with weight 0 are missing, the tag is served without them and an error says so. A tag that
+    lacks a revision with a weight is not among the tags; what is left of it is ``Tag.among``.
     """
     usable: dict[str, Tag] = {}
     faults: list[ConfigError] = []
@@ -186,11 +198,9 @@ def _without_missing(tag: Tag, revisions: Collection[str]) -> tuple[Tag, list[Co
     missing = [name for name in tag.targets if name not in revisions]
     if missing:
         faults.append(_not_served(missing, f"tag `{tag.name}`: weight 0", "drop it from the weights"))
-        tag = replace(tag, weights=tuple(pair for pair in tag.weights if pair[0] not in missing))
     if tag.shadow is not None and tag.shadow.revision not in revisions:
         faults.append(_not_served((tag.shadow.revision,), f"tag `{tag.name}`: shadow", "drop the shadow"))
-        tag = replace(tag, shadow=None)
-    return tag, faults
+    return tag.among(revisions) or tag, faults
 
 
 def _fault(tag: Tag, revisions: Collection[str]) -> ConfigError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from injector.revisions.tags import WEIGHTS
 from tests.revisions.fakes import CONFIG
 
 BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
@@ -67,6 +68,9 @@ def account_of(namespace: str, name: str = "default") -> dict[str, Any]:
     return made("ServiceAccount", name, namespace)
 
 
-def tag_of(name: str, revision: str) -> dict[str, Any]:
+def tag_of(name: str, revision: str, weights: dict[str, int] | None = None) -> dict[str, Any]:
     labels = {"istio.io/rev": revision, "istio.io/tag": name}
-    return made("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])
+    tag = made("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])
+    if weights is not None:
+        tag["metadata"]["annotations"] = {WEIGHTS: json.dumps(weights)}
+    return tag

@@ -58,9 +58,9 @@ class Injector:
     log: Path
     bind: str = "127.0.0.1"
 
-    def image(self, revision: str) -> str:
+    def image(self, revision: str, pod: dict[str, Any] | None = None) -> str:
         """The image that a pod of the revision gets, or why it gets none; for a server of plain HTTP."""
-        response = post(f"http://127.0.0.1:{self.port}/inject/{revision}", make_review())["response"]
+        response = post(f"http://127.0.0.1:{self.port}/inject/{revision}", make_review(pod))["response"]
         if not response["allowed"]:
             return str(response["status"]["message"])
         return next(each for each in _images(json.loads(base64.b64decode(response["patch"]))) if "proxy:" in each)

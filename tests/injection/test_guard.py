@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
 from injector.revisions.build import build
-from tests.cases import cases
+from tests.cases import cases, read_cases
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
@@ -300,26 +301,6 @@ def test_the_first_difference_is_found(real: Any, renderings: list[Any], path: t
     assert (None if found is None else found.path) == path
 
 
-DANGEROUS = (
-    *("it's", 'say "hi"', "a\\b", "a\nb", "a\rb", "a\tb", "a\x00b", "a\x85b", "a\u2028b", "a\ufeff", "a\ud800"),
-    *("a: b", "a:", "a:,b", "a:}", "a #b", "#b", "{a", "a}", "[a", "a]", " a", "a ", "&a", "*a", "!a", "|", "> a"),
-    *("%a", "@a", "`a", ",a", "-", "- a", "?", "? a", ": a", "---", "--- a", "...", "\n"),
-)
-HARMLESS = (
-    *("", "a", "a-b", "-a", "--flag=x", "a:b", "http://a:80/b?c=d&e", "a#b", "10.0.0.0/8,10.1.0.0/16", "*", "a*b"),
-    *(
-        "registry.example.com/proxyv2:1.2",
-        "misc:debug,http:info",
-        "$(NAME)",
-        "a%20b",
-        "1e3",
-        "true",
-        "ä",
-        "a..b",
-        "a--",
-        "a b",
-    ),
-)
 EVERY = (*FILLERS, *MORE_FILLERS)
 
 
@@ -327,20 +308,21 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize("text", DANGEROUS)
+@cases("text", also=["a\ud800"])
 def test_syntax_of_yaml_is_dangerous(text: str) -> None:
     assert is_dangerous(text)
     assert not none_dangerous(["a", text, "b"])
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@cases("text")
 def test_ordinary_texts_are_not_dangerous_and_stay_as_they_are(text: str) -> None:
     assert not is_dangerous(text)
     assert all(filler.fill(text) == text for filler in FILLERS)
 
 
 def test_ordinary_texts_are_recognised_together() -> None:
-    assert none_dangerous([text for text in HARMLESS if not set(text) & set(" *&%#")])
+    harmless = read_cases(Path(__file__).with_suffix(".yaml"))["ordinary_texts_are_not_dangerous_and_stay_as_they_are"]
+    assert none_dangerous([text for text in harmless if not set(text) & set(" *&%#")])
     assert none_dangerous([])
 
 

@@ -112,22 +112,11 @@ def test_the_items_of_a_list_are_injected_in_place_and_others_stay() -> None:
     assert found["items"] == [service, *(injected(revision_of(), each) for each in (workload(), make_pod()))]
 
 
-def test_the_policy_is_always_enabled_whatever_the_config_says() -> None:
-    assert (
-        len(injected(revision_of(config=CONFIG.replace("enabled", "disabled")), make_pod())["spec"]["containers"]) == 2
-    )
+@cases("old", "new")
+def test_policy_selectors_and_default_templates_of_the_config_do_not_count(old: str, new: str) -> None:
+    revision = revision_of(config=CONFIG.replace(old, new, 1))
 
-
-def test_selectors_do_not_count() -> None:
-    config = f"{CONFIG}neverInjectSelector: [{{matchLabels: {{app: w}}}}]\n"
-
-    assert len(injected(revision_of(config=config), make_pod(labels={"app": "w"}))["spec"]["containers"]) == 2
-
-
-def test_the_template_is_the_sidecars_whatever_the_default_is() -> None:
-    config = CONFIG.replace("[sidecar]", "[other]").replace("templates:", "templates:\n  other: 'spec: {}'")
-
-    assert len(injected(revision_of(config=config), make_pod())["spec"]["containers"]) == 2
+    assert len(injected(revision, make_pod(labels={"app": "w"}))["spec"]["containers"]) == 2
 
 
 def test_the_annotations_of_the_config_are_not_added() -> None:

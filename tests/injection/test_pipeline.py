@@ -19,7 +19,6 @@ from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 FACTS = RequestFacts(namespace="shop")
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
-UID_RANGE = "openshift.io/sa.scc.uid-range"
 
 
 def revision_of(minor: int = 30, config: str = CONFIG, *, env: dict[str, str] | None = None, **raw: Any) -> Revision:
@@ -69,28 +68,14 @@ def test_an_injection_names_the_templates_it_ran() -> None:
     assert (result.templates, result.pod["spec"]["priority"]) == (("sidecar", "other"), 7)
 
 
-@pytest.mark.parametrize(
-    ("pod", "namespace", "reason"),
-    [
-        (make_pod(hostNetwork=True), "shop", "host_network"),
-        (make_pod(), "kube-system", "ignored_namespace"),
-        (make_pod(namespace="kube-system"), "shop", "ignored_namespace"),
-        (make_pod(labels={"sidecar.istio.io/inject": "false"}), "shop", "label"),
-        (make_pod(annotations={"sidecar.istio.io/inject": "false"}), "shop", "annotation"),
-    ],
-)
-def test_a_pod_that_is_left_alone_has_the_reason(pod: dict[str, Any], namespace: str, reason: str) -> None:
-    result = inject_pod(revision_of(), pod, RequestFacts(namespace))
+@cases("pod", "namespace", "policy", "reason")
+def test_a_pod_that_is_left_alone_has_the_reason(pod: dict[str, Any], namespace: str, policy: str, reason: str) -> None:
+    revision = revision_of(config=CONFIG.replace("enabled", policy))
+
+    result = inject_pod(revision, make_pod(**pod), RequestFacts(namespace))
 
     assert isinstance(result, Skipped)
     assert (result.reason, bool(result.detail), result.warnings) == (reason, True, ())
-
-
-def test_the_policy_of_the_revision_counts() -> None:
-    result = inject_pod(revision_of(config=CONFIG.replace("enabled", "disabled")), make_pod(), FACTS)
-
-    assert isinstance(result, Skipped)
-    assert result.reason == "policy_disabled"
 
 
 @pytest.mark.parametrize("policy", ["enabled", "disabled"])
@@ -136,8 +121,15 @@ def test_templates_see_the_namespace_of_the_request_and_the_patch_leaves_it_out(
     assert [each for each in result.patch if each["path"].startswith("/metadata/namespace")] == []
 
 
-def test_the_namespace_of_the_pod_comes_first() -> None:
-    assert image_of_proxy(".ObjectMeta.Namespace", make_pod(namespace="own")) == "own"
+@cases("expression", "pod", "given", "expected")
+def test_a_template_renders_for_a_pod(
+    expression: str, pod: dict[str, Any], given: dict[str, Any], expected: str
+) -> None:
+    facts = RequestFacts("shop", namespace_meta=given.get("namespace_meta"))
+    base = make_pod()
+    pod = {**base, "metadata": {**base["metadata"], **pod}}
+
+    assert image_of_proxy(expression, pod, facts, **given.get("revision", {})) == expected
 
 
 def test_a_pod_is_read_as_go_reads_it() -> None:
@@ -165,13 +157,6 @@ def test_the_patch_fits_a_pod_without_metadata(metadata: dict[str, Any]) -> None
     assert patched["metadata"] == {key: item for key, item in result.pod["metadata"].items() if key != "namespace"}
 
 
-@cases("expression", "minor", "expected")
-def test_the_proxy_config_of_the_pod_shapes_its_proxy_and_up_to_1_12_the_mesh_that_templates_see(
-    expression: str, minor: int, expected: str
-) -> None:
-    assert image_of_proxy(expression, make_pod(annotations=IN_CONFIG), minor=minor) == expected
-
-
 def test_the_agents_port_of_prometheus_is_the_meshs_not_the_pods() -> None:
     found = injected(revision_of(), make_pod(annotations=IN_CONFIG)).pod["metadata"]["annotations"]
 
@@ -187,15 +172,6 @@ def test_the_proxy_config_of_the_pod_counts_from_1_6_on(minor: int, expected: st
     pod = make_pod(annotations={"proxy.istio.io/config": "serviceCluster: pod"})
 
     assert proxy_of(injected(revision, pod))["image"] == expected
-
-
-def test_templates_know_the_workload_of_the_pod() -> None:
-    pod = make_pod("", labels={"pod-template-hash": "7d9f"})
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9f", "controller": True, "uid": ""}
-    pod["metadata"] = {"generateName": "web-7d9f-", "labels": {"pod-template-hash": "7d9f"}, "ownerReferences": [owner]}
-    expression = 'printf "%s/%s/%s" .TypeMeta.Kind .DeploymentMeta.Namespace .DeploymentMeta.Name'
-
-    assert image_of_proxy(expression.replace('"', "'").replace("'", "`"), pod) == "Deployment/shop/web"
 
 
 def test_the_pairs_of_the_url_and_the_values_reach_the_proxy() -> None:
@@ -225,16 +201,6 @@ def test_a_pod_that_is_injected_again_is_rendered_without_the_first_injection() 
     twice = injected(revision_of(config=config), once)
 
     assert (proxy_of(twice)["image"], twice.patch) == ("1", [])
-
-
-@pytest.mark.parametrize(
-    ("env", "minor", "expected"),
-    [({"PLATFORM": "openshift"}, 30, "14"), ({"PLATFORM": "openshift"}, 20, "14"), ({}, 30, "1337")],
-)
-def test_on_openshift_the_ids_of_the_namespace_count(env: dict[str, str], minor: int, expected: str) -> None:
-    facts = RequestFacts("shop", namespace_meta={"annotations": {UID_RANGE: "10/5"}})
-
-    assert image_of_proxy(".ProxyUID", make_pod(), facts, minor=minor, env=env) == expected
 
 
 @pytest.mark.parametrize(
@@ -317,16 +283,11 @@ def test_a_list_that_no_istio_init_can_be_given_is_refused_without_repeating_it(
     )
 
 
-def test_a_request_that_says_nothing_has_no_namespace_no_pairs_and_no_known_metadata() -> None:
+def test_requests_and_results_are_empty_unless_told() -> None:
     facts = RequestFacts()
+
     assert (facts.namespace, facts.proxy_envs, facts.namespace_meta) == ("", {}, None)
-
-
-def test_the_pairs_of_one_request_are_not_those_of_another() -> None:
-    assert RequestFacts().proxy_envs is not RequestFacts().proxy_envs
-
-
-def test_results_warn_of_nothing_unless_told() -> None:
+    assert facts.proxy_envs is not RequestFacts().proxy_envs
     assert Injected.of(pod={}, patch=[], templates=("sidecar",)).warnings == ()
     assert Skipped(reason="policy_disabled", detail="the policy is disabled").warnings == ()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT, Rewrite, joined, rewritten
+from injector.injection.steps.probes import APP_PROBERS, REWRITE, Rewrite, joined, rewritten
 from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
 from tests.cases import cases
@@ -42,61 +42,11 @@ def proxy_env(pod: dict[str, Any]) -> Any:
     return pod["spec"]["containers"][1].get("env")
 
 
-@cases("probe", "expected")
-def test_a_probe_is_noted_with_its_timeout_and_its_port_as_a_number(
-    probe: dict[str, Any], expected: dict[str, Any]
+@cases("fields", "minor", "env", "expected")
+def test_probes_and_hooks_are_noted_as_the_minor_does(
+    fields: dict[str, Any], minor: int, env: dict[str, str], expected: dict[str, Any]
 ) -> None:
-    assert noted(app(readinessProbe=probe)) == {"/app-health/app/readyz": expected}
-
-
-@cases("probe")
-def test_a_probe_of_no_known_port_or_of_the_agents_own_is_not_noted(probe: dict[str, Any]) -> None:
-    assert noted(app(livenessProbe=probe)) == {}
-
-
-def test_a_grpc_probe_of_the_agents_port_is_noted_since_istio_looks_at_no_port_there() -> None:
-    assert list(noted(app(livenessProbe={"grpc": {"port": PORT, "service": ""}}))) == ["/app-health/app/livez"]
-
-
-def test_up_to_1_8_a_probe_of_the_agents_port_is_noted_like_any_other() -> None:
-    assert list(noted(app(livenessProbe={"httpGet": {"port": PORT}}), 8)) == ["/app-health/app/livez"]
-
-
-@cases("minor", "env", "expected")
-def test_which_actions_are_handled_depends_on_the_minor(minor: int, env: dict[str, str], expected: list[str]) -> None:
-    container = app(
-        readinessProbe=HTTP,
-        livenessProbe={"tcpSocket": {"port": 1}},
-        startupProbe={"grpc": {"port": 2, "service": None}},
-    )
-
-    assert sorted(noted(container, minor, env)) == sorted(f"/app-health/app/{kind}" for kind in expected)
-
-
-@pytest.mark.parametrize(("minor", "expected"), [(6, []), (7, ["/app-health/app/startupz"])])
-def test_startup_probes_count_from_1_7_on(minor: int, expected: list[str]) -> None:
-    assert list(noted(app(startupProbe=HTTP), minor)) == expected
-
-
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [
-        (24, {}),
-        (25, {"/app-lifecycle/app/poststartz": {"tcpSocket": {"port": 9}}, "/app-lifecycle/app/prestopz": HTTP}),
-    ],
-)
-def test_hooks_count_from_1_25_on_and_have_no_timeout(minor: int, expected: dict[str, Any]) -> None:
-    hooks = {"preStop": {**HTTP, "timeoutSeconds": 3}, "postStart": {"tcpSocket": {"port": 9}}}
-
-    assert noted(app(lifecycle=hooks), minor) == expected
-
-
-@pytest.mark.parametrize(
-    ("minor", "expected"),
-    [(4, HTTP["httpGet"]), (5, {**HTTP, "timeoutSeconds": 3}), (30, {**HTTP, "timeoutSeconds": 3})],
-)
-def test_up_to_1_4_the_bare_action_is_noted(minor: int, expected: dict[str, Any]) -> None:
-    assert noted(app(readinessProbe={**HTTP, "timeoutSeconds": 3}), minor) == {"/app-health/app/readyz": expected}
+    assert noted(app(**fields), minor, env) == expected
 
 
 def test_probers_are_sorted_by_url_and_never_the_proxys() -> None:
@@ -111,42 +61,11 @@ def test_the_probers_are_one_json_object_of_urls() -> None:
     assert joined({"/a": "{}", "/b": '{"c":1}'}) == '{"/a":{},"/b":{"c":1}}'
 
 
-@cases("probe", "expected")
-def test_a_probe_asks_the_agent_by_http_and_keeps_the_rest(probe: dict[str, Any], expected: dict[str, Any]) -> None:
-    (found,) = rewrite_of().redirected([app(readinessProbe=probe)], {}, PORT)
-
-    assert found == app(readinessProbe=expected)
-
-
-def test_in_1_1_the_agent_is_asked_by_https_where_the_application_was() -> None:
-    (found,) = rewrite_of(1).redirected([app(readinessProbe={"httpGet": {"port": 1, "scheme": "HTTPS"}})], {}, PORT)
-
-    assert found["readinessProbe"] == {"httpGet": {**AT_READYZ, "scheme": "HTTPS"}}
-
-
-def test_hooks_ask_the_agent_at_urls_of_their_own() -> None:
-    hooks = {"preStop": {"tcpSocket": {"port": 1}}, "postStart": {"exec": {"command": ["true"]}}}
-
-    (found,) = rewrite_of().redirected([app(lifecycle=hooks)], {}, PORT)
-
-    assert found["lifecycle"] == {
-        "preStop": {"httpGet": {"path": "/app-lifecycle/app/prestopz", "port": PORT}},
-        "postStart": {"exec": {"command": ["true"]}},
-    }
-
-
-@pytest.mark.parametrize(
-    ("minor", "annotated", "expected"),
-    [(30, "15021", 15021), (30, "0", 0), (30, " 15021", 0), (6, "15021", 15021), (5, "15021", PORT)],
-)
-def test_the_agent_may_listen_elsewhere_by_annotation_from_1_6_on(minor: int, annotated: str, expected: int) -> None:
-    (found,) = rewrite_of(minor).redirected([app(readinessProbe=HTTP)], {STATUS_PORT: annotated}, PORT)
-
-    assert found["readinessProbe"]["httpGet"]["port"] == expected
-
-
-def test_up_to_1_5_nothing_is_redirected_to_an_agent_without_a_port() -> None:
-    assert rewrite_of(5).redirected([app(readinessProbe=HTTP)], {}, -1) == [app(readinessProbe=HTTP)]
+@cases("fields", "minor", "annotations", "port", "expected")
+def test_probes_and_hooks_ask_the_agent_by_http_and_keep_the_rest(
+    fields: dict[str, Any], minor: int, annotations: dict[str, str], port: int, expected: dict[str, Any]
+) -> None:
+    assert rewrite_of(minor).redirected([app(**fields)], annotations, port) == [app(**expected)]
 
 
 def test_the_agent_is_told_in_a_variable_where_the_probes_went() -> None:

@@ -117,34 +117,17 @@ def _where(rendered: Rendered) -> dict[str, list[str]]:
     return {kind: [item["name"] for item in spec.get(kind, ())] for kind in ("containers", "initContainers")}
 
 
-@cases("native", "annotation", "version", "expected")
+@cases("pod", "template", "native", "version", "expected")
 def test_the_users_own_proxy_joins_the_native_sidecar_unless_the_pod_declines_it(
-    native: bool, annotation: str | None, version: str, expected: dict[str, list[str]]
+    pod: dict[str, Any], template: str, native: bool, version: str, expected: dict[str, list[str]]
 ) -> None:
-    assert _where(_rendered(_user_proxy(annotation), "native", native=native, version=version)) == expected
-
-
-def test_a_pod_without_a_proxy_of_its_own_gets_the_templates() -> None:
-    where = _where(_rendered(make_pod(), "native", native=True))
-    assert where == {"containers": ["app"], "initContainers": ["istio-proxy"]}
+    assert _where(_rendered(make_pod(**pod), template, native=native, version=version)) == expected
 
 
 def test_the_users_own_settings_go_with_the_proxy() -> None:
     proxies = _rendered(_user_proxy(), "native", native=True).merged["spec"]["initContainers"]
     proxy = next(item for item in proxies if item["name"] == "istio-proxy")
     assert proxy == {**OWN_PROXY, "image": "proxy", "restartPolicy": "Always"}
-
-
-def test_where_both_lists_have_a_proxy_already_none_moves() -> None:
-    both = [make_container("setup"), make_container("istio-proxy")]
-    pod = make_pod(containers=[dict(OWN_PROXY), make_container("app")], initContainers=both)
-    where = _where(_rendered(pod, "native", native=True))
-    assert where == {"containers": ["istio-proxy", "app"], "initContainers": ["setup", "istio-proxy"]}
-
-
-def test_the_proxy_stays_where_the_template_has_it_among_the_containers() -> None:
-    where = _where(_rendered(_user_proxy(), "sidecar", native=True))
-    assert where == {"containers": ["istio-proxy", "app"], "initContainers": ["setup"]}
 
 
 def test_the_pod_given_is_not_changed() -> None:

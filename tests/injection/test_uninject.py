@@ -51,18 +51,9 @@ def test_the_pod_given_is_not_changed() -> None:
     assert pod == injected(initContainers=named("istio-init"), annotations={"istio.io/rev": "a"})
 
 
-def test_without_a_status_what_istios_templates_add_is_removed() -> None:
-    pod = injected(
-        initContainers=named("setup", "istio-init", "istio-validation", "enable-core-dump"),
-        volumes=named(
-            "data", "istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"
-        ),
-        imagePullSecrets=named("registry"),
-    )
-
-    assert uninject_pod(pod) == make_pod(
-        initContainers=named("setup"), volumes=named("data"), imagePullSecrets=named("registry")
-    )
+@cases("injected_with", "expected")
+def test_what_an_injection_added_is_removed(injected_with: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert uninject_pod(injected(**injected_with)) == make_pod(**expected)
 
 
 def test_the_status_says_what_was_added_whatever_its_name() -> None:
@@ -81,11 +72,6 @@ def test_the_status_says_what_was_added_whatever_its_name() -> None:
         volumes=named("istio-envoy"),
         imagePullSecrets=named("registry"),
     )
-
-
-@pytest.mark.parametrize("status", ["{}", "{", '{"containers": null}'])
-def test_a_status_that_says_nothing_counts_as_none(status: str) -> None:
-    assert uninject_pod(injected(annotations={STATUS: status}, volumes=named("istio-envoy"))) == make_pod()
 
 
 def test_a_status_without_a_proxy_is_taken_back_too() -> None:
@@ -138,43 +124,10 @@ def test_a_variable_that_is_not_json_is_named(variable: str) -> None:
         uninject_pod(make_pod(containers=[make_container(), proxy]))
 
 
-@cases("scrape", "annotations", "expected")
-def test_annotations_are_the_users_own_again(
-    scrape: dict[str, str] | None, annotations: dict[str, str], expected: dict[str, str]
-) -> None:
-    found = uninject_pod(injected(env=None if scrape is None else {SCRAPE: scrape}, annotations=annotations))
-
-    assert found["metadata"].get("annotations", {}) == expected
-
-
-@cases("labels", "expected")
-def test_labels_are_the_users_own_again(labels: dict[str, str], expected: dict[str, str]) -> None:
-    assert uninject_pod(injected(labels=labels))["metadata"].get("labels", {}) == expected
-
-
 def test_the_canonical_name_may_be_the_cut_name_of_the_workload() -> None:
     pod = injected(labels={"service.istio.io/canonical-name": "a" * 62})
 
     assert "labels" not in uninject_pod(pod, workload="a" * 62 + "-bcd")["metadata"]
-
-
-@pytest.mark.parametrize(
-    ("context", "expected"),
-    [
-        ({"fsGroup": 1337}, make_pod()),
-        ({"fsGroup": 1337, "runAsUser": 7}, make_pod(securityContext={"runAsUser": 7})),
-        ({"fsGroup": 7}, make_pod(securityContext={"fsGroup": 7})),
-    ],
-)
-def test_the_group_of_the_proxy_is_not_the_pods(context: dict[str, int], expected: dict[str, Any]) -> None:
-    assert uninject_pod(injected(securityContext=context)) == expected
-
-
-@cases("dns", "expected")
-def test_domains_of_other_clusters_are_no_longer_searched(dns: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = uninject_pod(injected(dnsConfig=dns))
-
-    assert found["spec"].get("dnsConfig", {}) == expected
 
 
 def workload(kind: str, pod: dict[str, Any]) -> dict[str, Any]:

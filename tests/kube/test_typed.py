@@ -64,18 +64,6 @@ def test_unknown_fields_are_kept_unless_the_caller_says_otherwise() -> None:
     assert normalise(pod, "v1.Pod", keep_unknown=False) == {"spec": {"containers": [{"name": "a"}]}}
 
 
-def test_a_quantity_that_go_always_writes_is_added() -> None:
-    env = {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}
-
-    assert normalise(env, "v1.EnvVar")["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
-
-
-def test_other_additions_of_go_are_not_made() -> None:
-    assert normalise({}, "v1.Deployment") == {}
-    assert normalise(None, "v1.Pod") == {}
-    assert normalise(None, "[]v1.Container") is None
-
-
 def test_unchanged_parts_are_the_same_objects() -> None:
     containers = [{"name": "a", "resources": {"limits": {"cpu": "1"}}}, {"name": "b"}]
     pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers, "hostNetwork": False}}
@@ -85,10 +73,6 @@ def test_unchanged_parts_are_the_same_objects() -> None:
     assert result == {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
     assert result["metadata"] is pod["metadata"]
     assert result["spec"]["containers"] is containers
-
-
-def test_a_whole_float_is_an_integer() -> None:
-    assert repr(normalise({"spec": {"priority": 15.0}}, "v1.Pod")) == "{'spec': {'priority': 15}}"
 
 
 @cases("pod", "where", "what", "hint")
@@ -152,14 +136,6 @@ def test_an_integer_has_the_range_of_its_type() -> None:
     for value, found in ((2**31, "number 2147483648"), (1.5, "number 1.5"), (True, "bool"), ("1", "string")):
         with pytest.raises(ManifestError, match=f"json: cannot unmarshal {found} into Go value of type int32"):
             normalise(value, "int32")
-
-
-def test_a_port_is_a_number_or_a_name() -> None:
-    assert [normalise(value, "intstr.IntOrString") for value in (80, "http")] == [80, "http"]
-
-
-def test_a_quantity_may_be_a_number() -> None:
-    assert normalise(0.5, "resource.Quantity") == "500m"
 
 
 def test_a_mismatch_names_the_structs_around_it() -> None:

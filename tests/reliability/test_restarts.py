@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ CALLERS = 30
 
 
 async def test_restarts_of_both_replicas_fail_no_admission(stage: Stage) -> None:
-    replicas = [await stage.replica("--shutdown-delay", "1m", tls=True) for _ in range(2)]
+    replicas = await asyncio.gather(*(stage.replica("--shutdown-delay", "1m", tls=True) for _ in range(2)))
     service = Service(replicas)
     load = Load(ApiServer(service.ready, trusting(stage.certificate)))
     answered = [0]

@@ -68,6 +68,7 @@ class Following:
 
     source: Spy
     interval: float = INTERVAL
+    keep_removed: float = 0.0
     registry: Registry = field(default_factory=Registry)
     collector: CollectorRegistry = field(default_factory=CollectorRegistry)
     clock: FakeClock = field(default_factory=lambda: FakeClock({SETTLE}))
@@ -77,13 +78,14 @@ class Following:
     cannot_show: list[Exception] = field(default_factory=list)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     watches: int = 0
+    now: float = 7.0
 
     def __post_init__(self) -> None:
-        self.loader = Loader(self.source, self.registry)
+        self.loader = Loader(self.source, self.registry, self.keep_removed)
         self.loader.load(0.0)
         self.source.readers.clear()
         self.metrics = Shown(self.collector, self.show)
-        timing = Timing(self.interval, sleep=self.clock.sleep, now=lambda: 7.0)
+        timing = Timing(self.interval, sleep=self.clock.sleep, now=lambda: self.now)
         self.follower = Follower(self.loader, self.watch, timing, recent=self.recent, metrics=self.metrics)
 
     async def watch(self) -> AsyncIterator[None]:
@@ -407,3 +409,15 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     assert isinstance(refused.revisions["a"].error, RecentPodError)
     assert refused.revisions["a"].served is before
     assert report.revisions["a"].served is not before
+
+
+async def test_a_removed_revision_is_dropped_when_its_time_is_over(revisions: Path) -> None:
+    async with following(DirectorySource(revisions), keep_removed=0.01) as at_work:
+        shutil.rmtree(revisions / "b")
+        removed = await at_work.changed()
+        at_work.now += 0.02
+        dropped = await at_work.shown.get()
+
+    assert removed.revisions["b"].removed_until == 7.01
+    assert "b" not in dropped.revisions
+    assert "b" not in at_work.registry.snapshot.revisions

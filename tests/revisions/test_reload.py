@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -543,3 +546,116 @@ def test_an_internal_error_is_logged_with_its_origin() -> None:
     ((_, line),) = changes(EMPTY, report(RevisionState("a", None, error)))
 
     assert line == "not served: a: it cannot be built (KeyError at revisions/build.py:7)"
+
+
+@pytest.fixture
+def keeping() -> Setup:
+    """The same, with a weighted tag; removed revisions are served for 600 s."""
+    source = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags("prod: {a: 90, b: 10}")))
+    registry = Registry()
+    loader = Loader(source, registry, keep_removed=600.0)
+    loader.load(1.0)
+    return Setup(source, registry, loader)
+
+
+def revisions_of(setup: Setup, tag: str, count: int = 200) -> list[str]:
+    """The revisions of some workloads of a tag."""
+    snapshot = setup.registry.snapshot
+    return [snapshot.resolve(tag, partial(tuple, ("shop", "Deployment", str(n)))).revision.name for n in range(count)]
+
+
+def test_a_removed_revision_is_served_for_some_time_and_shown(keeping: Setup) -> None:
+    before = revisions_of(keeping, "prod")
+
+    keeping.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=100.0)
+
+    assert revisions_of(keeping, "prod") == before
+    assert keeping.registry.snapshot.resolve("b").revision.name == "b"
+    assert keeping.loader.report.revisions["b"].removed_until == keeping.loader.expires_at == 700.0
+    assert [str(error).split(";")[0] for error in keeping.loader.report.tag_errors] == [
+        "tag `prod`: it names `b`, which was removed and is served for a limited time"
+    ]
+
+
+def test_after_that_time_its_workloads_go_to_the_others_and_only_they_move(keeping: Setup) -> None:
+    before = revisions_of(keeping, "prod")
+    keeping.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=100.0)
+
+    assert keeping.loader.prepare(699.0) is None
+    keeping.loader.load(700.0)
+
+    assert "b" in before
+    assert set(revisions_of(keeping, "prod")) == {"a"}
+    assert "b" not in keeping.registry.snapshot.revisions
+    assert keeping.loader.expires_at == math.inf
+    assert "names `b`, which is not served" in str(keeping.loader.report.tag_errors[0])
+
+
+def test_only_the_workloads_of_a_missing_revision_move(keeping: Setup) -> None:
+    keeping.becomes(make_raw("a"), make_raw("b"), make_raw("c"), tags="prod: {a: 50, b: 30, c: 20}")
+    before = revisions_of(keeping, "prod")
+
+    keeping.becomes(make_raw("a"), make_raw("b"), tags="prod: {a: 50, b: 30, c: 20}", now=100.0)
+    keeping.loader.load(1000.0)
+
+    after = revisions_of(keeping, "prod")
+    assert [new for old, new in zip(before, after, strict=True) if old != "c"] == [old for old in before if old != "c"]
+    assert {new for old, new in zip(before, after, strict=True) if old == "c"} == {"a", "b"}
+
+
+def test_a_revision_that_is_replaced_is_served_meanwhile_and_the_new_one_at_once(keeping: Setup) -> None:
+    keeping.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=100.0)
+
+    keeping.becomes(make_raw("a"), make_raw("b", config=CONFIG + "\n"), tags="prod: {a: 90, b: 10}", now=101.0)
+
+    state = keeping.loader.report.revisions["b"]
+    assert (state.loaded_at, state.removed_until, keeping.loader.report.errors) == (101.0, 0.0, ())
+
+
+def test_a_revision_that_comes_back_unchanged_or_invalid_is_not_removed_any_more(keeping: Setup) -> None:
+    for config in (CONFIG, BROKEN):
+        keeping.becomes(make_raw("a"), now=100.0)
+        keeping.becomes(make_raw("a"), make_raw("b", config=config), now=101.0)
+
+        assert keeping.loader.report.revisions["b"].removed_until == 0.0
+        assert keeping.registry.snapshot.resolve("b").revision.name == "b"
+
+
+def test_a_removed_revision_is_no_default(keeping: Setup) -> None:
+    keeping.becomes(make_raw("a"), now=100.0)
+
+    assert keeping.registry.snapshot.default == "a"
+
+
+def test_the_log_says_when_a_revision_is_removed_comes_back_and_is_dropped(keeping: Setup) -> None:
+    reports = [keeping.loader.report]
+    both = (make_raw("a"), make_raw("b"))
+    for revisions, now in ((both[:1], 100.0), (both, 101.0), (both[:1], 102.0)):
+        keeping.becomes(*revisions, now=now)
+        reports.append(keeping.loader.report)
+    reports.append(keeping.loader.load(800.0))
+
+    told = [text for pair in pairwise(reports) for _, text in changes(*pair) if text.startswith("revision b")]
+    assert told == [
+        "revision b: removed; it is served for another 600 s",
+        "revision b: its source has it again",
+        "revision b: removed; it is served for another 600 s",
+        "revision b: removed",
+    ]
+
+
+def test_a_tag_with_weights_loses_only_its_missing_revision_without_a_time_to_keep_it(setup: Setup) -> None:
+    setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {a: 90, b: 10}")
+
+    setup.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=3.0)
+
+    assert set(revisions_of(setup, "prod")) == {"a"}
+
+
+def test_a_tag_moved_to_a_missing_revision_keeps_its_last_weights(setup: Setup) -> None:
+    setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {a: 90, b: 10}")
+    before = revisions_of(setup, "prod")
+
+    setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {typo: 90, b: 10}", now=3.0)
+
+    assert revisions_of(setup, "prod") == before

@@ -135,6 +135,7 @@ REVISION: dict[str, Any] = {
     "fingerprint": "f00d",
     "origin": "revisions/1-24",
     "loadedAt": 0.0,
+    "removedUntil": None,
 }
 SHADOW = {
     "revision": "1-30",

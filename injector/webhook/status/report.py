@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from injector.revisions.following import failure_of
@@ -40,7 +41,7 @@ def _revision(state: RevisionState) -> dict[str, Any]:
         "served": served is not None,
         "valid": state.error is None,
         "error": None if state.error is None else str(state.error),
-        "notes": list(state.notes),
+        "notes": [*state.notes, *_removal(state)],
     }
     if served is not None:
         row |= {
@@ -51,8 +52,16 @@ def _revision(state: RevisionState) -> dict[str, Any]:
             "fingerprint": served.fingerprint,
             "origin": served.origin,
             "loadedAt": state.loaded_at,
+            "removedUntil": state.removed_until or None,
         }
     return row
+
+
+def _removal(state: RevisionState) -> list[str]:
+    if not state.removed_until:
+        return []
+    until = datetime.fromtimestamp(state.removed_until, UTC)
+    return [f"removed, served until {until:%Y-%m-%d %H:%M:%S} UTC"]
 
 
 def _tag(tag: Tag) -> dict[str, Any]:
