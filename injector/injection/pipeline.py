@@ -118,7 +118,7 @@ def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
     """Return the webhook's parameters for ``pod``: the pod's ProxyConfig annotation changes the proxy, not the mesh."""
     namespace_meta = facts.namespace_meta if revision.openshift else None
-    overlaid = overlaid_mesh(revision, pod)
+    overlaid = overlaid_mesh(revision, pod, zeros=revision.behaviours.mesh_overlay_in_data)
     workload = workload_of(pod, revision.behaviours.owner_rules)
     of_config = workload.kind == "DeploymentConfig"
     return Parameters(
@@ -150,8 +150,8 @@ def owner_meta(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[s
     return meta
 
 
-def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
-    """Return the revision's mesh config with the pod's ``proxy.istio.io/config`` on top.
+def overlaid_mesh(revision: Revision, pod: c.Pod, *, zeros: bool = True) -> MeshFacts:
+    """Return the revision's mesh config with the pod's ``proxy.istio.io/config`` on top, as ``apply_proxy_config`` does.
 
     Raises:
         AnnotationError: the annotation is not a ProxyConfig.
@@ -160,7 +160,7 @@ def overlaid_mesh(revision: Revision, pod: c.Pod) -> MeshFacts:
     if text is None or not revision.behaviours.proxy_config_annotation:
         return revision.mesh
     validated(revision, pod)
-    return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor))
+    return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor, zeros=zeros))
 
 
 def check_size(pod: c.Pod) -> None:

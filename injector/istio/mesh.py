@@ -172,6 +172,7 @@ MOST_VALUES: Final = 2_000
 _HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
 # From this minor on, protoToJSON leaves out the fields of a ProxyConfig that equal the defaults.
 _DEFAULTS_LEFT_OUT: Final[Minor] = (1, 6)
+_EMPTY_METADATA_LEFT_OUT: Final[Minor] = (1, 9)
 
 
 def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
@@ -225,25 +226,31 @@ def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, wh
     return merged
 
 
-_APPLIED: Final[Memo[tuple[str, Message, Minor], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
-"""Results by annotation, mesh config and minor. Mesh configs never change, so they are compared by identity."""
+_APPLIED: Final[Memo[tuple[str, Message, Minor, bool], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
+"""Results by the arguments. Mesh configs never change, so they are compared by identity."""
 
 
-def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
+def apply_proxy_config(text: str, mesh: Message, minor: Minor, *, zeros: bool = True) -> Message:
     """Return the mesh config with a pod's annotation ``proxy.istio.io/config`` on top of its default ProxyConfig.
+
+    Without ``zeros``, numbers, texts and enums that are zero or empty, and empty lists, do not override the mesh config, as in
+    ``mergeWithPrecedence`` (pilot/pkg/model/proxy_config.go).
 
     Raises:
         AnnotationError: the annotation is not a ProxyConfig.
     """
-    return _APPLIED.get((text, mesh, minor), _apply_proxy_config)
+    return _APPLIED.get((text, mesh, minor, zeros), _apply_proxy_config)
 
 
-def _apply_proxy_config(key: tuple[str, Message, Minor]) -> Message:
-    text, mesh, minor = key
+def _apply_proxy_config(key: tuple[str, Message, Minor, bool]) -> Message:
+    text, mesh, minor, zeros = key
     where = "metadata.annotations[proxy.istio.io/config]"
     try:
         data = load_yaml(text, where=where, most=MOST_VALUES)
-        proxy = _merged_proxy_config(mesh.values["defaultConfig"], {} if data is None else data, minor, where)
+        data = {} if data is None else data
+        if not zeros:
+            data = parse_message(proxy_config_type(minor), data, where=where).json_value()
+        proxy = _merged_proxy_config(mesh.values["defaultConfig"], data, minor, where)
     except DataError as error:
         raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error
     return Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
@@ -263,5 +270,12 @@ def _proto_to_json(minor: Minor, message: Message) -> str:
     if message.kind is not message_type(proxy_config_type(minor)) or minor < _DEFAULTS_LEFT_OUT:
         return to_json(message)
     defaults = default_proxy_config(minor)
-    values = {name: value for name, value in message.values.items() if name not in defaults or value != defaults[name]}
+    fields = message.kind.by_json
+    values = {
+        name: value
+        for name, value in message.values.items()
+        if name not in defaults or fields[name].write(value) != fields[name].write(defaults[name])
+    }
+    if minor >= _EMPTY_METADATA_LEFT_OUT and not values.get("proxyMetadata"):
+        values.pop("proxyMetadata", None)
     return to_json(Message(message.kind, values))

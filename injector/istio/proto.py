@@ -49,6 +49,7 @@ WRAPPERS: Final = {
 FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 
 _ISTIOS: Final = "istio."
+_LAST_GOGO: Final = "1.12"
 _AT: Final = "@"
 _MAX_QUOTED: Final = 100
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -254,7 +255,10 @@ class _WrapperCodec(_MessageCodec):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: its names in JSON, in protobuf and in Go, its kind, and the name of the message or enum that it holds."""
+    """A field: its names in JSON, in protobuf and in Go, its kind, and the name of the message or enum that it holds.
+
+    ``writes_empty`` says whether JSON has a list or a map that is set and empty, as gogo/protobuf writes it, which Istio used up to 1.12.
+    """
 
     json: str
     proto: str
@@ -264,6 +268,7 @@ class Field:
     repeated: bool = False
     map_key: str = ""
     oneof: str = ""
+    writes_empty: bool = False
 
     @property
     def codec(self) -> _Codec:
@@ -291,9 +296,11 @@ class Field:
         """Return a plain form as JSON data, None if jsonpb leaves it out."""
         write = self.codec.write
         if self.map_key:
-            return {key: write(value[key]) for key in sorted(value)} if value or self.oneof else None
+            return (
+                {key: write(value[key]) for key in sorted(value)} if value or self.oneof or self.writes_empty else None
+            )
         if self.repeated:
-            return [write(item) for item in value] if value else None
+            return [write(item) for item in value] if value or self.writes_empty else None
         return write(value) if self.oneof or not self.codec.is_zero(value) else None
 
     def go_value(self, value: Any) -> Any:
@@ -418,6 +425,7 @@ def message_type(name: str) -> _MessageType:
             repeated=item.get("repeated", False),
             map_key=item.get("mapKey", ""),
             oneof=item.get("oneof", ""),
+            writes_empty=bool(version) and _has({"last": _LAST_GOGO}, version),
         )
         for item in known.values()
     ]

@@ -6,11 +6,13 @@ programs stay in a work folder. If Go's proxy lacks a module that a release need
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -26,6 +28,9 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube.typed import go_encode, normalise
+from tests.conformance import corpus
+from tests.differential.dice import Dice
+from tests.differential.injectorpods import Pods
 from tests.factories import make_container, make_pod
 
 Pod: TypeAlias = "dict[str, Any]"
@@ -177,3 +182,64 @@ def record(programs: Mapping[str, Path]) -> None:
         (answer,) = istios(programs[case.minor], case.plane, [case.pod])
         lines.append(json.dumps([case.minor, case.name, answer], sort_keys=True, separators=(",", ":")))
     RECORDED.write_text("\n".join(lines) + "\n")
+
+
+RUNS_OF_A_DIFFERENCE = 30
+NEWER_FIELDS = ("1.26", "1.30")
+"""The minors whose Kubernetes has gRPC probes and containers with a restart policy."""
+CORPUS = {"1.26": "1.24"}
+"""The minor of the corpus whose templates a minor gets, if it has none of its own."""
+NODES = {"node": "v1.34.0"}
+
+
+@dataclass
+class Tally:
+    """How Istio answered, why answers may differ, and the differences without a reason."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    excused: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def corpus_planes(minor: str) -> list[ControlPlane]:
+    """Return the control planes of a minor's cases in the corpus."""
+    found: dict[str, ControlPlane] = {}
+    for case in corpus.cases(CORPUS.get(minor, minor)):
+        settings = case.settings
+        env = {"ENABLE_NATIVE_SIDECARS": "false", **dict(settings.env)}
+        if settings.values is None or settings.revision or "PLATFORM" in env:
+            continue
+        config, values, mesh = (path.read_text() for path in (settings.config, settings.values, settings.mesh))
+        plane = ControlPlane(minor, config, values, mesh, env=env, nodes=NODES if minor == "1.30" else {})
+        found[json.dumps([config, values, mesh, env])] = plane
+    return list(found.values())
+
+
+def compared(program: Path, plane: ControlPlane, seed: str, count: int, tally: Tally) -> None:
+    """Compare Istio's answers with ours for random pods."""
+    maker = Pods(Dice(f"{seed} {plane.minor}"), newer=plane.minor in NEWER_FIELDS)
+    pods = [as_served(maker.pod()) for _ in range(count)]
+    for pod, answer in zip(pods, istios(program, plane, pods), strict=True):
+        tally.answers[next(iter(answer))] += 1
+        mine = ours(plane, pod)
+        if alike(answer, mine):
+            continue
+        reason = _excuse(program, plane, pod, answer, mine)
+        if reason:
+            tally.excused[reason] += 1
+        else:
+            tally.wrong.append(f"{plane.minor} {json.dumps(pod)}\n{_difference(answer, mine)}")
+
+
+def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: Answer) -> str:
+    if any(alike(each, mine) for each in istios(program, plane, [pod] * RUNS_OF_A_DIFFERENCE)):
+        return "Go answers otherwise from run to run, since it walks maps in random order"
+    before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
+    if plane.minor == "1.12" and before == {key: after[key] for key in after if key != "deploymentconfig"}:
+        return "Istio deletes the only label of a pod of a DeploymentConfig"
+    return ""
+
+
+def _difference(answer: Answer, mine: Answer) -> str:
+    left, right = (json.dumps(each, indent=1, sort_keys=True).splitlines() for each in (answer, mine))
+    return "\n".join(difflib.unified_diff(left, right, "Istio", "ours", n=1, lineterm=""))

@@ -145,8 +145,10 @@ def init_user_adjusted(final: c.Pod, original: c.Pod, *, mesh_interception_mode:
     iptables must let the proxy's own traffic pass (``-u``), and validation runs as the same user as the proxy. With TPROXY the proxy
     must be root, whatever the user chose.
     """
-    noted = read_overrides(original)
-    user = c.find(c.PROXY, noted["containers"] + noted["initContainers"]) or c.find_in_pod(c.PROXY, original)
+    user = c.find_in_pod(c.PROXY, original)
+    if STATUS in c.annotations_of(original):
+        noted = read_overrides(original)
+        user = c.find(c.PROXY, noted["containers"] + noted["initContainers"]) or user
     context: Mapping[str, Any] = (user or {}).get("securityContext") or {}
     uid, gid = context.get("runAsUser"), context.get("runAsGroup")
     init = c.find(c.INIT, c.containers_of(final, "initContainers")) or c.find(

@@ -1,6 +1,7 @@
-"""Istio's own webhooks 1.8, 1.12, 1.26 and 1.30 beside ours: the recorded cases are asked again.
+"""Istio's own webhooks 1.8, 1.12, 1.26 and 1.30 beside ours: random pods of every annotation, label and field of ProxyConfig.
 
-Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour.
+Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those of the
+corpus. ``tests/differential/injectors.py`` says what may differ; ``--record-cases`` writes its recorded cases again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.differential.injectors import RELEASES, SOURCE, built, record
+from tests.differential.injectors import RELEASES, SOURCE, Tally, built, compared, corpus_planes, record
+from tests.reliability.long.rows import Row, keep, show
+
+PODS = 10_000
+SHOWN = 5
 
 
 def main() -> int:
@@ -17,13 +22,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="keep Istio's sources and the built programs here")
     parser.add_argument("--source", default=SOURCE, help="Istio's repository (default: %(default)s)")
-    parser.add_argument("--record-cases", action="store_true", help="write recorded/injectors.jsonl again")
+    parser.add_argument("--only", choices=RELEASES, action="append", help="compare with this minor; repeatable")
+    parser.add_argument("--pods", type=int, default=PODS, help="pods for each minor (default: %(default)s)")
+    parser.add_argument("--seed", default="injectors", help="makes other pods")
+    parser.add_argument("--record-cases", action="store_true", help="only write recorded/injectors.jsonl again")
+    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    programs = {minor: built(minor, options.work.resolve(), options.source) for minor in RELEASES}
+    minors = RELEASES if options.record_cases else options.only or RELEASES
+    programs = {minor: built(minor, options.work.resolve(), options.source) for minor in minors}
     if options.record_cases:
         record(programs)
-    return 0
+        return 0
+    rows = []
+    for minor, program in programs.items():
+        tally = Tally()
+        planes = corpus_planes(minor)
+        for number, plane in enumerate(planes):
+            compared(program, plane, f"{options.seed} {number}", -(-options.pods // len(planes)), tally)
+        for reason, times in tally.excused.most_common():
+            print(f"{minor}: {times} x {reason}", file=sys.stderr)
+        print("\n\n".join(sorted(tally.wrong, key=len)[:SHOWN]), file=sys.stderr)
+        rows.append(row(minor, tally))
+    if options.record:
+        keep(rows, f"scripts/reliability injectors --pods {options.pods}")
+    show(rows)
+    return 0 if all(each.met for each in rows) else 1
+
+
+def row(minor: str, tally: Tally) -> Row:
+    """Return the result for a minor."""
+    answers = ", ".join(f"{times} {answer}" for answer, times in tally.answers.most_common())
+    figure = f"{len(tally.wrong)} differences, {tally.excused.total()} on the list; {answers}"
+    test = f"T41 Istio {RELEASES[minor]}, {tally.answers.total()} random pods"
+    return Row(test, "0 differences outside the list in compatibility.md", figure, not tally.wrong)
 
 
 if __name__ == "__main__":

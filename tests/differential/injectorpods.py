@@ -1,0 +1,233 @@
+"""Random pods for injectors: every annotation and label that one reads, with usual and odd values, and all kinds of containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.differential.proxyconfigs import ProxyConfigs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.differential.dice import Dice
+
+Values = tuple[str, ...]
+
+PORTS: Values = ("80", "80,443", "", "*", "80, 443 ", "65536", "0", "http", ",", "15020,15021", "-1", "080")
+RANGES: Values = (
+    "*",
+    "",
+    "10.0.0.0/8",
+    "10.0.0.1/8,192.168.0.0/16",
+    "::/0",
+    "10.0.0.0",
+    "10.0.0.0/8, 1.0.0.0/8",
+    "x/8",
+    "10.0.0.0/33",
+)
+INTERFACES: Values = ("eth1", "eth1,net1", "", "tap0, tap1", "an-interface-that-is-long", "1x", ",")
+NUMBERS: Values = ("1", "30", "0", "", "-1", "x", "4294967296", "1.5", " 3")
+QUANTITIES: Values = ("100m", "2", "1.5", "256Mi", "1Gi", "1e3", "", "x", "-1", "100 m")
+SWITCHES: Values = ("true", "false", "1", "0", "T", "yes", "", "True", "x")
+LEVELS: Values = ("debug", "warning", "misc:error", "default:info,dns:debug", "", "a: b")
+ANNOTATIONS: Mapping[str, Values] = {
+    "sidecar.istio.io/inject": ("true", "true", "true", "false", "yes", "on", "", "True", "x"),
+    "sidecar.istio.io/interceptionMode": ("REDIRECT", "TPROXY", "NONE", "tproxy", ""),
+    "sidecar.istio.io/proxyImage": ("registry.example.com/proxy:1", "proxyv2", ""),
+    "sidecar.istio.io/proxyImageType": ("distroless", "debug", "default", "", "other"),
+    "sidecar.istio.io/proxyCPU": QUANTITIES,
+    "sidecar.istio.io/proxyCPULimit": QUANTITIES,
+    "sidecar.istio.io/proxyMemory": QUANTITIES,
+    "sidecar.istio.io/proxyMemoryLimit": QUANTITIES,
+    "sidecar.istio.io/logLevel": LEVELS,
+    "sidecar.istio.io/componentLogLevel": LEVELS,
+    "sidecar.istio.io/agentLogLevel": LEVELS,
+    "sidecar.istio.io/bootstrapOverride": ("my-config", ""),
+    "sidecar.istio.io/userVolume": ('{"own":{"emptyDir":{}}}', '[{"name":"own","emptyDir":{}}]', "{}", "", "x"),
+    "sidecar.istio.io/userVolumeMount": (
+        '{"own":{"mountPath":"/own"}}',
+        '[{"name":"own","mountPath":"/own"}]',
+        "{}",
+        "x",
+    ),
+    "sidecar.istio.io/nativeSidecar": ("true", "false", "", "True", "x"),
+    "sidecar.istio.io/capNetBindService": ("true", "false", ""),
+    "sidecar.istio.io/rewriteAppHTTPProbers": SWITCHES,
+    "sidecar.istio.io/discoveryAddress": ("istiod.other:15012",),
+    "sidecar.istio.io/statsInclusionPrefixes": ("cluster",),
+    "sidecar.istio.io/extraStatTags": ("a,b",),
+    "sidecar.istio.io/controlPlaneAuthPolicy": ("NONE", "MUTUAL_TLS"),
+    "status.sidecar.istio.io/port": ("15020", "0", "15021", "", "x", "65536", " 1"),
+    "readiness.status.sidecar.istio.io/initialDelaySeconds": NUMBERS,
+    "readiness.status.sidecar.istio.io/periodSeconds": NUMBERS,
+    "readiness.status.sidecar.istio.io/failureThreshold": NUMBERS,
+    "readiness.status.sidecar.istio.io/applicationPorts": PORTS,
+    "traffic.sidecar.istio.io/includeInboundPorts": PORTS,
+    "traffic.sidecar.istio.io/excludeInboundPorts": PORTS,
+    "traffic.sidecar.istio.io/includeOutboundPorts": PORTS,
+    "traffic.sidecar.istio.io/excludeOutboundPorts": PORTS,
+    "traffic.sidecar.istio.io/includeOutboundIPRanges": RANGES,
+    "traffic.sidecar.istio.io/excludeOutboundIPRanges": RANGES,
+    "traffic.sidecar.istio.io/excludeInterfaces": INTERFACES,
+    "traffic.sidecar.istio.io/kubevirtInterfaces": INTERFACES,
+    "istio.io/reroute-virtual-interfaces": INTERFACES,
+    "k8s.v1.cni.cncf.io/networks": (
+        "net-a",
+        "net-a, net-b",
+        '[{"name":"net-a"}]',
+        "istio-cni",
+        "default/istio-cni",
+        "",
+        "[x",
+    ),
+    "prometheus.istio.io/merge-metrics": SWITCHES,
+    "prometheus.io/scrape": ("true", "false", "", "x"),
+    "prometheus.io/port": ("8080", "15020", "", "x"),
+    "prometheus.io/path": ("/metrics", ""),
+    "kubectl.kubernetes.io/default-container": ("app", ""),
+    "kubectl.kubernetes.io/default-logs-container": ("app",),
+    "apm.datadoghq.com/env": ('{"DD_ENV":"prod"}', "{}", "x"),
+    "inject.istio.io/templates": (
+        "sidecar",
+        "gateway",
+        "sidecar,sidecar",
+        " sidecar ",
+        "none",
+        "",
+        "grpc-agent",
+        "sidecar, custom",
+    ),
+    "resource.opentelemetry.io/service.namespace": ("ns", ""),
+    "resource.opentelemetry.io/service.version": ("2",),
+    "ambient.istio.io/redirection": ("disabled",),
+    "proxy.istio.io/overrides": (
+        '{"containers":[{"name":"istio-proxy","image":"own","resources":{}}]}',
+        "null",
+        "{}",
+        "x",
+        "[]",
+    ),
+    "example.com/own": ("value", "a: b", '{"a":"b"}', "x\ny", "<&>é"),
+}
+LABELS: Mapping[str, Values] = {
+    "app": ("web", ""),
+    "version": ("v1", ""),
+    "app.kubernetes.io/name": ("shop", ""),
+    "app.kubernetes.io/version": ("2", ""),
+    "service.istio.io/canonical-name": ("cart", ""),
+    "service.istio.io/canonical-revision": ("3", ""),
+    "security.istio.io/tlsMode": ("disabled", "istio", ""),
+    "networking.istio.io/tunnel": ("http",),
+    "topology.istio.io/network": ("net-2", ""),
+    "istio.io/rev": ("canary", ""),
+    "sidecar.istio.io/inject": ("true", "true", "false", "yes", ""),
+    "pod-template-hash": ("5d8f7c",),
+    "rollouts-pod-template-hash": ("5d8f7c",),
+    "deploymentconfig": ("web",),
+}
+OWNERS = (
+    ("apps/v1", "ReplicaSet", "web-5d8f7c"),
+    ("apps/v1", "ReplicaSet", "web"),
+    ("apps/v1", "StatefulSet", "web"),
+    ("apps/v1", "DaemonSet", "web"),
+    ("batch/v1", "Job", "web-27182818"),
+    ("batch/v1", "Job", "web-1571234567"),
+    ("batch/v1", "Job", "web"),
+    ("v1", "ReplicationController", "web-1"),
+    ("argoproj.io/v1alpha1", "Rollout", "web"),
+)
+CONTAINER_PORTS = (
+    {"containerPort": 8080, "name": "http"},
+    {"containerPort": 9, "protocol": "UDP"},
+    {"containerPort": 443, "protocol": "TCP"},
+)
+IMAGES = ("app:1", "registry:5000/app", "app@sha256:abc", "app:2@sha256:abc", "")
+PATHS = ("/ready", "/a?b=c", "", "/app-health/app/readyz")
+
+
+class Pods:
+    """Makes pods as the API server would accept most of them; without ``newer`` fields, which Kubernetes has since 1.23."""
+
+    def __init__(self, dice: Dice, *, newer: bool = True) -> None:
+        self.dice = dice
+        self.newer = newer
+        self.configs = ProxyConfigs(dice)
+
+    def pod(self) -> dict[str, Any]:
+        """One pod."""
+        dice = self.dice
+        metadata: dict[str, Any] = {"name": "web"} if dice.happens(0.3) else {"generateName": "web-5d8f7c-"}
+        annotations = self.some_of(ANNOTATIONS)
+        if dice.happens(0.4):
+            annotations["proxy.istio.io/config"] = self.configs.text(0.005)
+        for key, found in (("annotations", annotations), ("labels", self.some_of(LABELS))):
+            metadata |= {key: found} if found else {}
+        if dice.happens(0.5):
+            version, kind, name = dice.one_of(OWNERS)
+            owner = {"apiVersion": version, "kind": kind, "name": name, "uid": "u"}
+            metadata["ownerReferences"] = [owner | ({"controller": True} if dice.happens(0.8) else {})]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.spec()}
+
+    def some_of(self, table: Mapping[str, Values]) -> dict[str, str]:
+        """Some keys of a table, most with its first value."""
+        chance = self.dice.one_of((0.02, 0.05, 0.2))
+        keys = self.dice.some_of(list(table), chance)
+        return {key: self.dice.one_of(table[key]) if self.dice.happens(0.3) else table[key][0] for key in keys}
+
+    def spec(self) -> dict[str, Any]:
+        """The spec of a pod."""
+        dice = self.dice
+        names = dice.one_of((["app"], ["app"], ["app", "second"], ["app", "istio-proxy"], ["istio-proxy", "app"]))
+        spec: dict[str, Any] = {"containers": [self.container(name) for name in names]}
+        if dice.happens(0.3):
+            inits = dice.one_of((["setup"], ["setup", "more"], ["istio-init"], ["setup", "istio-validation"], ["log"]))
+            spec["initContainers"] = [self.container(name, probes=name == "log") for name in inits]
+        options: dict[str, Sequence[Any]] = {
+            "volumes": ([{"name": "data", "emptyDir": {}}], [{"name": "istio-data", "emptyDir": {}}]),
+            "imagePullSecrets": ([{"name": "registry"}],),
+            "securityContext": ({"fsGroup": 7}, {"runAsUser": 7, "runAsNonRoot": True}),
+            "serviceAccountName": ("web",),
+            "hostNetwork": (False, False, True),
+            "dnsPolicy": ("ClusterFirst", "Default"),
+            "nodeName": ("node",),
+        }
+        return spec | {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.1)}
+
+    def container(self, name: str, *, probes: bool = True) -> dict[str, Any]:
+        """A container."""
+        dice = self.dice
+        made: dict[str, Any] = {"name": name, "image": "auto" if name == "istio-proxy" else dice.one_of(IMAGES)}
+        if dice.happens(0.5):
+            made["ports"] = dice.some_of(CONTAINER_PORTS)
+        for kind in ("readinessProbe", "livenessProbe", "startupProbe") if probes else ():
+            if dice.happens(0.25):
+                made[kind] = self.handler() | dice.one_of(({}, {"timeoutSeconds": 3}, {"periodSeconds": 5}))
+        if dice.happens(0.15):
+            hooks = {"preStop": self.handler(lifecycle=True), "postStart": self.handler(lifecycle=True)}
+            made["lifecycle"] = {key: hooks[key] for key in dice.some_of(list(hooks))}
+        options: dict[str, Sequence[Any]] = {
+            "env": ([{"name": "A", "value": "b"}], [{"name": "POD_NAME", "value": "x"}, {"name": "B"}]),
+            "resources": ({"limits": {"cpu": "1"}}, {"requests": {"memory": "1Gi"}}),
+            "securityContext": ({"runAsUser": 1000}, {"runAsUser": 0, "runAsGroup": 3}, {"privileged": True}),
+            "volumeMounts": (
+                [{"name": "data", "mountPath": "/data"}],
+                [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
+            ),
+            "args": (["x"], []),
+        }
+        if self.newer:
+            options["restartPolicy"] = ("Always",)
+        return made | {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.12)}
+
+    def handler(self, *, lifecycle: bool = False) -> dict[str, Any]:
+        """A probe's action, or that of a lifecycle hook."""
+        dice = self.dice
+        port = dice.one_of((8080, "http", "none", 15020, 80))
+        http: dict[str, Any] = {"port": port, "path": dice.one_of(PATHS)}
+        headers = [{"name": "A", "value": "b"}]
+        http |= dice.one_of(({}, {"scheme": "HTTPS"}, {"scheme": "HTTP", "host": "h"}, {"httpHeaders": headers}))
+        command = {"exec": {"command": ["true"]}}
+        actions: list[dict[str, Any]] = [{"httpGet": http}, {"tcpSocket": {"port": port}}, command]
+        if not lifecycle and self.newer:
+            actions.append({"grpc": {"port": 8080, "service": "s"}})
+        return dice.one_of(actions)
