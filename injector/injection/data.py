@@ -154,6 +154,7 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
             "NativeSidecars": params.native_sidecar,
             "EstimatedConcurrency": estimated_concurrency(params),
             "ProxyImage": proxy_image(params, stripped),
+            "ProxyInitImage": proxy_init_image(params, stripped),
             "ProxyUID": Int64(uid),
             "ProxyGID": Int64(gid),
             "InboundTrafficPolicyMode": params.mesh.inbound_traffic_policy,
@@ -185,11 +186,23 @@ def _deployment_meta(params: Parameters) -> Struct:
 
 def proxy_image(params: Parameters, pod: c.Pod) -> str:
     """Return the proxy's image: hub, name and tag of the values, the type by annotation, ProxyConfig or values."""
-    values, revision = params.revision.values, params.revision
-    by_values = values.variant if revision.behaviours.values_variant else ""
     image_type = params.proxy_config.image_type
-    wanted = c.annotations_of(pod).get(PROXY_IMAGE_TYPE, by_values if image_type is None else image_type)
-    return f"{values.hub}/{values.proxy_image or _DEFAULT_PROXY_IMAGE}:{tag_of_type(values.tag, wanted)}"
+    if image_type == "" and params.revision.behaviours.empty_image_type:
+        image_type = None
+    return _image(params, pod, params.revision.values.proxy_image, image_type)
+
+
+def proxy_init_image(params: Parameters, pod: c.Pod) -> str:
+    """Return the image of istio-init: as the proxy's image, but ProxyConfig does not choose its type."""
+    return _image(params, pod, params.revision.values.proxy_init_image, None)
+
+
+def _image(params: Parameters, pod: c.Pod, name: str, image_type: str | None) -> str:
+    values = params.revision.values
+    if image_type is None:
+        image_type = values.variant if params.revision.behaviours.values_variant else ""
+    wanted = c.annotations_of(pod).get(PROXY_IMAGE_TYPE, image_type)
+    return f"{values.hub}/{name or _DEFAULT_PROXY_IMAGE}:{tag_of_type(values.tag, wanted)}"
 
 
 def tag_of_type(tag: str, image_type: str) -> str:

@@ -259,7 +259,5 @@ def _without_earlier_injection(params: Parameters) -> c.Pod:
     if status is None:
         return params.pod
     return prometheus.without_agent_annotations(
-        stripped(params.pod, status),
-        status_port=params.mesh.status_port,
-        sanitised=params.revision.behaviours.prometheus_sanitised,
+        stripped(params.pod, status), params.revision.behaviours, status_port=params.mesh.status_port
     )

@@ -31,13 +31,9 @@ def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:
 
 def prometheus_merge(pod: c.Pod, params: Parameters) -> c.Pod:
     """Let the agent serve the application's metrics with the proxy's."""
-    facts = params.mesh
-    return prometheus.merged(
-        pod,
-        mesh_setting=facts.prometheus_merge,
-        status_port=facts.status_port,
-        sanitised=params.revision.behaviours.prometheus_sanitised,
-    )
+    behaviours, facts = params.revision.behaviours, params.mesh
+    pod = prometheus.merged(pod, behaviours, mesh_setting=facts.prometheus_merge, status_port=facts.status_port)
+    return prometheus.with_secure_port(pod) if behaviours.prometheus_secure_port else pod
 
 
 def rewrite_probes(pod: c.Pod, params: Parameters) -> c.Pod:

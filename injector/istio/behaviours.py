@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Minor: TypeAlias = tuple[int, int]
 
 OLDEST: Final[Minor] = (1, 0)
-NEWEST: Final[Minor] = (1, 30)
+NEWEST: Final[Minor] = (1, 31)
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.\-+].*)?", re.ASCII)
 _SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public"})
@@ -86,7 +86,10 @@ class Behaviours:
     skip_injected_overrides: bool
     adjust_init_user: bool
     values_variant: bool
+    empty_image_type: bool
     prometheus_sanitised: bool
+    prometheus_targets: bool
+    prometheus_secure_port: bool
     tcp_probes: bool
     tcp_probes_optional: bool
     grpc_probes: bool
@@ -171,7 +174,8 @@ ROWS: Final[tuple[MinorValue, ...]] = (
     MinorValue("template_fields", _DATA_1_9 | {"ProxyImage", "CompliancePolicy"}, first=(1, 19), last=(1, 19)),
     MinorValue("template_fields", _DATA_1_22 - {"InboundTrafficPolicyMode"}, first=(1, 20), last=(1, 21)),
     MinorValue("template_fields", _DATA_1_22, first=(1, 22), last=(1, 26)),
-    MinorValue("template_fields", _DATA_1_22 | {"NativeSidecars"}, first=(1, 27)),
+    MinorValue("template_fields", _DATA_1_22 | {"NativeSidecars"}, first=(1, 27), last=(1, 30)),
+    MinorValue("template_fields", _DATA_1_22 | {"NativeSidecars", "ProxyInitImage"}, first=(1, 31)),
     MinorValue("ignored_namespaces", _SYSTEM_NAMESPACES, last=(1, 8)),
     MinorValue("ignored_namespaces", _SYSTEM_NAMESPACES | {"kube-node-lease", "local-path-storage"}, first=(1, 9)),
     # The label sidecar.istio.io/inject counts, and overrides the annotation.
@@ -193,8 +197,14 @@ ROWS: Final[tuple[MinorValue, ...]] = (
     *_since("adjust_init_user", (1, 20)),
     # values.global.variant is the default type of the proxy image.
     *_since("values_variant", (1, 22)),
+    # An empty imageType of ProxyConfig leaves the type to values.global.variant, as if it were absent.
+    *_since("empty_image_type", (1, 31)),
     # Prometheus annotations count in every spelling with the same sanitised name; scrape=false turns merging off.
     *_since("prometheus_sanitised", (1, 13)),
+    # prometheus.istio.io/scrape-targets names several endpoints, and a port that is not one or is Istio's own is refused.
+    *_since("prometheus_targets", (1, 31)),
+    # prometheus.istio.io/secure-port is set to the proxy's port for merged metrics over mTLS, if it has one.
+    *_since("prometheus_secure_port", (1, 31)),
     *_since("tcp_probes", (1, 12)),
     # The feature variable REWRITE_TCP_PROBES can turn TCP probes off.
     MinorValue("tcp_probes_optional", value=False, last=(1, 11)),
@@ -307,11 +317,16 @@ def behaviours_of(minor: Minor) -> Behaviours:
 @cache
 def missing_fields(minor: Minor) -> frozenset[FieldName]:
     """Return the pod fields, as (struct, JSON name), that ``minor`` drops from rendered templates: its k8s.io/api lacks them."""
-    return frozenset(name for name, since in _field_minors() if minor < since)
+    return frozenset(name for name, first, last in _field_minors() if not first <= minor <= last)
 
 
 @cache
-def _field_minors() -> tuple[tuple[FieldName, Minor], ...]:
+def _field_minors() -> tuple[tuple[FieldName, Minor, Minor], ...]:
     raw: dict[str, str] = orjson.loads(files(__package__).joinpath("podfields.json").read_bytes())
-    names = {name: name.rpartition(".") for name in raw}
-    return tuple(((names[name][0], names[name][2]), parse_minor(raw[name], where=name)) for name in raw)
+    return tuple(_field_span(name, span) for name, span in raw.items())
+
+
+def _field_span(name: str, span: str) -> tuple[FieldName, Minor, Minor]:
+    struct, _, field = name.rpartition(".")
+    first, _, last = span.partition("-")
+    return (struct, field), parse_minor(first, where=name), parse_minor(last, where=name) if last else NEWEST

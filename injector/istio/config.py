@@ -76,6 +76,7 @@ class Values:
     tag: str
     variant: str
     proxy_image: str
+    proxy_init_image: str
     cluster_name: str
     network: str
     hold_application: bool
@@ -129,6 +130,7 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
         tag="" if tag is None else sprint(float_numbers(tag)),
         variant=reader.get("global.variant", str) or "",
         proxy_image=reader.get("global.proxy.image", str) or "",
+        proxy_init_image=reader.get("global.proxy_init.image", str) or "",
         cluster_name=reader.get("global.multiCluster.clusterName", str) or "",
         network=reader.get("global.network", str) or "",
         hold_application=reader.get("global.proxy.holdApplicationUntilProxyStarts", bool) or False,

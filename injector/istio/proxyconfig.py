@@ -30,6 +30,24 @@ _TRACERS: Final = ("lightstep", "zipkin", "datadog")
 _DOMAIN_LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
 _MAX_DOMAIN: Final = 255
 _CONFIG_MAP: Final = "configmap://"
+_CONNECTION_LEAST: Final = {
+    "listener_per_connection_buffer_limit_bytes": 0,
+    "cluster_per_connection_buffer_limit_bytes": 0,
+    "http_idle_timeout": 0,
+    "http_max_connection_duration": 0,
+    "http_drain_timeout": 0,
+    "http_request_timeout": 0,
+    "http_request_headers_timeout": 0,
+    "http_stream_idle_timeout": 0,
+    "http_max_stream_duration": 0,
+    "http_max_concurrent_streams": 1,
+    "http2_initial_stream_window_size": 65535,
+    "http2_initial_connection_window_size": 65535,
+    "listener_connection_limit": 1,
+    "global_downstream_connection_limit": 1,
+}
+"""The least value of each field of connectionSettings, which ProxyConfigs of 1.31 have."""
+_AT_LEAST: Final = {0: "non-negative", 1: "positive"}
 _SIMPLE: Final = 1
 _MUTUAL: Final = 2
 
@@ -83,6 +101,14 @@ def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
         word = "confguration" if minor <= (1, 20) else "configuration"
         for fault in _key_provider_faults(config["privateKeyProvider"], word, minor):
             yield _prefixed(f"invalid private key provider {word}:", fault)
+    for name, least in _CONNECTION_LEAST.items():
+        value = (config.get("connectionSettings") or {}).get(_json_name(name))
+        if value is not None and value < least:
+            yield f"invalid connection settings: {name} must be {_AT_LEAST.get(least, f'at least {least}')}"
+
+
+def _json_name(name: str) -> str:
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
 def _prefixed(prefix: str, fault: str) -> str:

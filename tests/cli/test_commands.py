@@ -224,7 +224,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 def test_it_is_one_line_with_the_istio_versions() -> None:
     result = CliRunner().invoke(main, ["version"])
 
-    assert (result.exit_code, result.stdout) == (0, f"revision-injector {VERSION} (Istio 1.0 to 1.30)\n")
+    assert (result.exit_code, result.stdout) == (0, f"revision-injector {VERSION} (Istio 1.0 to 1.31)\n")
 
 
 def test_json_and_yaml_say_the_same() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from injector.errors import AnnotationError
 from injector.injection import containers as c
 from injector.injection.data import Parameters
 from injector.injection.pipeline import webhook_parameters
@@ -24,11 +25,14 @@ from injector.injection.steps.openshift import (
     proxy_ids,
 )
 from injector.injection.steps.prometheus import (
+    SECURE_PORT,
     enabled,
     merged,
     scrape_config_json,
+    with_secure_port,
     without_agent_annotations,
 )
+from injector.istio.behaviours import behaviours_of, parse_minor
 from injector.istio.revision import RevisionSettings, build_revision
 from tests.cases import cases
 from tests.factories import make_container, make_pod
@@ -358,6 +362,7 @@ def test_forgetting_the_user_does_not_change_the_pod() -> None:
 
 MERGE_METRICS = "prometheus.istio.io/merge-metrics"
 PORT, PATH, SCRAPE = "prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"
+TARGETS = "prometheus.istio.io/scrape-targets"
 AGENT = {PORT: "15020", PATH: "/stats/prometheus", SCRAPE: "true"}
 
 
@@ -368,8 +373,8 @@ def _scraped(annotations: dict[str, str] | None, *, proxy: str = "containers", *
     return pod
 
 
-def _merged(pod: dict[str, Any], *, mesh: bool | None = None, port: int = 15020, sanitised: bool = True) -> Any:
-    return merged(pod, mesh_setting=mesh, status_port=port, sanitised=sanitised)
+def _merged(pod: dict[str, Any], *, mesh: bool | None = None, port: int = 15020, version: str = "1.30") -> Any:
+    return merged(pod, behaviours_of(parse_minor(version)), mesh_setting=mesh, status_port=port)
 
 
 def _scrape_env(pod: dict[str, Any], kind: str = "containers") -> Any:
@@ -414,10 +419,47 @@ def test_a_pod_without_a_proxy_gets_the_annotations_alone() -> None:
     assert _merged(make_pod(annotations={PORT: "80"})) == make_pod(annotations=AGENT)
 
 
-@cases("scrape", "sanitised", "left_alone")
-def test_scrape_false_declines_since_1_13(scrape: dict[str, str], sanitised: bool, left_alone: bool) -> None:
+@cases("scrape", "version", "left_alone")
+def test_scrape_false_declines_since_1_13(scrape: dict[str, str], version: str, left_alone: bool) -> None:
     pod = _scraped({**scrape, PORT: "80"})
-    assert (_merged(pod, sanitised=sanitised) is pod) is left_alone
+    assert (_merged(pod, version=version) is pod) is left_alone
+
+
+@cases("annotations", "expected", "env")
+def test_scrape_targets_name_several_endpoints_since_1_31(
+    annotations: dict[str, str], expected: dict[str, str], env: str
+) -> None:
+    found = _merged(_scraped(annotations), version="1.31")
+    assert found["metadata"]["annotations"] == {**AGENT, **expected}
+    assert _scrape_env(found) == [{"name": ENV, "value": env}]
+
+
+def test_scrape_targets_mean_nothing_up_to_1_30() -> None:
+    found = _merged(_scraped({TARGETS: "15000"}), version="1.30")
+    assert found["metadata"]["annotations"] == {TARGETS: "15000", **AGENT}
+    assert _scrape_env(found) is None
+
+
+@cases("annotations", "what")
+def test_a_port_that_cannot_be_scraped_is_refused_since_1_31(annotations: dict[str, str], what: str) -> None:
+    with pytest.raises(AnnotationError) as error:
+        _merged(_scraped(annotations), version="1.31")
+    assert error.value.what == f"invalid prometheus scrape {what}"
+    _merged(_scraped(annotations), version="1.30")
+
+
+@cases("annotations", "env", "expected")
+def test_the_secure_port_of_the_proxy_is_annotated_unless_it_is_said(
+    annotations: dict[str, str], env: list[dict[str, str]], expected: str | None
+) -> None:
+    pod = with_secure_port(_scraped(annotations, env=env))
+    assert pod["metadata"].get("annotations", {}).get(SECURE_PORT) == expected
+
+
+@pytest.mark.parametrize(("version", "annotated"), [("1.30", False), ("1.31", True)])
+def test_the_secure_port_is_annotated_since_1_31(version: str, annotated: bool) -> None:
+    pod = _pod(env=[{"name": "ENVOY_SECURE_MERGED_METRICS_PORT", "value": "15091"}])
+    assert (SECURE_PORT in prometheus_merge(pod, _params(version=version))["metadata"]["annotations"]) is annotated
 
 
 @cases("annotations", "expected")
@@ -427,9 +469,11 @@ def test_the_config_of_the_exact_spelling_is_none_where_it_is_empty(
     assert scrape_config_json(annotations) == expected
 
 
-@cases("annotations", "sanitised", "expected")
+@cases("annotations", "version", "expected")
 def test_annotations_of_an_earlier_injection_are_told_by_the_agents_port(
-    annotations: dict[str, str], sanitised: bool, expected: dict[str, str]
+    annotations: dict[str, str], version: str, expected: dict[str, str]
 ) -> None:
-    pod = without_agent_annotations(make_pod(annotations=annotations), status_port=15020, sanitised=sanitised)
+    pod = without_agent_annotations(
+        make_pod(annotations=annotations), behaviours_of(parse_minor(version)), status_port=15020
+    )
     assert pod == make_pod(annotations=expected)

@@ -10,6 +10,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
+from injector.injection.steps.prometheus import SECURE_PORT
 from injector.injection.tools.uninject import uninject_object, uninject_pod, users_annotations, users_labels
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
@@ -168,6 +169,18 @@ def test_the_items_of_a_list_are_restored_in_place() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Service"}, injected()]}
 
     assert uninject_object(listed) == {**listed, "items": [{"kind": "Service"}, make_pod()]}
+
+
+def test_the_annotations_of_scrape_targets_and_of_the_secure_port_are_restored() -> None:
+    config = '{"scrape":"true","path":"/a","port":"80","targets":[{"port":"80","path":"/a"},{"port":"90","path":"/metrics"}]}'
+    added = {"prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "15020", SECURE_PORT: "15091"}
+    env = [{"name": SCRAPE, "value": config}, {"name": "ENVOY_SECURE_MERGED_METRICS_PORT", "value": "15091"}]
+    pod = make_pod(annotations=added, containers=[make_container(), make_container("istio-proxy", env=env)])
+
+    restored = uninject_pod(pod)
+
+    wanted = {"prometheus.io/scrape": "true", "prometheus.istio.io/scrape-targets": "80:/a,90:/metrics"}
+    assert restored["metadata"]["annotations"] == wanted
 
 
 @cases("obj", "says")

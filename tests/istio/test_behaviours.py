@@ -21,7 +21,8 @@ from injector.istio.behaviours import (
 from injector.kube.schema import struct_type
 from tests.cases import cases
 
-MINORS = [(1, number) for number in range(31)]
+DROPPED = {("v1.PodSpec", "workloadRef"), ("v1.PodResourceClaim", "source"), ("v1.EphemeralVolumeSource", "readOnly")}
+MINORS = [(1, number) for number in range(32)]
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -42,6 +43,8 @@ def test_template_data_grows_with_the_minors() -> None:
     assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
     assert "NativeSidecars" not in behaviours_of((1, 26)).template_fields
     assert "NativeSidecars" in behaviours_of((1, 30)).template_fields
+    assert "ProxyInitImage" not in behaviours_of((1, 30)).template_fields
+    assert "ProxyInitImage" in behaviours_of((1, 31)).template_fields
 
 
 @pytest.mark.parametrize("text", ["1.24", "v1.24", "1.24.6", "1.24-alpha.0", "1.24.0+build", " 1.24 "])
@@ -68,8 +71,13 @@ def test_a_field_is_missing_up_to_the_minor_whose_kubernetes_has_it(struct: str,
 
 
 def test_older_minors_miss_the_fields_that_newer_ones_miss() -> None:
-    assert missing_fields(NEWEST) == frozenset()
-    assert all(missing_fields(newer) <= missing_fields(older) for older, newer in pairwise(MINORS))
+    assert missing_fields(NEWEST) == DROPPED
+    assert all(missing_fields(newer) - DROPPED <= missing_fields(older) for older, newer in pairwise(MINORS))
+
+
+@pytest.mark.parametrize(("minor", "has"), [((1, 28), False), ((1, 29), True), ((1, 30), True), ((1, 31), False)])
+def test_a_field_that_kubernetes_dropped_is_missing_before_and_after(minor: Minor, has: bool) -> None:
+    assert (("v1.PodSpec", "workloadRef") not in missing_fields(minor)) is has
 
 
 def test_every_missing_field_is_in_the_kubernetes_schema() -> None:

@@ -227,9 +227,9 @@ def test_the_tag_of_a_release_names_the_minor(tag: str, expected: tuple[int, int
     assert _infer(MAP, tag) == (expected, f"values.global.tag is {tag}")
 
 
-@pytest.mark.parametrize("tag", ["", "latest", "release-1.24", "1", "1.24x", "x1.24", "2.0.0", "0.8.0", "1.31.0"])
+@pytest.mark.parametrize("tag", ["", "latest", "release-1.24", "1", "1.24x", "x1.24", "2.0.0", "0.8.0", "1.32.0"])
 def test_a_tag_of_no_known_release_leaves_it_to_the_shape(tag: str) -> None:
-    assert _infer(MAP, tag) == ((1, 30), "newest Istio with a map of templates (up to 1.30)")
+    assert _infer(MAP, tag) == ((1, 31), "newest Istio with a map of templates (up to 1.31)")
 
 
 @cases("config", "expected", "why")

@@ -25,7 +25,7 @@ from injector.istio.mesh import (
 from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, Message, message_type
 from tests.cases import cases
 
-NEWEST: Minor = (1, 30)
+NEWEST: Minor = (1, 31)
 SECOND = 1_000_000_000
 
 
@@ -116,7 +116,7 @@ def test_an_invalid_annotation_is_named_in_the_error(text: str, what: str) -> No
     assert caught.value.where == "metadata.annotations[proxy.istio.io/config]"
 
 
-@pytest.mark.parametrize("minor", [(1, number) for number in range(7, 31)])
+@pytest.mark.parametrize("minor", [(1, number) for number in range(7, 32)])
 def test_the_defaults_of_a_proxy_config_are_not_written(minor: Minor) -> None:
     assert _written(parse_mesh_config(None, minor), minor) == {}
 
@@ -170,7 +170,7 @@ def test_the_pointers_are_what_templates_get() -> None:
     assert facts.proxy_config.target.field("StatusPort") == 15020
 
 
-MINORS = [(1, number) for number in range(31)]
+MINORS = [(1, number) for number in range(32)]
 
 
 @cases("minor", "expected")

@@ -8,7 +8,7 @@ from injector.istio.behaviours import Minor
 from injector.istio.proxyconfig import port_fault, proxy_address_fault, validate_proxy_config
 from tests.cases import cases
 
-NEWEST: Minor = (1, 30)
+NEWEST: Minor = (1, 31)
 
 
 def _one(fault: str) -> str:

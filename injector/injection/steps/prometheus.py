@@ -1,45 +1,131 @@
 """Prometheus merge: the application's scrape annotations move into the proxy's environment and are replaced by the agent's.
 
-Follows ``applyPrometheusMerge`` and its callees in pkg/kube/inject/webhook.go (1.30.3). For Prometheus, ``prometheus.io/port``,
-``prometheus.io.port`` and every other spelling with the same sanitised name are equal, so all of them count.
+Follows ``applyPrometheusMerge``, ``applySecurePrometheusAnnotation`` and their callees in pkg/kube/inject/webhook.go, and
+``ParseScrapeTargets`` and ``IstioReservedPortReason`` in pilot/cmd/pilot-agent/status/server.go (1.31.0-rc.0). For Prometheus,
+``prometheus.io/port``, ``prometheus.io.port`` and every other spelling with the same sanitised name are equal, so all of them count.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from injector.errors import AnnotationError
 from injector.golang.json import go_json
+from injector.golang.strconv import atoi, quote
+from injector.gotemplate.sprig.strings import SPACE
 from injector.injection import containers as c
 from injector.istio.annotations import parse_bool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from injector.istio.behaviours import Behaviours
+
 MERGE_METRICS: Final = "prometheus.istio.io/merge-metrics"
 ENV: Final = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _INVALID = re.compile(r"[^a-zA-Z0-9_]")
-_SANITISED: Final = {"prometheus_io_scrape": "scrape", "prometheus_io_path": "path", "prometheus_io_port": "port"}
-_EXACT: Final = {f"prometheus.io/{field}": field for field in ("scrape", "path", "port")}
+_SANITISED: Final = {
+    "prometheus_io_scrape": "scrape",
+    "prometheus_io_path": "path",
+    "prometheus_io_port": "port",
+    "prometheus_istio_io_scrape_targets": "targets",
+}
+# In the order of status.PrometheusScrapeConfiguration.
+_FIELDS: Final = ("scrape", "path", "port")
+_EXACT: Final = {f"prometheus.io/{field}": field for field in _FIELDS}
+SCRAPE_TARGETS: Final = "prometheus.istio.io/scrape-targets"
+SECURE_PORT: Final = "prometheus.istio.io/secure-port"
+SECURE_PORT_ENV: Final = "ENVOY_SECURE_MERGED_METRICS_PORT"
+_LAST_PORT: Final = 65535
+_RESERVED: Final = {
+    15000: "Envoy admin",
+    15001: "outbound traffic capture",
+    15004: "pilot debug",
+    15006: "inbound traffic capture",
+    15008: "HBONE tunnel",
+    15020: "pilot-agent status / merged Prometheus",
+    15021: "Envoy health",
+    15053: "DNS proxy",
+    15090: "Envoy Prometheus (already merged)",
+}
+"""The ports that the application cannot have, and what Istio uses each for."""
 
 
-def merged(pod: c.Pod, *, mesh_setting: bool | None, status_port: int, sanitised: bool) -> c.Pod:
+def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, status_port: int) -> c.Pod:
     """Return the pod with merged metrics, or as it is if merging is off, declined or already done.
 
-    ``sanitised`` (since Istio 1.13): the annotations count in every spelling, and ``scrape: false`` declines.
+    Since Istio 1.13 the annotations count in every spelling, and ``scrape: false`` declines.
+
+    Raises:
+        AnnotationError: the application's port cannot be scraped (since Istio 1.31).
     """
     annotations = c.annotations_of(pod)
-    if not enabled(annotations, mesh_setting=mesh_setting) or (sanitised and not _scraped(annotations)):
+    declined = behaviours.prometheus_sanitised and not _scraped(annotations)
+    if declined or not enabled(annotations, mesh_setting=mesh_setting):
         return pod
-    target = str(status_port)
-    found = _scrape_config(annotations, sanitised=sanitised)
-    if found.get("port") == target:
+    found = _scrape_config(annotations, behaviours)
+    if found.get("port") == str(status_port):
         return pod
+    config: dict[str, Any] = {key: found.get(key, "") for key in _FIELDS}
+    targets = _targets(found.get("targets", ""))
+    if targets:
+        # An older agent reads only the first one.
+        config = {**config, **targets[0], "targets": targets}
+    if behaviours.prometheus_targets:
+        _check_ports(config, status_port)
     sidecar = c.find_in_pod(c.PROXY, pod)
-    if sidecar is not None and any(found.values()):
-        pod = c.with_container(pod, c.env_appended(sidecar, ENV, _config_json(found)))
-    kept = _cleared(annotations, sanitised=sanitised)
+    if sidecar is not None and any(config.values()):
+        pod = c.with_container(pod, c.env_appended(sidecar, ENV, go_json(config)))
+    kept = _cleared(annotations, behaviours)
     return c.with_metadata(pod, annotations={**kept, **agent_annotations(status_port)})
+
+
+def with_secure_port(pod: c.Pod) -> c.Pod:
+    """Return the pod with the annotation of the port where the proxy serves merged metrics over mTLS, unless it has one already."""
+    annotations = c.annotations_of(pod)
+    wanted = _INVALID.sub("_", SECURE_PORT)
+    if any(_INVALID.sub("_", key) == wanted for key in annotations):
+        return pod
+    sidecar = c.find_in_pod(c.PROXY, pod) or {}
+    values = (item.get("value", "") for item in sidecar.get("env") or () if item.get("name") == SECURE_PORT_ENV)
+    port = next((value for value in values if value not in {"", "0"}), None)
+    return pod if port is None else c.with_metadata(pod, annotations={**annotations, SECURE_PORT: port})
+
+
+def users_annotations(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations from which a configuration for the agent was made."""
+    targets = [each for each in config.get("targets") or () if isinstance(each, dict)]
+    if not targets:
+        return {f"prometheus.io/{key}": str(config[key]) for key in _FIELDS if config.get(key)}
+    listed = ",".join(f"{each.get('port', '')}:{each.get('path', '')}" for each in targets)
+    scrape = {"prometheus.io/scrape": str(config["scrape"])} if config.get("scrape") else {}
+    return {**scrape, SCRAPE_TARGETS: listed}
+
+
+def _targets(text: str) -> list[dict[str, str]]:
+    """Return the endpoints of the annotation ``SCRAPE_TARGETS``, a list of ``port:path``; none if it is not such a list."""
+    targets = []
+    for entry in filter(None, (each.strip(SPACE) for each in text.split(","))):
+        port, _, path = (part.strip(SPACE) for part in entry.partition(":"))
+        if not port:
+            return []
+        targets.append({"port": port, "path": path or "/metrics"})
+    return targets
+
+
+def _check_ports(config: Mapping[str, Any], status_port: int) -> None:
+    targets = config.get("targets")
+    what, noun = ("targets", "target port") if targets else ("configuration", "port")
+    for text in [each["port"] for each in targets] if targets else filter(None, [config["port"]]):
+        port, wrong = atoi(text)
+        if wrong or not 1 <= port <= _LAST_PORT:
+            raise AnnotationError(f"invalid prometheus scrape {what}: invalid {noun} {quote(text)}")
+        if port == status_port:
+            raise AnnotationError(f"invalid prometheus scrape {what}: {noun} {text} conflicts with agent port")
+        if port in _RESERVED:
+            reason = f"{noun} {text} is reserved for Istio ({_RESERVED[port]}) and cannot be scraped"
+            raise AnnotationError(f"invalid prometheus scrape {what}: {reason}")
 
 
 def agent_annotations(status_port: int) -> dict[str, str]:
@@ -53,16 +139,16 @@ def agent_annotations(status_port: int) -> dict[str, str]:
 
 def scrape_config_json(annotations: Mapping[str, str]) -> str | None:
     """Return the application's own scrape annotations, in their exact spelling, as JSON for the agent; None if there are none."""
-    found = _scrape_config(annotations, sanitised=False)
-    return _config_json(found) if any(found.values()) else None
+    config = {key: annotations.get(f"prometheus.io/{key}", "") for key in _FIELDS}
+    return go_json(config) if any(config.values()) else None
 
 
-def without_agent_annotations(pod: c.Pod, *, status_port: int, sanitised: bool) -> c.Pod:
+def without_agent_annotations(pod: c.Pod, behaviours: Behaviours, *, status_port: int) -> c.Pod:
     """Return the pod without the scrape annotations of an earlier injection, which have the agent's port."""
     annotations = c.annotations_of(pod)
-    if _scrape_config(annotations, sanitised=sanitised).get("port") != str(status_port):
+    if _scrape_config(annotations, behaviours).get("port") != str(status_port):
         return pod
-    return c.with_metadata(pod, annotations=_cleared(annotations, sanitised=sanitised))
+    return c.with_metadata(pod, annotations=_cleared(annotations, behaviours))
 
 
 def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
@@ -75,31 +161,23 @@ def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> boo
 
 def _scraped(annotations: Mapping[str, str]) -> bool:
     for key, value in annotations.items():
-        scrape = parse_bool(value) if _field_of(key, sanitised=True) == "scrape" else None
+        scrape = parse_bool(value) if _SANITISED.get(_INVALID.sub("_", key)) == "scrape" else None
         if scrape is not None:
             return scrape
     return True
 
 
-def _field_of(annotation: str, *, sanitised: bool) -> str | None:
-    if not sanitised:
+def _field_of(annotation: str, behaviours: Behaviours) -> str | None:
+    if not behaviours.prometheus_sanitised:
         return _EXACT.get(annotation)
-    return _SANITISED.get(_INVALID.sub("_", annotation)) if annotation.startswith("prometheus") else None
+    field = _SANITISED.get(_INVALID.sub("_", annotation)) if annotation.startswith("prometheus") else None
+    return field if field != "targets" or behaviours.prometheus_targets else None
 
 
-def _scrape_config(annotations: Mapping[str, str], *, sanitised: bool) -> dict[str, str]:
-    found = {}
-    for key, value in annotations.items():
-        field = _field_of(key, sanitised=sanitised)
-        if field is not None:
-            found[field] = value
-    return found
+def _scrape_config(annotations: Mapping[str, str], behaviours: Behaviours) -> dict[str, str]:
+    fields = ((_field_of(key, behaviours), value) for key, value in annotations.items())
+    return {field: value for field, value in fields if field is not None}
 
 
-def _cleared(annotations: Mapping[str, str], *, sanitised: bool) -> dict[str, str]:
-    return {key: value for key, value in annotations.items() if _field_of(key, sanitised=sanitised) is None}
-
-
-def _config_json(found: Mapping[str, str]) -> str:
-    # Field order of status.PrometheusScrapeConfiguration.
-    return go_json({key: found.get(key, "") for key in ("scrape", "path", "port")})
+def _cleared(annotations: Mapping[str, str], behaviours: Behaviours) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if _field_of(key, behaviours) is None}

@@ -5,7 +5,7 @@ itself says more than Istio's fixed names: the status annotation names what was 
 thresholds. Unlike Istio's, it does not mark the pod against injection: the result is the pod before injection.
 
 Nothing marks the labels and annotations that injection added, so one with the value that injection would write counts as added. The
-values are those of the templates and of pkg/kube/inject in Istio 1.1 to 1.30.
+values are those of the templates and of pkg/kube/inject in Istio 1.1 to 1.31.
 """
 
 from __future__ import annotations
@@ -93,6 +93,9 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
     original = _original_annotations(env)
     annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if original is None else original
+    secure_port = env.get(prometheus.SECURE_PORT_ENV)
+    if secure_port and annotations.get(prometheus.SECURE_PORT) == secure_port:
+        annotations = {key: value for key, value in annotations.items() if key != prometheus.SECURE_PORT}
     return _with_spec(_with_metadata(pod, annotations, labels))
 
 
@@ -254,7 +257,7 @@ def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str 
     annotations = {key: value for key, value in annotations.items() if key not in _DEFAULT_CONTAINER or value != first}
     if annotations.get("prometheus.io/path") == _AGENT_PATH:
         annotations = {key: value for key, value in annotations.items() if not key.startswith("prometheus.io/")}
-        annotations |= {f"prometheus.io/{key}": str(value) for key, value in scrape.items() if value}
+        annotations |= prometheus.users_annotations(scrape)
     if annotations.get(TEMPLATES, "").startswith("grpc") and annotations.get(REWRITE) == "false":
         del annotations[REWRITE]
     excluded = {*_STATUS_PORTS, agent_port, annotations.get(STATUS_PORT, "")}

@@ -26,7 +26,7 @@ def test_a_template_sees_plain_values_by_their_names() -> None:
         "proxy_uid": 1337,
         "proxy_gid": 1338,
         "values": {"global": {"hub": "h"}},
-        "istio_minor": 30,
+        "istio_minor": 31,
         "inbound_traffic_policy_mode": "passthrough",
         "compliance_policy": "fips-140-2",
         "workload": {"name": "cart", "namespace": "shop", "kind": "Deployment", "api_version": "apps/v1"},

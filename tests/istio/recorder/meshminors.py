@@ -2,7 +2,7 @@
 
     python tests/istio/recorder/meshminors.py DIR
 
-DIR is a clone of https://github.com/istio/api with its branches ``release-1.0`` to ``release-1.30``. A field or value gets ``first`` and
+DIR is a clone of https://github.com/istio/api with its branches ``release-1.0`` to ``release-1.31``. A field or value gets ``first`` and
 ``last`` if it is not in all of them; messages that a minor does not have cannot be reached in it. Prints the fields whose type another
 minor has otherwise; ``injector/istio/proto.py`` says which of them matter.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = Path(__file__).parents[3] / "injector" / "istio" / "meshschema.json"
-MINORS = range(31)
+MINORS = range(32)
 FOLDERS = ("mesh", "networking", "type", "analysis", "security")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 OPTIONS = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]")

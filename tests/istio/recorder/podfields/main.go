@@ -1,5 +1,5 @@
 // Command podfields writes which fields of a pod each Istio minor knows: for each field of PodSpec and ObjectMeta, and what they
-// reach, the first minor whose k8s.io/api has it. Fields that 1.0 had already are left out.
+// reach, the first minor whose k8s.io/api has it, and the last one too (1.29-1.30) if it was dropped. Fields that all have are left out.
 //
 //	go run ./podfields ../../../injector/istio/podfields.json
 //
@@ -7,10 +7,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +27,7 @@ var versions = []string{
 	"v0.0.0-20180521142803-feb48db456a5", "v0.0.0-20180628040859-072894a440bd", "v0.0.0-20190222213804-5cb15d344471",
 	"v0.0.0-20190222213804-5cb15d344471", "v0.0.0-20191003000013-35e20aa79eb8", "v0.17.2", "v0.18.1", "v0.18.3", "v0.19.3", "v0.20.1", "v0.20.5", "v0.21.2", "v0.22.2",
 	"v0.24.1", "v0.24.2", "v0.24.2", "v0.25.2", "v0.26.7", "v0.27.0", "v0.28.1", "v0.28.3", "v0.29.0", "v0.30.0", "v0.30.1",
-	"v0.31.1", "v0.32.2", "v0.33.3", "v0.33.3", "v0.34.1", "v0.35.3", "v0.35.3",
+	"v0.31.1", "v0.32.2", "v0.33.3", "v0.33.3", "v0.34.1", "v0.35.3", "v0.35.3", "v0.36.1",
 }
 
 // structs are the fields of each struct: JSON name to the name of the type that its values have, whatever holds them.
@@ -45,6 +47,19 @@ func main() {
 	for minor := len(tables) - 2; minor >= 0; minor-- {
 		compare("PodSpec", "PodSpec", newest, tables[minor], "1."+strconv.Itoa(minor+1), since, map[string]bool{})
 	}
+	dropped := map[string]string{}
+	for minor, table := range tables {
+		had := map[string]string{}
+		compare("PodSpec", "PodSpec", table, newest, "1."+strconv.Itoa(minor), had, map[string]bool{})
+		for name, here := range had {
+			if owner, field, _ := strings.Cut(strings.TrimPrefix(name, "v1."), "."); newest[owner][field] != "" {
+				continue // another struct, with fewer fields, has taken its owner's place somewhere
+			}
+			first, _, _ := strings.Cut(cmp.Or(dropped[name], here), "-")
+			dropped[name] = first + "-" + here
+		}
+	}
+	maps.Copy(since, dropped)
 	text, err := json.MarshalIndent(since, "", " ")
 	check(err)
 	check(os.WriteFile(os.Args[1], append(text, '\n'), 0o644))

@@ -1,5 +1,6 @@
 // Command schema writes the table of Kubernetes types that injector/kube reads: for every struct reachable from a Pod, a
-// Namespace and the workload kinds of kube-inject, its fields in order, and what their tags say of encoding and merging.
+// Namespace and the workload kinds of kube-inject, its fields in order, and what their tags say of encoding and merging. Fields of pods
+// that later versions of k8s.io/api dropped are added, since earlier minors of Istio have them.
 //
 //	go run ./schema ../../../injector/kube/schema.json
 package main
@@ -11,6 +12,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
 
@@ -45,6 +47,28 @@ var opaque = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.MicroTime]():     true,
 	reflect.TypeFor[metav1.FieldsV1]():      true,
 	reflect.TypeFor[runtime.RawExtension](): true,
+}
+
+// claimSource and workloadReference are types that k8s.io/api no longer has.
+type claimSource struct {
+	ResourceClaimName         *string `json:"resourceClaimName,omitempty"`
+	ResourceClaimTemplateName *string `json:"resourceClaimTemplateName,omitempty"`
+}
+
+type workloadReference struct {
+	Name               string `json:"name"`
+	PodGroup           string `json:"podGroup"`
+	PodGroupReplicaKey string `json:"podGroupReplicaKey,omitempty"`
+}
+
+// dropped are fields that k8s.io/api no longer has, each of a struct and after the field of that JSON name.
+var dropped = []struct {
+	owner, after string
+	field        field
+}{
+	{"v1.EphemeralVolumeSource", "volumeClaimTemplate", field{Go: "ReadOnly", JSON: "readOnly", Type: "bool", OmitEmpty: true}},
+	{"v1.PodResourceClaim", "name", field{Go: "Source", JSON: "source", Type: "*v1.ClaimSource", OmitEmpty: true}},
+	{"v1.PodSpec", "hostnameOverride", field{Go: "WorkloadRef", JSON: "workloadRef", Type: "*v1.WorkloadReference", OmitEmpty: true}},
 }
 
 var (
@@ -152,6 +176,12 @@ func main() {
 		batchv1.Job{}, batchv1.CronJob{}, openshiftv1.DeploymentConfig{}, metav1.LabelSelector{},
 	} {
 		visit(reflect.TypeOf(root))
+	}
+	structs["v1.ClaimSource"] = fields(reflect.TypeFor[claimSource]())
+	structs["v1.WorkloadReference"] = fields(reflect.TypeFor[workloadReference]())
+	for _, each := range dropped {
+		at := slices.IndexFunc(structs[each.owner], func(f field) bool { return f.JSON == each.after })
+		structs[each.owner] = slices.Insert(structs[each.owner], at+1, each.field)
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\n\"source\":%s,\n\"named\":%s,\n\"structs\":{", encode(versions()), encode(named))
