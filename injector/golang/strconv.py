@@ -250,13 +250,13 @@ _ENOUGH_DIGITS: Final = 21
 
 
 def parse_uint(text: str, bits: int) -> tuple[int, str]:
-    """Return the number of a decimal text, and Go's error, empty if there is none (strconv.ParseUint)."""
+    """Return the number of a decimal text, and Go's error, which is empty if the text is valid (strconv.ParseUint)."""
     number, fault = _unsigned(text, bits)
     return number, f"strconv.ParseUint: parsing {quote(text)}: {fault}" if fault else ""
 
 
 def atoi(text: str) -> tuple[int, str]:
-    """Return the number of a decimal text, and Go's error, empty if there is none (strconv.Atoi); out of range, the nearest int64."""
+    """Return the number of a decimal text, and Go's error, empty if it is valid (strconv.Atoi); out of range, the nearest int64."""
     number, fault = _unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
     number = -number if text.startswith("-") else number
     if not -_INT64 <= number < _INT64:

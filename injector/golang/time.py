@@ -37,7 +37,7 @@ _UNITS: Final = {
 }
 _NUMBER_AND_UNIT: Final = re.compile(r"(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?P<unit>[^0-9.]*+)")
 _MAX_DIGITS: Final = 20
-"""Numbers of so many digits do not fit into 64 bits."""
+"""Numbers with more digits do not fit into 64 bits."""
 _TO_ESCAPE: Final = re.compile(r'["\\]|[^\x20-\x7f]')
 
 
@@ -126,7 +126,7 @@ _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def from_unix(seconds: int) -> datetime:
-    """Return the time in UTC that is so many seconds after 1970 (time.Unix).
+    """Return the time in UTC at a number of seconds after 1970 (time.Unix).
 
     Raises:
         UnsupportedDateError: it is not in the years 1 to 9999.

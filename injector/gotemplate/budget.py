@@ -24,7 +24,7 @@ MAX_SIZE: Final = 1 << 20
 # The clock is read once in so many steps: reading it is a system call, which takes as long as several.
 CLOCK_EVERY: Final = 1024
 # The work between two readings of the clock takes a millisecond at most, since functions are counted before they run. A longer interval
-# was a garbage collection or a machine that stood still, which is not the template's fault: it counts for no more than this.
+# was a garbage collection or a machine that stood still, which is not the template's fault. It counts as this at most.
 MAX_CLOCK_DELTA: Final = 0.05
 
 
@@ -83,7 +83,7 @@ METER: Final[ContextVar[Meter | None]] = ContextVar("METER", default=None)
 
 @contextmanager
 def metered_by(meter: Meter) -> Iterator[None]:
-    """Make renderings spend the budget of ``meter``, beside their own."""
+    """Make renderings spend the budget of ``meter`` too."""
     token = METER.set(meter)
     try:
         yield
@@ -120,7 +120,7 @@ def check_size(size: int, what: str = "result") -> None:
 
 
 class Rendering:
-    """One rendering: the text so far, and what is left of the budget. Generated code writes to it.
+    """One rendering: the text so far and the rest of the budget. Generated code writes to it.
 
     Text is counted after it is written and before it is joined: until then a piece of output costs a pointer, and functions cannot have
     made more of it than ``memory``. A rendering inside another one has no more than the outer one has left.
@@ -153,7 +153,7 @@ class Rendering:
         self.steps_until_clock = 0
 
     def tick(self, steps: int) -> None:
-        """Count a block of so many actions that is about to run, and the output so far."""
+        """Count the actions of a block before it runs, and the output so far."""
         self.spend(steps)
         if len(self.out) == self.counted:
             return

@@ -259,12 +259,10 @@ def js(*args: Any) -> str:
     """Return the arguments printed and escaped for a JavaScript string."""
     text = _evaluated(args)
     check_size(len(text) * len("\\u0000"))
-    return "".join(_JS.get(char) or _js_char(char) for char in text)
-
-
-def _js_char(char: str) -> str:
-    is_byte = "\udc80" <= char <= "\udcff"
-    return char if is_byte or is_printable(char) else f"\\u{ord(char):04X}"
+    return "".join(
+        _JS.get(char) or (char if is_printable(char) or "\udc80" <= char <= "\udcff" else f"\\u{ord(char):04X}")
+        for char in text
+    )
 
 
 def urlquery(*args: Any) -> str:

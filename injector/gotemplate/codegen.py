@@ -1,4 +1,4 @@
-"""The parse tree into Python: what text/template/exec.go's walk and eval functions do, written out for one template.
+"""Parse tree to Python: the walk and eval functions of text/template/exec.go, written out for one template.
 
 Each method follows the function of exec.go that its docstring names, and visits nodes in the same order: ``place`` is what
 ``state.node`` would be after the lines written so far.
@@ -79,7 +79,7 @@ class Mark:
 
 
 class Source:
-    """Lines of Python with their marks, and what their names stand for.
+    """Lines of Python with their marks and their namespace.
 
     Args:
         namespace: the names that the lines may use.
@@ -110,7 +110,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str, mark: Mark) -> Iterator[None]:
-        """Add a line that opens a block, and indent what is added inside.
+        """Add a line that opens a block, and indent the lines of the block.
 
         Raises:
             ParseError: blocks nest deeper than Python can.
@@ -130,7 +130,7 @@ class Source:
         self._indent, self._loops = self._indent[:-1], loops
 
     def fresh(self, prefix: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a new name."""
         self.names += 1
         return f"{prefix}{self.names}"
 
@@ -150,7 +150,7 @@ class Source:
         return name
 
     def function(self, func: Func) -> str:
-        """Return a global name for what calls a function."""
+        """Return a global name for a function."""
         name = self.bind("f", func.call)
         self.functions[name] = func
         return name
@@ -160,11 +160,6 @@ class Source:
         if value is None or type(value) in (str, bool) or (type(value) is int and value >= 0):
             return repr(value)
         return self.bind("k", value)
-
-    def place_index(self, node: Node) -> int:
-        """Return the index of a node in ``places``."""
-        self.places.append(node)
-        return len(self.places) - 1
 
     def text(self) -> str:
         """Return the Python."""
@@ -195,7 +190,7 @@ class LineMap:
             return _at(kind, self.main, self.main.root, _BUDGET_SPENT + str(raised))
         frame, line = innermost
         mark = self.marks[line - 1]
-        node = self._place(mark, frame)
+        node = self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
         reason = _reason(raised, node, mark, frame)
         if is_spent or isinstance(raised, FuncError | TemplateError | MethodFailure):
             node = mark.call or node
@@ -209,9 +204,6 @@ class LineMap:
                 found = traceback.tb_frame, traceback.tb_lineno
             traceback = traceback.tb_next
         return found
-
-    def _place(self, mark: Mark, frame: FrameType) -> Node:
-        return self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
 
 
 def _reason(raised: Exception, node: Node, mark: Mark, frame: FrameType) -> str:
@@ -272,7 +264,7 @@ NOTHING: Final = Operand("NO_VALUE", is_constant=True, value=NO_VALUE)
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A template variable: the local that holds it, and the one that holds what it is an element of, if it is one.
+    """A template variable: the local variable that holds it, with its origin if it is an element.
 
     ``maybe`` says that it is declared inside an operand of ``and`` or ``or``, which may not run.
     """
@@ -283,14 +275,14 @@ class Variable:
 
 
 def container_of(value: Operand) -> str:
-    """Return the local that holds what a value is an element or field of."""
+    """Return the local variable that holds the container of a value."""
     return value.origin.container if value.origin and value.origin.container else "None"
 
 
 _CLASSES: Final = {"string": "str", "bool": "bool", "int": "int", "float64": "float"}
 """Types whose values are of one Python class, so that generated code can check them at once."""
 _COMPARED: Final = {"eq": "==", "ne": "!="}
-# How many actions may stand in a row before the budget is looked at again: functions may take their time.
+# Actions between two checks of the budget: functions can take long.
 _STRETCH: Final = 64
 
 
@@ -417,7 +409,7 @@ class TemplateWriter:
         return variable
 
     def set(self, variable: Variable, value: Operand) -> None:
-        """Write the assignment of a value to a variable, with what the value is an element of."""
+        """Write the assignment of a value, and of its container, to a variable."""
         self.line(f"{variable.operand.code} = {value.code}")
         if variable.operand.origin is not None:
             origin = value.origin
@@ -433,19 +425,24 @@ class TemplateWriter:
     def command(self, command: n.CommandNode, final: Operand | None) -> Operand:
         """Write a command (evalCommand)."""
         first = command.args[0]
-        if isinstance(first, n.FieldNode):
-            self.place = first
-            return self.fields(first, self.dot, first.idents, command.args, final)
-        if isinstance(first, n.ChainNode):
-            return self.chain(first, command.args, final)
-        if isinstance(first, n.IdentifierNode):
-            return self.function(first, command, command.args, final)
+        value = self.called(first, command, command.args, final)
+        if value is not None:
+            return value
         if isinstance(first, n.PipeNode):
             return self.lone(command.args, final) or self.settled(self.pipeline(first))
-        if isinstance(first, n.VariableNode):
-            return self.variable(first, command.args, final)
         self.place = first
         return self.lone(command.args, final) or self.word(first)
+
+    def called(self, node: n.Node, command: n.Node, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
+        """Write a function, or a field, chain or variable that can be one; return None for other nodes."""
+        if isinstance(node, n.FieldNode):
+            self.place = node
+            return self.fields(node, self.dot, node.idents, args, final)
+        if isinstance(node, n.ChainNode):
+            return self.chain(node, args, final)
+        if isinstance(node, n.IdentifierNode):
+            return self.function(node, command, args, final)
+        return self.variable(node, args, final) if isinstance(node, n.VariableNode) else None
 
     def lone(self, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
         """Write the failure of an operand that has arguments but is not a function (notAFunction)."""
@@ -479,7 +476,7 @@ class TemplateWriter:
             return self.fail(f"undefined variable: {name}")
         if not known[-1].maybe:
             return known[-1].operand
-        found = f"UNDEFINED({name!r})"
+        found = f"FAIL({f'undefined variable: {name}'!r})"
         for variable in known:
             code = variable.operand.code
             found = f"({code} if {code} is not UNSET else {found})" if variable.maybe else code
@@ -562,7 +559,7 @@ class TemplateWriter:
         return self.call(func, node.name, command, given, signature)
 
     def call(self, func: Func, name: str, command: n.Node, given: Sequence[Operand], signature: Signature) -> Operand:
-        """Write the call itself, which counts what it takes."""
+        """Write the call, which counts its cost."""
         arguments = ", ".join(operand.code for operand in given)
         result = self.assign(f"{self.source.function(metered(func))}({arguments})", call=command, name=name)
         is_any = signature.result in (ANY, REFLECT)
@@ -582,7 +579,7 @@ class TemplateWriter:
                     slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
                     return Operand(self.assign(f"{fast} else {slow}", call=command, name=func.name), "bool")
         if func.name == "slice":
-            # Go's slice looks at its indexes as they come, not at what is inside an interface.
+            # Go's slice does not look inside an index that is an interface.
             given = [given[0], *map(self.as_reflected, given[1:])]
         if func.name == "call":
             shown = f"CALLEE_NAME({given[0].code})" if len(args) == 1 else repr(str(args[1]))
@@ -646,15 +643,7 @@ class TemplateWriter:
             return self.dot
         if isinstance(node, n.PipeNode):
             return self.settled(self.pipeline(node))
-        if isinstance(node, n.FieldNode):
-            return self.fields(node, self.dot, node.idents, (node,), None)
-        if isinstance(node, n.VariableNode):
-            return self.variable(node, (node,), None)
-        if isinstance(node, n.ChainNode):
-            return self.chain(node, (node,), None)
-        if isinstance(node, n.IdentifierNode):
-            return self.function(node, node, (node,), None)
-        return None
+        return self.called(node, node, (node,), None)
 
     def checked(self, value: Operand, go_type: str) -> Operand:
         """Write the check of a value against a parameter's type (validateType)."""
@@ -676,7 +665,10 @@ class TemplateWriter:
 
     def where(self) -> str:
         """Return an expression for the index of the present place."""
-        return self.place if isinstance(self.place, str) else str(self.source.place_index(self.place))
+        if isinstance(self.place, str):
+            return self.place
+        self.source.places.append(self.place)
+        return str(len(self.source.places) - 1)
 
     # --- actions
 

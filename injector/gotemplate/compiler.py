@@ -139,10 +139,6 @@ def _fail(reason: str) -> None:
     raise Failure(reason)
 
 
-def _undefined(name: str) -> None:
-    raise Failure(f"undefined variable: {name}")
-
-
 def _count(method: Func, name: str, args: int, final: bool) -> None:  # noqa: FBT001 - generated code calls it
     miscount = parse_signature(method.signature).miscount(args, final=final)
     if miscount:
@@ -176,7 +172,6 @@ _NAMES: Final[dict[str, Any]] = {
     "REFLECTED": _reflected,
     "CALLEE_NAME": shown_callee,
     "TYPE": lambda method, index: parse_signature(method.signature).type_at(index),
-    "UNDEFINED": _undefined,
     "UNSET": object(),
 }
-"""The names that generated code uses, beside the functions and constants of the template."""
+"""The names that generated code uses, in addition to the functions and constants of the template."""

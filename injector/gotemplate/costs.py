@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a call, beside the few steps of any action.
+    """The cost of a call, in addition to the few steps of any action.
 
     Attributes:
         once: steps of any call.
@@ -44,7 +44,7 @@ SCAN: Final = Cost(characters=256, item=0, text_bytes=0)
 """Looks through texts, at the speed of C."""
 PASS: Final = replace(SCAN, makes=False)
 COPY: Final = Cost(characters=128, item=0, text_bytes=2, entry=8)
-"""Copies texts at the speed of C, or the entries of a list or map but not what is in them."""
+"""Copies texts at the speed of C, or the entries of a list or map but not their contents."""
 BY_CHARACTER: Final = Cost(characters=2, item=0, text_bytes=80)
 """Takes a text apart in Python."""
 WORDS: Final = Cost(characters=1, item=0, text_bytes=96)

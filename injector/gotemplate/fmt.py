@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,17 +48,17 @@ class Spec:
         return text.rjust(self.width, "0" if zeros and self.zero else " ")
 
     def cut(self, text: str) -> str:
-        """Return no more characters of a text than the precision."""
+        """Return a text cut to the precision, in characters."""
         return text if self.precision is None else text[: self.precision]
 
 
 def format_bool(value: object, verb: str, spec: Spec) -> str | None:
-    """Return a boolean by a verb; None for a verb that it has not."""
+    """Return a boolean by a verb; None if it does not support the verb."""
     return spec.pad("true" if value else "false") if verb in "tv" else None
 
 
 def format_string(text: str, verb: str, spec: Spec) -> str | None:
-    """Return a string by a verb; None for a verb that it has not."""
+    """Return a string by a verb; None if it does not support the verb."""
     if verb == "s" or (verb == "v" and not spec.sharp_v):
         return spec.pad(spec.cut(text))
     if verb in "qv":
@@ -86,7 +86,7 @@ def format_bytes(raw: bytes, verb: str, spec: Spec) -> str:
 
 
 def format_integer(number: int, verb: str, spec: Spec, *, unsigned: bool = False) -> str | None:
-    """Return an integer by a verb; None for a verb that it has not."""
+    """Return an integer by a verb; None if it does not support the verb."""
     if verb == "v" and spec.sharp_v and unsigned:
         return hexadecimal(number, spec)
     if verb in _BASES:
@@ -100,10 +100,7 @@ def format_integer(number: int, verb: str, spec: Spec, *, unsigned: bool = False
 
 def hexadecimal(number: int, spec: Spec, *, prefix: bool = True) -> str:
     """Return an unsigned number in hexadecimal, as ``%#v`` and pointers show it."""
-    sharp, spec.sharp = spec.sharp, prefix
-    text = _digits(number, "x", spec)
-    spec.sharp = sharp
-    return text
+    return _digits(number, "x", replace(spec, sharp=prefix))
 
 
 def _digits(number: int, verb: str, spec: Spec) -> str:
@@ -140,7 +137,7 @@ def _code_point(number: int, spec: Spec) -> str:
 
 
 def format_real(value: float, verb: str, spec: Spec, size: int = 64) -> str | None:
-    """Return a float by a verb; None for a verb that it has not."""
+    """Return a float by a verb; None if it does not support the verb."""
     if verb not in FLOAT_VERBS:
         return None
     check_size(spec.precision or 0, "precision")
@@ -160,13 +157,10 @@ def format_real(value: float, verb: str, spec: Spec, size: int = 64) -> str | No
 
 
 def format_complex(value: complex, verb: str, spec: Spec) -> str | None:
-    """Return a complex number by a verb: both parts, the imaginary one with its sign; None for a verb that it has not."""
+    """Return a complex number by a verb: both parts, the imaginary one with its sign; None if it does not support the verb."""
     if verb not in FLOAT_VERBS:
         return None
-    real = format_real(value.real, verb, spec)
-    plus, spec.plus = spec.plus, True
-    imaginary = format_real(value.imag, verb, spec)
-    spec.plus = plus
+    real, imaginary = format_real(value.real, verb, spec), format_real(value.imag, verb, replace(spec, plus=True))
     return f"({real}{imaginary}i)"
 
 
@@ -234,14 +228,14 @@ class _Values:
         return format_string(text, verb, self.spec)
 
     def bad_verb(self, value: Any, verb: str) -> str:
-        """Return the complaint about a verb that a value has not (badVerb)."""
+        """Return the error text for a verb that a value does not support (badVerb)."""
         outer, self.erroring = self.erroring, True
         text = f"%!{verb}({type_of(value)}={self.value(value, 'v', 0)})"
         self.erroring = outer
         return text
 
     def scalar(self, value: Any, verb: str) -> str | None:
-        """Return a boolean, number or string by a verb; None for other values, and for a verb that it has not."""
+        """Return a boolean, number or string by a verb; None for other values, and if the value does not support the verb."""
         match basic_kind(value):
             case "bool":
                 return format_bool(value, verb, self.spec)
@@ -258,7 +252,7 @@ class _Values:
         return None
 
     def composite(self, value: Any, verb: str, depth: int) -> str | None:
-        """Return a list, map, struct or pointer by a verb; None for a verb that it has not."""
+        """Return a list, map, struct or pointer by a verb; None if it does not support the verb."""
         if isinstance(value, list | bytes | dict):
             values = len(value) * (2 if isinstance(value, dict) else 1)
             spend(_VALUE_STEPS * values)

@@ -60,6 +60,10 @@ class FuncMap(dict[str, Func]):
 
         return add
 
+    def add(self, name: str, signature: str, call: Callable[..., Any], cost: Cost) -> None:
+        """Add a function whose one expression needs no further description; see ``define``."""
+        self.define(signature, name, cost=cost)(call)
+
     def bound(self, source: Any) -> FuncMap:
         """Return these functions with ``source`` as their first argument: a clock, an environment, random numbers."""
         return FuncMap(
@@ -70,7 +74,7 @@ class FuncMap(dict[str, Func]):
 _SHORT: Final = 64
 """Characters of a text that nothing is counted for."""
 _TEXT: Final = 64
-"""Bytes of a text beside its characters, and its place in a list."""
+"""Bytes of a text in addition to its characters, and its place in a list."""
 _AT_ONCE: Final = 500
 """Steps after which a walk through arguments is counted."""
 _ENTRY: Final = 104
@@ -82,7 +86,7 @@ _FAILURES: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, T
 def metered(func: Func) -> Func:
     """Return a function that counts its cost before it runs, and its result afterwards.
 
-    It raises ``FuncError`` for whatever else fails in it, and ``errors.Spent`` if the budget of the rendering is spent.
+    It raises ``FuncError`` if the function fails otherwise, and ``errors.Spent`` if the budget of the rendering is spent.
     """
     function, cost = func.call, func.cost
     if cost is NOTHING:
@@ -115,7 +119,7 @@ _SCALARS: Final = frozenset({bool, int, float, type(None)})
 
 
 def _charge(values: tuple[Any, ...], cost: Cost) -> None:
-    """Count what a call takes, as it is found: what is inside itself, or in many places, never ends."""
+    """Count the cost of a call while walking its arguments: values can contain themselves, or be in many places."""
     meter = METER.get()
     if meter is None:
         return
@@ -145,7 +149,7 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
 
 
 _LOOKS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {}
-"""How to look inside the values of each class that was met; asking what a value is takes longer."""
+"""How to look inside the values of each class so far; ``isinstance`` takes longer."""
 
 
 def _inside(value: Any) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from injector.golang.strconv import parse_float, parse_int, quote, read_float, u
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What unicode.IsSpace holds; Python takes four control characters for space besides.
+# The characters of unicode.IsSpace; Python's isspace adds four control characters.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -252,7 +252,7 @@ class TemplateNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class ElseNode(Node):
-    """``{{else}}``; ends a list and stands in no tree."""
+    """``{{else}}``; it ends a list and is not part of a tree."""
 
     def __str__(self) -> str:
         return "{{else}}"
@@ -260,7 +260,7 @@ class ElseNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class EndNode(Node):
-    """``{{end}}``; ends a list and stands in no tree."""
+    """``{{end}}``; it ends a list and is not part of a tree."""
 
     def __str__(self) -> str:
         return "{{end}}"
@@ -279,7 +279,7 @@ class Tree:
     text: str = field(repr=False, compare=False)
 
     def is_empty(self) -> bool:
-        """Return whether it holds nothing but space, as a template that only defines others does."""
+        """Return whether it is only white space, as in a template that only defines others."""
         return all(isinstance(node, TextNode) and not node.text.strip(_SPACE) for node in self.root.nodes)
 
 

@@ -43,7 +43,7 @@ class TokenStream:
         self.action_line = 0
 
     def next(self) -> Token:
-        """Take the next token; at the end, the last one for ever."""
+        """Take the next token; at the end, always the last one."""
         if self.waiting:
             return self.waiting.pop()
         self.latest = next(self.lexer, self.latest)
@@ -429,7 +429,7 @@ class _Parser(Expressions):
         return node
 
     def link(self, make: type[n.Branch]) -> _Link:
-        """Return a pipeline, the list that it guards, and what ended that."""
+        """Return a pipeline, the list that it guards, and the node that ended the list."""
         pipe = self.pipeline(make.keyword, Kind.RIGHT_DELIM)
         self.range_depth += make is n.RangeNode
         body, end = self.item_list()
@@ -444,7 +444,7 @@ class _Parser(Expressions):
         return body
 
     def else_control(self, _token: Token) -> n.Node:
-        """``else = "else" ( "}}" | "if" | "with" )``; what follows ``else`` on its line is left for the branch to read."""
+        """``else = "else" ( "}}" | "if" | "with" )``; the branch reads what follows ``else``."""
         peeked = self.peek_non_space()
         if peeked.kind in (Kind.IF, Kind.WITH):
             return n.ElseNode(peeked.pos, peeked.line)
@@ -466,7 +466,7 @@ class _Parser(Expressions):
         with self.own_scope():
             body, end = self.item_list()
             if not isinstance(end, n.EndNode):
-                # Go's parser of the block has read on; the one around it, which complains, has not.
+                # Go reports the line of the parser around the block, which has not read further.
                 raise ParseError(self.name, line, f"unexpected {end} in {context}")
             self.add(name, body)
         return n.TemplateNode(token.pos, token.line, name, pipe)

@@ -11,7 +11,7 @@ from injector.gotemplate.values import Float32, Func, Map, NamedString, Pointer,
 
 
 class _NoValue:
-    """The zero reflect.Value: what a missing map key gives."""
+    """The zero reflect.Value, the result of a missing map key."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ def is_nil(value: Any) -> bool:
 
 
 def indirect(value: Any) -> tuple[Any, bool]:
-    """Follow pointers to what they point at; also whether that ended at nil, which is then returned."""
+    """Follow pointers; return the target and whether it is nil. A nil pointer is returned itself."""
     while isinstance(value, Pointer):
         if value.target is None:
             return value, True
@@ -121,12 +121,12 @@ def indirect(value: Any) -> tuple[Any, bool]:
 
 
 def is_true(value: Any) -> bool:
-    """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true. The value model makes it Python's."""
+    """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true. In the value model this is Python's truth."""
     return bool(value)
 
 
 def length(value: Any) -> int | None:
-    """Return Go's len, or None for what has none."""
+    """Return Go's len, or None if a value has no length."""
     if isinstance(value, str):
         return byte_length(value)
     return len(value) if isinstance(value, list | dict | bytes) else None
@@ -138,7 +138,7 @@ def element_type(value: Any) -> str:
 
 
 def holds_interface(container: Any, name: str, *, is_key: bool) -> bool:
-    """Return whether reflection sees what a container holds as an interface {}: an element or key, or a struct's field ``name``."""
+    """Return whether reflection sees an element or key of a container, or a struct's field ``name``, as an interface {}."""
     container = indirect(container)[0]
     if isinstance(container, Struct):
         return container.is_interface(name)

@@ -140,7 +140,7 @@ def checked(value: Any, go_type: str, container: Any = None) -> Any:
 
 
 def ideal_constant(node: n.NumberNode) -> Any:
-    """Return a number as the type it has where none is asked for (exec.go idealConstant).
+    """Return a number in its default type (exec.go idealConstant).
 
     Raises:
         Failure: it overflows int.
@@ -193,7 +193,7 @@ def _converted(node: n.Node, go_type: str, kind: str) -> Any:
 
 
 def free_constant(node: n.Node) -> Any:
-    """Return a literal as the type it has where none is asked for.
+    """Return a literal in its default type.
 
     Raises:
         Failure: it is a number that no type but uint64 holds.
@@ -208,7 +208,7 @@ def free_constant(node: n.Node) -> Any:
 
 
 def sized(number: int, go_type: str) -> Any:
-    """Return an integer as one of a Go type, with the bits that the type has room for (reflect.Value.SetInt)."""
+    """Return an integer of a Go type, cut to the bits of the type (reflect.Value.SetInt)."""
     if go_type == "int":
         return number
     bits = int(go_type.lstrip("uint") or 64)
@@ -224,8 +224,6 @@ _NAMES: Final = ("string", ANY)
 
 def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
     """Return the function that reads ``receiver.name``, calling it where it is a method, for a value of the option missingkey."""
-    missing = _MISSING[missing_key]
-    invalid = _nil_data if missing_key == "error" else _no_value
     # Classes that have turned out to be structs: asking an abstract class each time takes longer than reading the field.
     structs: set[type] = set()
 
@@ -233,7 +231,7 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
         value = receiver
         if value.__class__ not in structs:
             if value is NO_VALUE:
-                return invalid(name)
+                return _field_of_nothing(missing_key, name)
             value = pointed(value)
             if value.__class__ not in structs:
                 if isinstance(value, Struct):
@@ -249,7 +247,7 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
         if value is None:
             raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
         if isinstance(value, dict) and key_type(value) in _NAMES:
-            return value[name] if name in value else missing(value, name)
+            return value[name] if name in value else _missing_entry(missing_key, value, name)
         return _method_or_failure(receiver, value, name)
 
     return field
@@ -263,7 +261,7 @@ def pointed(value: Any) -> Any:
 
 
 def _method_or_failure(receiver: Any, value: Any, name: str) -> Any:
-    """Call the method of a value that has no such field: no Go type has both."""
+    """Call the method of a value without such a field; no Go type has both."""
     found = method_of(value, name)
     if found is not None:
         return _called(found, name)
@@ -272,11 +270,10 @@ def _method_or_failure(receiver: Any, value: Any, name: str) -> Any:
 
 def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
     """Return the function that finds the method ``name`` of a receiver that is given arguments; ``NO_VALUE`` has none."""
-    invalid = _nil_data if missing_key == "error" else _no_value
 
     def method(receiver: Any, name: str) -> Any:
         if receiver is NO_VALUE:
-            return invalid(name)
+            return _field_of_nothing(missing_key, name)
         value = pointed(receiver)
         if value is None:
             raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
@@ -320,7 +317,7 @@ def _has_field(value: Struct, name: str) -> bool:
 
 
 def _no_field(receiver: Any, value: Any, name: str) -> FieldFailure:
-    """Return the failure of a field that a receiver, which ``value`` is behind, has not."""
+    """Return the failure of a field that a receiver lacks; ``value`` is the receiver or its target."""
     if isinstance(value, Struct) and value.is_unexported(name):
         return FieldFailure(f"{name} is an unexported field of struct type {{type}}", receiver)
     if isinstance(value, Pointer) and value.has_field(name):
@@ -328,24 +325,18 @@ def _no_field(receiver: Any, value: Any, name: str) -> FieldFailure:
     return FieldFailure(f"can't evaluate field {name} in type {{type}}", receiver)
 
 
-def _no_value(_name: str) -> Any:
+def _field_of_nothing(missing_key: str, name: str) -> Any:
+    """Return the field of a missing value."""
+    if missing_key == "error":
+        raise Failure(f"nil data; no entry for key {quote(name)}")
     return NO_VALUE
 
 
-def _nil_data(name: str) -> Any:
-    raise Failure(f"nil data; no entry for key {quote(name)}")
-
-
-def _missing_error(_value: Any, name: str) -> Any:
-    raise Failure(f"map has no entry for key {quote(name)}")
-
-
-_MISSING: Final[dict[str, Callable[[Any, str], Any]]] = {
-    "default": lambda _value, _name: NO_VALUE,
-    "invalid": lambda _value, _name: NO_VALUE,
-    "zero": lambda value, _name: zero_element(value),
-    "error": _missing_error,
-}
+def _missing_entry(missing_key: str, entries: dict[Any, Any], name: str) -> Any:
+    """Return the entry of a map that lacks it."""
+    if missing_key == "error":
+        raise Failure(f"map has no entry for key {quote(name)}")
+    return zero_element(entries) if missing_key == "zero" else NO_VALUE
 
 
 # A Go iterator pushes its values; they are taken before the loop begins, and an endless one would never let it begin.
@@ -386,7 +377,7 @@ def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _pushed(value: Any, variables: int) -> list[tuple[Any, ...]]:
-    """Return what a function iterator passes to its parameter ``yield``, which takes one value or two at a time."""
+    """Return the arguments of all calls that a function iterator makes of its parameter ``yield``: one value or two each."""
     params = parse_signature(value.signature).params if isinstance(value, Func) else ()
     is_iterator = len(params) == 1 and params[0].startswith("func(") and params[0].endswith(") bool")
     arity = len(parse_signature(params[0]).params) if is_iterator else 0

@@ -207,7 +207,7 @@ class Struct(ABC):
 
     @abstractmethod
     def field(self, name: str) -> Any:
-        """Return the exported field ``name`` (Go spelling, zero value if unset); raise KeyError if there is no such field."""
+        """Return the exported field ``name`` (Go spelling, zero value if unset); raise KeyError for another name."""
 
     @abstractmethod
     def fields(self) -> Iterator[tuple[str, Any]]:

@@ -57,7 +57,7 @@ def prepend(items: Any, value: Any) -> list[Any]:
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
     found = _items(items, "Cannot chunk type {}")
-    # Go makes room for as many parts as the sizes give, and in each for as many items, which a size below 1 gets wrong.
+    # Go allocates lists by ``size``, which fails for some sizes below 1.
     count = (len(found) - 1) // size + 1 if size else -1
     if count < 0 or (size < 0 < count and not (found and size < -1)):
         raise FuncError("runtime error: makeslice: len out of range")

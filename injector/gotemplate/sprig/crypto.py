@@ -231,46 +231,31 @@ _RESULT: Final = "(sprig.certificate, error)"
 
 
 @CLOCKED.define(f"func(string, int) {_RESULT}", "genCA", cost=costs.NEW_CERTIFICATE)
-def gen_ca(clock: Clock, name: str, days: int) -> CertificateStruct:
-    """Return a self-signed certificate authority."""
-    return gen_ca_with_key(clock, name, days, _new_rsa())
-
-
 @CLOCKED.define(f"func(string, int, string) {_RESULT}", "genCAWithKey", cost=costs.CERTIFICATE)
-def gen_ca_with_key(clock: Clock, name: str, days: int, pem: str) -> CertificateStruct:
-    """Return a self-signed certificate authority for a key."""
-    return _certificate(clock, name, _parsed_key(pem), days, [], is_ca=True)
+def gen_ca(clock: Clock, name: str, days: int, pem: str | None = None) -> CertificateStruct:
+    """Return a self-signed certificate authority, for a new key if none is given."""
+    return _certificate(clock, name, _key(pem), days, [], is_ca=True)
 
 
 @CLOCKED.define(f"func(string, {_DNS}, int) {_RESULT}", "genSelfSignedCert", cost=costs.NEW_CERTIFICATE)
-def gen_self_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int) -> CertificateStruct:
-    """Return a self-signed certificate."""
-    return gen_self_signed_cert_with_key(clock, name, ips, dns, days, _new_rsa())
-
-
 @CLOCKED.define(f"func(string, {_DNS}, int, string) {_RESULT}", "genSelfSignedCertWithKey", cost=costs.CERTIFICATE)
-def gen_self_signed_cert_with_key(
-    clock: Clock, name: str, ips: Any, dns: Any, days: int, pem: str
+def gen_self_signed_cert(
+    clock: Clock, name: str, ips: Any, dns: Any, days: int, pem: str | None = None
 ) -> CertificateStruct:
-    """Return a self-signed certificate for a key."""
-    key = _parsed_key(pem)
+    """Return a self-signed certificate, for a new key if none is given."""
+    key = _key(pem)
     return _certificate(clock, name, key, days, _alternative_names(ips, dns))
 
 
 @CLOCKED.define(f"func(string, {_DNS}, int, sprig.certificate) {_RESULT}", "genSignedCert", cost=costs.NEW_CERTIFICATE)
-def gen_signed_cert(clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: CertificateStruct) -> CertificateStruct:
-    """Return a certificate signed by an authority."""
-    return gen_signed_cert_with_key(clock, name, ips, dns, days, ca, _new_rsa())
-
-
 @CLOCKED.define(
     f"func(string, {_DNS}, int, sprig.certificate, string) {_RESULT}", "genSignedCertWithKey", cost=costs.CERTIFICATE
 )
-def gen_signed_cert_with_key(  # noqa: PLR0913, PLR0917 - sprig's own signature
-    clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: CertificateStruct, pem: str
+def gen_signed_cert(  # noqa: PLR0913, PLR0917 - sprig's own signature
+    clock: Clock, name: str, ips: Any, dns: Any, days: int, ca: CertificateStruct, pem: str | None = None
 ) -> CertificateStruct:
-    """Return a certificate for a key, signed by an authority."""
-    key = _parsed_key(pem)
+    """Return a certificate signed by an authority, for a new key if none is given."""
+    key = _key(pem)
     return _certificate(clock, name, key, days, _alternative_names(ips, dns), ca)
 
 
@@ -321,13 +306,12 @@ def _certificate(  # noqa: PLR0913 - the parts of a certificate
     return CertificateStruct(cert.public_bytes(Encoding.PEM).decode(), _key_pem(key))
 
 
-def _new_rsa() -> str:
+def _key(pem: str | None) -> Any:
+    """Return the key of a PEM text, or a new RSA key."""
     from cryptography.hazmat.primitives.asymmetric import rsa
 
-    return _key_pem(rsa.generate_private_key(65537, 2048))
-
-
-def _parsed_key(pem: str) -> Any:
+    if pem is None:
+        return rsa.generate_private_key(65537, 2048)
     try:
         return _load_key(pem)
     except FuncError as error:

@@ -101,7 +101,7 @@ def now(clock: Clock) -> TimeStruct:
 
 
 def _time(clock: Clock, value: Any) -> datetime:
-    """Return the time that an argument stands for: a date, a number of seconds since 1970, or the current time."""
+    """Return the time of an argument: a date, a number of seconds since 1970, or the current time."""
     if isinstance(value, TimeStruct):
         return value.time
     if type_of(value) in ("int", "int64", "int32"):

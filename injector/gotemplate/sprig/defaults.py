@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
@@ -52,7 +53,7 @@ class _JsonScanner:
         raise FuncError(f"invalid character {shown} {context}")
 
     def take(self, pattern: str) -> bool:
-        """Skip what a pattern matches here; return whether it matches."""
+        """Skip a pattern if it matches here; return whether it does."""
         match = re.compile(pattern).match(self.text, self.at)
         self.at = match.end() if match else self.at
         return match is not None
@@ -61,12 +62,12 @@ class _JsonScanner:
         self.take("[ \t\r\n]*")
 
     def need(self, pattern: str, context: str) -> None:
-        """Skip what a pattern has to match, in the middle of a value that the end of the text may end."""
+        """Skip a pattern that has to match, in a value that the end of the text may end."""
         if not self.take(pattern):
             self.invalid(context)
 
     def expect(self, pattern: str, context: str) -> None:
-        """Skip what a pattern has to match, where the text must not end."""
+        """Skip a pattern that has to match, where the text must not end."""
         if self.at >= len(self.text):
             raise FuncError("unexpected end of JSON input")
         self.need(pattern, context)
@@ -126,40 +127,10 @@ class _JsonScanner:
             self.need("[0-9]+", "in exponent of numeric literal")
 
 
-@FUNCTIONS.define("func(interface {}) bool", "empty", cost=costs.NOTHING)
-def empty(value: Any) -> bool:
-    """Return whether a value is the zero value of its type, or has no elements."""
-    return not is_true(value)
-
-
 @FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "default", cost=costs.NOTHING)
 def dfault(default: Any, *given: Any) -> Any:
     """Return the value given, or the default where it is empty."""
     return given[0] if given and is_true(given[0]) else default
-
-
-@FUNCTIONS.define("func(...interface {}) interface {}", "coalesce", cost=costs.NOTHING)
-def coalesce(*values: Any) -> Any:
-    """Return the first value that is not empty."""
-    return next((value for value in values if is_true(value)), None)
-
-
-@FUNCTIONS.define("func(...interface {}) bool", "all", cost=costs.NOTHING)
-def all_(*values: Any) -> bool:
-    """Return whether no value is empty."""
-    return all(is_true(value) for value in values)
-
-
-@FUNCTIONS.define("func(...interface {}) bool", "any", cost=costs.NOTHING)
-def any_(*values: Any) -> bool:
-    """Return whether some value is not empty."""
-    return any(is_true(value) for value in values)
-
-
-@FUNCTIONS.define("func(interface {}, interface {}, bool) interface {}", "ternary", cost=costs.NOTHING)
-def ternary(yes: Any, no: Any, condition: bool) -> Any:  # noqa: FBT001 - sprig's own signature
-    """Return ``yes`` where the condition holds, else ``no``."""
-    return yes if condition else no
 
 
 @FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)
@@ -174,24 +145,6 @@ def _number(text: str) -> float:
     if math.isinf(number):
         raise FuncError(f"json: cannot unmarshal number {text} into Go value of type float64")
     return number
-
-
-@FUNCTIONS.define("func(interface {}) (string, error)", "mustToJson", cost=costs.JSON)
-def must_to_json(value: Any) -> str:
-    """Return a value as JSON."""
-    return _encoded(value)
-
-
-@FUNCTIONS.define("func(interface {}) (string, error)", "mustToPrettyJson", cost=costs.JSON)
-def must_to_pretty_json(value: Any) -> str:
-    """Return a value as indented JSON."""
-    return _encoded(value, indent=True)
-
-
-@FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)
-def must_to_raw_json(value: Any) -> str:
-    """Return a value as JSON without HTML escapes."""
-    return _encoded(value, escape_html=False)
 
 
 def _encoded(value: Any, **options: bool) -> str:
@@ -213,27 +166,13 @@ def _or_else(must: Callable[[Any], Any], fallback: Any) -> Callable[[Any], Any]:
     return call
 
 
-FUNCTIONS.define("func(string) interface {}", "fromJson", cost=costs.READ_JSON)(_or_else(must_from_json, None))
-FUNCTIONS.define("func(interface {}) string", "toJson", cost=costs.JSON)(_or_else(must_to_json, ""))
-FUNCTIONS.define("func(interface {}) string", "toPrettyJson", cost=costs.JSON)(_or_else(must_to_pretty_json, ""))
-
-
-@FUNCTIONS.define("func(string, interface {}) bool", "typeIs", cost=costs.NOTHING)
-def type_is(wanted: str, value: Any) -> bool:
-    """Return whether a value has a type."""
-    return type_of(value) == wanted
-
-
-@FUNCTIONS.define("func(string, interface {}) bool", "typeIsLike", cost=costs.NOTHING)
-def type_is_like(wanted: str, value: Any) -> bool:
-    """Return whether a value has a type or is a pointer to it."""
-    return type_of(value) in (wanted, f"*{wanted}")
-
-
-@FUNCTIONS.define("func(string, interface {}) bool", "kindIs", cost=costs.NOTHING)
-def kind_is(wanted: str, value: Any) -> bool:
-    """Return whether a value has a kind."""
-    return kind_of(value) == wanted
+FUNCTIONS.add("fromJson", "func(string) interface {}", _or_else(must_from_json, None), costs.READ_JSON)
+FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)(
+    partial(_encoded, escape_html=False)
+)
+for _name, _call in (("ToJson", _encoded), ("ToPrettyJson", partial(_encoded, indent=True))):
+    FUNCTIONS.add(f"must{_name}", "func(interface {}) (string, error)", _call, costs.JSON)
+    FUNCTIONS.add(f"t{_name[1:]}", "func(interface {}) string", _or_else(_call, ""), costs.JSON)
 
 
 @FUNCTIONS.define("func(string) (string, error)", "fail", cost=costs.PASS)
@@ -242,5 +181,24 @@ def fail(message: str) -> str:
     raise FuncError(message)
 
 
-FUNCTIONS.define("func(interface {}) string", "typeOf", cost=costs.NOTHING)(type_of)
-FUNCTIONS.define("func(interface {}) string", "kindOf", cost=costs.NOTHING)(kind_of)
+_VALUES: Final = "...interface {}"
+
+FUNCTIONS.add("empty", "func(interface {}) bool", lambda value: not is_true(value), costs.NOTHING)
+FUNCTIONS.add("all", f"func({_VALUES}) bool", lambda *values: all(map(is_true, values)), costs.NOTHING)
+FUNCTIONS.add("any", f"func({_VALUES}) bool", lambda *values: any(map(is_true, values)), costs.NOTHING)
+FUNCTIONS.add(
+    "coalesce", f"func({_VALUES}) interface {{}}", lambda *values: next(filter(is_true, values), None), costs.NOTHING
+)
+FUNCTIONS.add(
+    "ternary",
+    "func(interface {}, interface {}, bool) interface {}",
+    lambda yes, no, condition: yes if condition else no,
+    costs.NOTHING,
+)
+FUNCTIONS.add("typeOf", "func(interface {}) string", type_of, costs.NOTHING)
+FUNCTIONS.add("kindOf", "func(interface {}) string", kind_of, costs.NOTHING)
+FUNCTIONS.add("typeIs", "func(string, interface {}) bool", lambda go, value: type_of(value) == go, costs.NOTHING)
+FUNCTIONS.add("kindIs", "func(string, interface {}) bool", lambda kind, value: kind_of(value) == kind, costs.NOTHING)
+FUNCTIONS.add(
+    "typeIsLike", "func(string, interface {}) bool", lambda go, value: type_of(value) in (go, f"*{go}"), costs.NOTHING
+)

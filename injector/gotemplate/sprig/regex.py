@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re as _re
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,14 +22,14 @@ FUNCTIONS: Final = FuncMap()
 _PER_STEP: Final = 64
 """Instructions that the engine follows in a step, over all characters; where it cannot but follow all of them for each."""
 _MEMORY: Final = 1 << 20
-"""Bytes that an expression may take, and its automata; what needs more is refused, as Go refuses what is too large."""
+"""Bytes of an expression and its automata. Larger ones are refused, as Go refuses large expressions."""
 _COMPILED_STEPS: Final = 2
 _COMPILED_BYTES: Final = 400
 """Steps and bytes to compile a character of an expression."""
 _EXPRESSIONS: Final = 16
 """Number of compiled expressions to cache; Istio's templates use two."""
 _MATCH: Final = 100
-"""Bytes of a match beside its text."""
+"""Bytes of a match in addition to its text."""
 _REFERENCE: Final = 4
 """Steps of a group's name in a replacement."""
 _META = _re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -36,7 +37,7 @@ _TEMPLATE = _re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})", _re.ASCII)
 _GROUP_NUMBER = _re.compile(r"0|[1-9][0-9]{0,7}", _re.ASCII)
 # Bytes that are not UTF-8 (see ``golang.strconv``): Go matches each as U+FFFD.
 _SURROGATE = _re.compile("[\ud800-\udfff]")
-# What re2 calls a fault, and what Go's regexp/syntax calls it.
+# The faults of an expression, as re2 and as Go's regexp/syntax call them.
 _FAULTS: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -135,7 +136,7 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     expression = _compiled(pattern)
     _pay(expression, len(text))
     for each in expression.finditer(_valid(text)):
-        # From here the engine looks for the next one, as far as the end if there is none.
+        # From here the engine looks for the next one, up to the end of the text.
         _pay(expression, len(text) - each.end())
         reserve(_MATCH)
         if count >= 0 and found >= count:
@@ -147,27 +148,27 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
         yield each
 
 
-@FUNCTIONS.define("func(string, string, int) ([]string, error)", "mustRegexFindAll", cost=costs.SCAN)
+@FUNCTIONS.define("func(string, string, int) []string", "regexFindAll", cost=costs.SCAN, must=True)
 def find_all(pattern: str, text: str, count: int) -> Slice:
     """Return at most ``count`` matches, all where it is negative."""
     found = [text[each.start() : each.end()] for each in _matches(pattern, text, count)]
     return Slice("string", found, nil=not found)
 
 
-@FUNCTIONS.define("func(string, string) (string, error)", "mustRegexFind", cost=costs.SCAN)
+@FUNCTIONS.define("func(string, string) string", "regexFind", cost=costs.SCAN, must=True)
 def find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
     found = _search(pattern, text)
     return text[found.start() : found.end()] if found is not None else ""
 
 
-@FUNCTIONS.define("func(string, string, string) (string, error)", "mustRegexReplaceAll", cost=costs.SCAN)
+@FUNCTIONS.define("func(string, string, string) string", "regexReplaceAll", cost=costs.SCAN, must=True)
 def replace_all(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced; ``$1`` and ``${name}`` stand for groups."""
     return _replaced(pattern, text, lambda found: _expanded(replacement, text, found))
 
 
-@FUNCTIONS.define("func(string, string, string) (string, error)", "mustRegexReplaceAllLiteral", cost=costs.SCAN)
+@FUNCTIONS.define("func(string, string, string) string", "regexReplaceAllLiteral", cost=costs.SCAN, must=True)
 def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced by a text as it is."""
     return _replaced(pattern, text, lambda _found: replacement)
@@ -200,7 +201,7 @@ def _expanded(replacement: str, text: str, found: Any) -> str:
     return _TEMPLATE.sub(group, replacement)
 
 
-@FUNCTIONS.define("func(string, string, int) ([]string, error)", "mustRegexSplit", cost=costs.SCAN)
+@FUNCTIONS.define("func(string, string, int) []string", "regexSplit", cost=costs.SCAN, must=True)
 def split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
     _compiled(pattern)
@@ -228,11 +229,5 @@ def quote_meta(text: str) -> str:
     return _META.sub(lambda found: f"\\{found[0]}", text)
 
 
-for _name, _signature, _call in (
-    ("regexFindAll", "func(string, string, int) []string", find_all),
-    ("regexFind", "func(string, string) string", find),
-    ("regexReplaceAll", "func(string, string, string) string", replace_all),
-    ("regexReplaceAllLiteral", "func(string, string, string) string", replace_all_literal),
-    ("regexSplit", "func(string, string, int) []string", split),
-):
-    FUNCTIONS.define(_signature, _name, cost=costs.SCAN)(or_panic(_call))
+for _name in ("regexFindAll", "regexFind", "regexReplaceAll", "regexReplaceAllLiteral", "regexSplit"):
+    FUNCTIONS[_name] = replace(FUNCTIONS[_name], call=or_panic(FUNCTIONS[_name].call))

@@ -45,7 +45,7 @@ class Version(OpaqueStruct):
 
     Attributes:
         numbers: major, minor and patch.
-        pre: the pre-release, empty if there is none.
+        pre: the pre-release; empty for a release.
         meta: the build metadata.
         original: how it was written.
     """

@@ -61,18 +61,6 @@ def _joined(text: str, connector: str) -> str:
     return "".join(out)
 
 
-@FUNCTIONS.define("func(string) string", "snakecase", cost=costs.WORDS)
-def to_snake_case(text: str) -> str:
-    """Return ``first_name`` for ``FirstName``."""
-    return _joined(text, "_")
-
-
-@FUNCTIONS.define("func(string) string", "kebabcase", cost=costs.WORDS)
-def to_kebab_case(text: str) -> str:
-    """Return ``first-name`` for ``FirstName``."""
-    return _joined(text, "-")
-
-
 @FUNCTIONS.define("func(string) string", "camelcase", cost=costs.WORDS)
 def to_pascal_case(text: str) -> str:
     """Return ``HttpServer`` for ``http_server``; sprig calls it camelcase.
@@ -96,33 +84,9 @@ def to_pascal_case(text: str) -> str:
     return "".join(out) + previous
 
 
-@FUNCTIONS.define("func() string", "hello", cost=costs.NOTHING)
-def hello() -> str:
-    """Return a greeting."""
-    return "Hello!"
-
-
-@FUNCTIONS.define("func(string, string) bool", "contains", cost=costs.PASS)
-def contains(part: str, text: str) -> bool:
-    """Return whether a text contains another."""
-    return part in text
-
-
-@FUNCTIONS.define("func(string, string) bool", "hasPrefix", cost=costs.PASS)
-def has_prefix(prefix: str, text: str) -> bool:
-    """Return whether a text begins with another."""
-    return text.startswith(prefix)
-
-
-@FUNCTIONS.define("func(string, string) bool", "hasSuffix", cost=costs.PASS)
-def has_suffix(suffix: str, text: str) -> bool:
-    """Return whether a text ends with another."""
-    return text.endswith(suffix)
-
-
 @FUNCTIONS.define("func(interface {}) string", "toString", cost=costs.PRINTED)
 def strval(value: Any) -> str:
-    """Return a value as text: strings as they are, all else as fmt prints it."""
+    """Return a value as text: strings unchanged, other values as fmt prints them."""
     return value if isinstance(value, str) else sprint(value)
 
 
@@ -203,18 +167,6 @@ def trim_all(cutset: str, text: str) -> str:
     return text.strip(characters) if characters else text
 
 
-@FUNCTIONS.define("func(string, string) string", "trimSuffix", cost=costs.SCAN)
-def trim_suffix(suffix: str, text: str) -> str:
-    """Return a text without a suffix."""
-    return text.removesuffix(suffix)
-
-
-@FUNCTIONS.define("func(string, string) string", "trimPrefix", cost=costs.SCAN)
-def trim_prefix(prefix: str, text: str) -> str:
-    """Return a text without a prefix."""
-    return text.removeprefix(prefix)
-
-
 @FUNCTIONS.define("func(string) string", "lower", cost=costs.BY_CHARACTER)
 def lower(text: str) -> str:
     """Return a text in lower case, character by character (strings.ToLower)."""
@@ -245,7 +197,7 @@ def _lower(char: str) -> str:
 
 
 def _upper(char: str) -> str:
-    """Return a character in upper case (unicode.ToUpper): where Python's are several, the one of title case, if there is one."""
+    """Return a character in upper case (unicode.ToUpper). If Python returns several, the title case is used."""
     changed = char.upper()
     return _valid(changed) if len(changed) == 1 else _title(char)
 
@@ -319,12 +271,6 @@ def replace(old: str, new: str, text: str) -> str:
     """Return a text with every ``old`` replaced."""
     check_size(byte_length(text) + (text.count(old) if old else len(text) + 1) * byte_length(new), "replace")
     return text.replace(old, new)
-
-
-@FUNCTIONS.define("func(string, string, int) string", "plural", cost=costs.NOTHING)
-def plural(one: str, many: str, count: int) -> str:
-    """Return ``one`` for a count of 1, else ``many``."""
-    return one if count == 1 else many
 
 
 @FUNCTIONS.define("func(int, string) string", "abbrev", cost=costs.COPY)
@@ -436,12 +382,6 @@ def join(separator: str, values: Any) -> str:
     return separator.join(parts)
 
 
-@FUNCTIONS.define("func(string) string", "b64enc", cost=costs.COPY)
-def b64enc(text: str) -> str:
-    """Return a text in base 64."""
-    return base64.b64encode(to_bytes(text)).decode()
-
-
 @FUNCTIONS.define("func(string) string", "b64dec", cost=costs.COPY)
 def b64dec(text: str) -> str:
     """Return decoded base 64, or Go's error as a text."""
@@ -469,12 +409,6 @@ def decode_base64(text: str) -> bytes:
         raise FuncError(f"illegal base64 data at input byte {at}") from None
 
 
-@FUNCTIONS.define("func(string) string", "b32enc", cost=costs.COPY)
-def b32enc(text: str) -> str:
-    """Return a text in base 32."""
-    return base64.b32encode(to_bytes(text)).decode()
-
-
 @FUNCTIONS.define("func(string) string", "b32dec", cost=costs.BY_CHARACTER)
 def b32dec(text: str) -> str:
     """Return decoded base 32, or Go's error as a text."""
@@ -491,10 +425,18 @@ def _hexdigest(name: str, text: str) -> str:
 
 
 for _name in ("sha1", "sha256", "sha512"):
-    FUNCTIONS.define("func(string) string", f"{_name}sum", cost=costs.SCAN)(partial(_hexdigest, _name))
+    FUNCTIONS.add(f"{_name}sum", "func(string) string", partial(_hexdigest, _name), costs.SCAN)
 
 
-@FUNCTIONS.define("func(string) string", "adler32sum", cost=costs.SCAN)
-def adler32sum(text: str) -> str:
-    """Return the Adler-32 checksum in decimal."""
-    return str(zlib.adler32(to_bytes(text)))
+FUNCTIONS.add("hello", "func() string", lambda: "Hello!", costs.NOTHING)
+FUNCTIONS.add("contains", "func(string, string) bool", lambda part, text: part in text, costs.PASS)
+FUNCTIONS.add("hasPrefix", "func(string, string) bool", lambda prefix, text: text.startswith(prefix), costs.PASS)
+FUNCTIONS.add("hasSuffix", "func(string, string) bool", lambda suffix, text: text.endswith(suffix), costs.PASS)
+FUNCTIONS.add("trimPrefix", "func(string, string) string", lambda prefix, text: text.removeprefix(prefix), costs.SCAN)
+FUNCTIONS.add("trimSuffix", "func(string, string) string", lambda suffix, text: text.removesuffix(suffix), costs.SCAN)
+FUNCTIONS.add("plural", "func(string, string, int) string", lambda one, many, n: one if n == 1 else many, costs.NOTHING)
+FUNCTIONS.add("snakecase", "func(string) string", lambda text: _joined(text, "_"), costs.WORDS)
+FUNCTIONS.add("kebabcase", "func(string) string", lambda text: _joined(text, "-"), costs.WORDS)
+FUNCTIONS.add("b64enc", "func(string) string", lambda text: base64.b64encode(to_bytes(text)).decode(), costs.COPY)
+FUNCTIONS.add("b32enc", "func(string) string", lambda text: base64.b32encode(to_bytes(text)).decode(), costs.COPY)
+FUNCTIONS.add("adler32sum", "func(string) string", lambda text: str(zlib.adler32(to_bytes(text))), costs.SCAN)
