@@ -6,14 +6,16 @@ The exit codes are those of BSD's sysexits.h where istioctl uses them too (istio
 from __future__ import annotations
 
 import importlib
+import platform
 import traceback
 from contextlib import contextmanager
+from importlib import metadata
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from injector.cli.output import echo, one_line
+from injector.cli.output import data_text, echo, one_line
 from injector.errors import InjectorError
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("serve", "Serve the admission webhook for pods."),
     "tag": ("tag", "Set, list and remove tags, or print the webhooks of a tag."),
     "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),
-    "version": ("version", "Print the version of the injector and the Istio versions that it supports."),
+    "version": ("commands", "Print the version of the injector and the Istio versions that it supports."),
     "webhook": ("webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."),
 }
 """The module of each command and the first sentence of its help, which ``--help`` prints without importing the module."""
@@ -194,3 +196,33 @@ def completion(shell: str) -> None:
         raise InjectorError(f"the installed click has no completion for {shell}", hint="install click 8.5 or later")
     # The variable that click's own scripts set when they ask the program for completions. The script is code, so it is not escaped.
     click.echo(script(root, {}, "injector", "_INJECTOR_COMPLETE").source())  # noqa: TID251 -- see above
+
+
+DISTRIBUTION: Final = "revision-injector"
+
+
+def own_version() -> str:
+    """Return the version of the installed distribution, or ``unknown`` if none is installed."""
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@click.command("version")
+@verbose
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print all details in this format.")
+def version(output: str | None) -> None:
+    """Print the version of the injector and the Istio versions that it supports."""
+    # Imported here, because --help and most commands do not need it.
+    from injector.istio.behaviours import NEWEST, OLDEST, format_minor  # noqa: PLC0415
+
+    details = {
+        "version": own_version(),
+        "python": platform.python_version(),
+        "istioVersions": f"{format_minor(OLDEST)} to {format_minor(NEWEST)}",
+    }
+    if output is None:
+        echo(f"{DISTRIBUTION} {details['version']} (Istio {details['istioVersions']})")
+    else:
+        echo(data_text(details, output), nl=False)

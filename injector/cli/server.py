@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
+from injector.cli.commands import own_version
 from injector.cli.options import key_values
 from injector.cli.sources import offline_source
-from injector.cli.version import own_version
 from injector.cluster.client import ApiThrottle, KubeClient
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector

@@ -13,7 +13,7 @@ from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, option_group, output_format, was_given
 from injector.cli.output import confirm, echo, json_text, table, yaml_text
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, revision_name, revisions_dir, tag_name
-from injector.cli.webhookoptions import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
+from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Placement, Plan

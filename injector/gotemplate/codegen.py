@@ -425,19 +425,24 @@ class TemplateWriter:
     def command(self, command: n.CommandNode, final: Operand | None) -> Operand:
         """Write a command (evalCommand)."""
         first = command.args[0]
-        if isinstance(first, n.FieldNode):
-            self.place = first
-            return self.fields(first, self.dot, first.idents, command.args, final)
-        if isinstance(first, n.ChainNode):
-            return self.chain(first, command.args, final)
-        if isinstance(first, n.IdentifierNode):
-            return self.function(first, command, command.args, final)
+        value = self.called(first, command, command.args, final)
+        if value is not None:
+            return value
         if isinstance(first, n.PipeNode):
             return self.lone(command.args, final) or self.settled(self.pipeline(first))
-        if isinstance(first, n.VariableNode):
-            return self.variable(first, command.args, final)
         self.place = first
         return self.lone(command.args, final) or self.word(first)
+
+    def called(self, node: n.Node, command: n.Node, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
+        """Write a function, or a field, chain or variable that can be one; return None for other nodes."""
+        if isinstance(node, n.FieldNode):
+            self.place = node
+            return self.fields(node, self.dot, node.idents, args, final)
+        if isinstance(node, n.ChainNode):
+            return self.chain(node, args, final)
+        if isinstance(node, n.IdentifierNode):
+            return self.function(node, command, args, final)
+        return self.variable(node, args, final) if isinstance(node, n.VariableNode) else None
 
     def lone(self, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
         """Write the failure of an operand that has arguments but is not a function (notAFunction)."""
@@ -638,15 +643,7 @@ class TemplateWriter:
             return self.dot
         if isinstance(node, n.PipeNode):
             return self.settled(self.pipeline(node))
-        if isinstance(node, n.FieldNode):
-            return self.fields(node, self.dot, node.idents, (node,), None)
-        if isinstance(node, n.VariableNode):
-            return self.variable(node, (node,), None)
-        if isinstance(node, n.ChainNode):
-            return self.chain(node, (node,), None)
-        if isinstance(node, n.IdentifierNode):
-            return self.function(node, node, (node,), None)
-        return None
+        return self.called(node, node, (node,), None)
 
     def checked(self, value: Operand, go_type: str) -> Operand:
         """Write the check of a value against a parameter's type (validateType)."""

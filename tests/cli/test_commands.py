@@ -15,9 +15,8 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, command_error
+from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, command_error, own_version
 from injector.cli.output import one_line
-from injector.cli.version import own_version
 from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
 from tests.cases import cases
 from tests.cli.clusters import assert_fails

@@ -17,7 +17,7 @@ from injector.cli.tag import (
     tag_change_options,
     write_options,
 )
-from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
+from injector.cli.webhook import WEBHOOK_PARAMETERS
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import InjectorError, UsageError
