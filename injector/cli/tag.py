@@ -239,20 +239,20 @@ def tag() -> None:
 @write_options
 @verbose
 def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, location: TagLocation) -> None:
-    """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
+    """Print the MutatingWebhookConfiguration of TAG, and with a cluster its other objects, for `kubectl apply -f -`."""
     if offline:
-        manifest = _webhook_of(change.tag, location)
+        manifests = [_webhook_of(change.tag, location)]
     else:
         with location.store() as store:
             new = change.checked(store.list())
             if isinstance(store, DirectoryTags):
-                manifest = _webhook_of(new, location)
+                manifests = [_webhook_of(new, location)]
             else:
                 plan = store.plan(new)
-                manifest = plan.manifest
+                manifests = [plan.manifest, *(each.manifest for each in plan.followers)]
                 if not skip_confirmation:
                     _print_conflicts(plan)
-    echo(yaml_text(manifest), nl=False)
+    echo("---\n".join(map(yaml_text, manifests)), nl=False)
 
 
 def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:

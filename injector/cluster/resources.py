@@ -36,6 +36,12 @@ NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
 WEBHOOKS: Final = Resource(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
+VALIDATORS: Final = Resource(
+    "admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", namespaced=True)
 DEPLOYMENTS: Final = Resource("apps/v1", "deployments", "Deployment", namespaced=True)
 STATEFUL_SETS: Final = Resource("apps/v1", "statefulsets", "StatefulSet", namespaced=True)
