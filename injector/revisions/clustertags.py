@@ -138,6 +138,13 @@ class Plan:
         return self.current is not None
 
     @property
+    def objects(self) -> tuple[str, ...]:
+        """The kinds and names of the objects that change."""
+        first = [self.manifest] if self.deactivation is None else [self.manifest, self.deactivation]
+        webhooks = [f"{WEBHOOKS.kind} {_name(each)}" for each in first]
+        return (*webhooks, *(f"{each.resource.kind} {_name(each.manifest)}" for each in self.followers))
+
+    @property
     def applied(self) -> dict[str, Any]:
         """The manifest to apply over the current object."""
         return merge_for_apply(self.manifest, self.current, manager=TAG_MANAGER)

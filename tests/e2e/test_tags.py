@@ -202,7 +202,17 @@ def test_the_service_of_a_tag_is_created_from_1_28_on_and_moves_with_it(lab: Lab
     done(lab, "tag", "set", "prod", "-r", "1-24")
     assert services(lab) == {}
 
-    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+    move = ("tag", "set", "prod", "-r", "1-30", "--shadow", "1-24=5", "--overwrite")
+    assert done(lab, *move, "--dry-run") == (
+        'Revision tag "prod" would be moved, referencing control plane revision "1-30".\n'
+        "MutatingWebhookConfiguration istio-revision-tag-prod would be written\n"
+        "Service istiod-revision-tag-prod would be written\n"
+    )
+    assert lab.get(KIND, "istio-revision-tag-prod")["metadata"]["labels"]["istio.io/rev"] == "1-24"
+    assert services(lab) == {}
+
+    assert done(lab, *move).startswith('Revision tag "prod" created, referencing control plane revision "1-30".')
+    assert done(lab, "tag", "list").splitlines()[1].split() == ["prod", "1-30", "-", "1-24=5"]
     assert services(lab) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-30"}}
 
     done(lab, "tag", "set", "prod", "-r", "1-24", "--weight", "1-30=10", "--overwrite")
