@@ -51,6 +51,10 @@ JOBS: Final = Resource("batch/v1", "jobs", "Job", namespaced=True)
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
 
 
+RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that have not ended: an ended pod is not created again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A selection of objects of one resource.

@@ -16,10 +16,21 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VALIDATORS, WEBHOOKS, Resource, Scope
+from injector.cluster.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+    RUNNING,
+    SERVICES,
+    VALIDATORS,
+    WEBHOOKS,
+    Resource,
+    Scope,
+)
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
+from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECTION_LABEL,
@@ -301,6 +312,12 @@ def _name(configuration: Mapping[str, Any]) -> str:
     return str(configuration["metadata"]["name"])
 
 
+def _described(resource: Resource, item: Mapping[str, Any]) -> str:
+    metadata = item["metadata"]
+    place = f"{metadata['namespace']}/" if resource.namespaced else ""
+    return f"{resource.kind.lower()} {place}{metadata['name']}"
+
+
 def _copied(configuration: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations of a configuration that also apply to a copy, such as those of cert-manager."""
     annotations = configuration["metadata"].get("annotations") or {}
@@ -367,19 +384,23 @@ class ClusterTags:
         return followers((_name(each), labels_of(each)) for scope in scopes for each in self._all(scope))
 
     def users(self, name: str) -> Sequence[str]:
-        """Return the namespaces and pods whose labels name a revision or tag."""
-        selectors = [(NAMESPACES, f"{REVISION_LABEL}={name}"), (PODS, f"{REVISION_LABEL}={name}")]
+        """Return the namespaces and pods whose labels name a revision or tag. istiod's own pods are not users."""
+        selectors = [(NAMESPACES, f"{REVISION_LABEL}={name}"), (PODS, f"{REVISION_LABEL}={name},app!=istiod")]
         if name == DEFAULT_NAME:
             selectors.insert(1, (NAMESPACES, f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"))
         return [user for resource, labels in selectors for user in self._users(resource, labels)]
 
-    def _users(self, resource: Resource, labels: str) -> Sequence[str]:
-        def describe(item: Mapping[str, Any]) -> str:
-            metadata = item["metadata"]
-            place = f"{metadata['namespace']}/" if resource.namespaced else ""
-            return f"{resource.kind.lower()} {place}{metadata['name']}"
+    def sidecars(self, revision: str) -> Sequence[str]:
+        """Return the running pods with a sidecar of a revision."""
 
-        return self.cluster.run(lambda client: client.all(Scope(resource, labels=labels), describe))
+        def keep(pod: Mapping[str, Any]) -> str | None:
+            return _described(PODS, pod) if injected_revision(pod) == revision else None
+
+        return self.cluster.run(lambda client: client.all(Scope(PODS, metadata_only=True, fields=RUNNING), keep))
+
+    def _users(self, resource: Resource, labels: str) -> Sequence[str]:
+        scope = Scope(resource, labels=labels, fields=RUNNING if resource is PODS else "")
+        return self.cluster.run(lambda client: client.all(scope, lambda item: _described(resource, item)))
 
     def _all(self, scope: Scope) -> Sequence[dict[str, Any]]:
         return self.cluster.run(lambda client: client.all(scope, lambda item: item))

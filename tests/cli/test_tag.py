@@ -142,7 +142,7 @@ def test_a_tag_that_namespaces_use_is_not_removed_and_they_are_named(directory: 
     assert (result.exit_code, result.stdout, tags_of(directory)) == (1, "", TAGS)
     assert result.stderr == (
         'error: cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "move or relabel them first, or add --force: they then get no sidecars\n"
+        "move, relabel or restart them first, or add --force: new pods then get no sidecars\n"
     )
 
 
@@ -310,7 +310,7 @@ def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove tag "prod": it is in use by namespace bank, pod bank/p-00, ' in refused.stderr
     assert "pod bank/p-18 and 6 more; " in refused.stderr
-    assert "list pods istio.io/rev=prod" in cluster.asked
+    assert "list pods istio.io/rev=prod,app!=istiod" in cluster.asked
 
     assert tag_command("remove", "prod", "--force").output == "Revision tag prod removed\n"
     assert tag_command("list").output == "No Istio revision tags found.\n"

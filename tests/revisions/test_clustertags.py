@@ -7,10 +7,11 @@ import pytest
 
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import ClusterError, TagError
+from injector.injection.steps.status import STATUS
 from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_service, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
-from injector.revisions.tagstore import TagStore, checked_tag, remove_tag
+from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag
 from tests.cluster.objects import Direct, Objects
 from tests.istio.goldens import golden
 from tests.revisions.fakes import CONFIG
@@ -429,11 +430,30 @@ def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(
     assert tags.users("default") == ["namespace old"]
     assert objects.asked == [
         "list namespaces istio.io/rev=prod",
-        "list pods istio.io/rev=prod",
+        "list pods istio.io/rev=prod,app!=istiod",
         "list namespaces istio.io/rev=default",
         "list namespaces istio-injection=enabled,istio.io/rev!=default",
-        "list pods istio.io/rev=default",
+        "list pods istio.io/rev=default,app!=istiod",
     ]
+
+
+def test_a_revision_is_used_by_pods_with_its_sidecar_and_not_by_its_own_istiod(
+    tags: ClusterTags, objects: Objects
+) -> None:
+    istiod = {"name": "istiod-1-30", "namespace": HOME, "labels": {"istio.io/rev": "1-30", "app": "istiod"}}
+    labels = {"istio.io/rev": "prod"}
+    pods = [
+        {"metadata": {"name": f"has-{name}", "namespace": "shop", "labels": labels, "annotations": {STATUS: text}}}
+        for name, text in (("1-30", '{"revision":"1-30"}'), ("1-24", '{"revision":"1-24"}'), ("none", "{}"))
+    ]
+    objects.put(PODS, {"metadata": istiod})
+    check_removable(tags, "1-30")
+
+    objects.put(PODS, *pods, {"metadata": {"name": "job", "namespace": "shop", "labels": {"istio.io/rev": "1-30"}}})
+
+    with pytest.raises(TagError, match='"1-30": it is in use by pod shop/job, pod shop/has-1-30; move, relabel or'):
+        check_removable(tags, "1-30")
+    check_removable(tags, "1-30", force=True)
 
 
 def test_a_namespace_that_asks_for_the_default_in_two_ways_is_one_user(tags: ClusterTags, objects: Objects) -> None:
