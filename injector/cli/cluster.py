@@ -238,8 +238,6 @@ TYPES: Final[Mapping[str, Resource]] = {
 LISTED: Final = (r.DEPLOYMENTS, r.STATEFUL_SETS, r.DAEMON_SETS, r.CRON_JOBS, r.JOBS)
 """The kinds that are listed themselves. Workloads of other kinds are found by their pods."""
 
-RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""The field selector of pods that have not ended: an ended pod is not created again."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -297,7 +295,7 @@ async def read_targets(reader: ObjectReader, namespace: str | None) -> list[Crea
         for each in await reader.all(Scope(resource, place), _workload):
             workloads[each.namespace, each.kind, each.name] = each
     listed = frozenset(workloads)
-    for each in await reader.all(Scope(r.PODS, place, fields=RUNNING), lambda pod: _unlisted(pod, listed)):
+    for each in await reader.all(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
         workloads.setdefault(workload_key(each.pod, each.namespace), each)
     return [workloads[key] for key in sorted(workloads)]
 

@@ -17,7 +17,6 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from injector.cli.output import data_text, echo, one_line
 from injector.errors import InjectorError
-from injector.istio.behaviours import NEWEST, OLDEST, format_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,6 +214,9 @@ def own_version() -> str:
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print all details in this format.")
 def version(output: str | None) -> None:
     """Print the version of the injector and the Istio versions that it supports."""
+    # Imported here, because --help and most commands do not need it.
+    from injector.istio.behaviours import NEWEST, OLDEST, format_minor  # noqa: PLC0415
+
     details = {
         "version": own_version(),
         "python": platform.python_version(),

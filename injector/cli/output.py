@@ -32,6 +32,11 @@ def confirm(question: str) -> bool:
         return False
 
 
+def is_terminal() -> bool:
+    """Return whether a person reads the output, and no script."""
+    return sys.stdout.isatty()
+
+
 def one_line(text: str) -> str:
     """Return ``text`` with its lines joined by a space."""
     return " ".join(part for line in text.splitlines() if (part := line.strip()))

@@ -111,6 +111,7 @@ def run_server(settings: Settings) -> None:
             explained=EXPLAINED[settings.explain],
             guard=settings.guard,
         ),
+        pending=str if cluster is None else cluster.pending,
     )
     follow = dict(tls.follow)
     if cluster is not None:

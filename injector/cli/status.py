@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import RUNNING, ClusterView, Sources, cluster_options, has_ended, read_from, read_view
+from injector.cli.cluster import ClusterView, Sources, cluster_options, has_ended, read_from, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import data_text, echo, printable, table
 from injector.cli.route import NO_WEBHOOK, PodLabels, Route, live_route, requested_name
-from injector.cluster.resources import PODS, ObjectReader, Scope
+from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.pipeline import try_inject_pod

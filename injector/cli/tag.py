@@ -11,7 +11,7 @@ import click
 
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, option_group, output_format, was_given
-from injector.cli.output import confirm, echo, json_text, table, yaml_text
+from injector.cli.output import confirm, echo, is_terminal, json_text, table, yaml_text
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, revision_name, revisions_dir, tag_name
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
@@ -21,7 +21,7 @@ from injector.revisions.tags import Shadow, Tag, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
@@ -239,20 +239,20 @@ def tag() -> None:
 @write_options
 @verbose
 def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, location: TagLocation) -> None:
-    """Print the MutatingWebhookConfiguration of TAG, for `kubectl apply -f -`."""
+    """Print the MutatingWebhookConfiguration of TAG, and with a cluster its other objects, for `kubectl apply -f -`."""
     if offline:
-        manifest = _webhook_of(change.tag, location)
+        manifests = [_webhook_of(change.tag, location)]
     else:
         with location.store() as store:
             new = change.checked(store.list())
             if isinstance(store, DirectoryTags):
-                manifest = _webhook_of(new, location)
+                manifests = [_webhook_of(new, location)]
             else:
                 plan = store.plan(new)
-                manifest = plan.manifest
+                manifests = [plan.manifest, *(each.manifest for each in plan.followers)]
                 if not skip_confirmation:
                     _print_conflicts(plan)
-    echo(yaml_text(manifest), nl=False)
+    echo("---\n".join(map(yaml_text, manifests)), nl=False)
 
 
 def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
@@ -264,28 +264,47 @@ def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
 @tag.command("set")
 @tag_change_options
 @SKIP_CONFIRMATION
+@click.option(
+    "--dry-run", is_flag=True, help="Print the change and write nothing. In a cluster, the API server checks it."
+)
 @write_options
 @verbose
-def set_tag(*, change: TagChange, skip_confirmation: bool, location: TagLocation) -> None:
+def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, location: TagLocation) -> None:
     """Create TAG, or move it with --overwrite."""
     location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
+    objects: tuple[str, ...] = ()
     with location.store() as store:
-        new = change.checked(store.list())
-        if isinstance(store, DirectoryTags):
-            store.set(new)
-        else:
+        state = store.list()
+        new = change.checked(state)
+        if not isinstance(store, DirectoryTags):
             plan = store.plan(new)
             if plan.conflicts and not skip_confirmation:
                 _print_conflicts(plan)
-                if not confirm("Apply anyways?"):
+                if not (dry_run or confirm("Apply anyways?")):
                     click.get_current_context().exit(EX_FAILED)
-            store.write(plan)
-    # The texts are istioctl's.
+            store.write(plan, dry_run=dry_run)
+            objects = plan.objects
+        elif not dry_run:
+            store.set(new)
+    done = _change_of(new, state)
+    if dry_run:
+        echo(f'Revision tag "{new.name}" would be {done}, referencing control plane revision "{new.destination}".')
+        echo("".join(f"{each} would be written\n" for each in objects), nl=False)
+        return
+    # The texts are istioctl's, which says "created" in any case. Scripts may compare them.
     echo(
-        f'Revision tag "{new.name}" created, referencing control plane revision "{new.destination}". '
-        "To enable injection using this\n"
+        f'Revision tag "{new.name}" {done if is_terminal() else "created"}, '
+        f'referencing control plane revision "{new.destination}". To enable injection using this\n'
         f"revision tag, use 'kubectl label namespace <NAMESPACE> istio.io/rev={new.name}'"
     )
+
+
+def _change_of(new: Tag, state: TagState) -> str:
+    """Return the word for a change: a tag is created, moved, or changed in its salt or shadow alone."""
+    if not state.has(new.name):
+        return "created"
+    before = state.tags.get(new.name)
+    return "changed" if before is not None and before.destination == new.destination else "moved"
 
 
 def _print_conflicts(plan: Plan) -> None:
@@ -300,7 +319,7 @@ def _print_conflicts(plan: Plan) -> None:
 @location_options
 @verbose
 def list_tags(*, location: TagLocation, output: str) -> None:
-    """List the tags with their revisions, and the namespaces that use them."""
+    """List the tags with their revisions, the namespaces that use them, and their shadows."""
     with location.store() as store:
         state, namespaces = store.list(), store.namespaces()
     tags = sorted(state.tags.values(), key=lambda each: (each.revision, each.name))
@@ -314,14 +333,27 @@ def list_tags(*, location: TagLocation, output: str) -> None:
         case _ if not tags:
             echo("No Istio revision tags found.")
         case _:
-            rows = [(each.name, each.destination, ",".join(namespaces.get(each.name, ())) or "-") for each in tags]
-            echo(table(COLUMNS, rows), nl=False)
+            echo(_table(tags, namespaces), nl=False)
+
+
+def _table(tags: Sequence[Tag], namespaces: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the tags in istioctl's columns, and in one for shadows if there are any."""
+    rows = [(each.name, each.destination, ",".join(namespaces.get(each.name, ())) or "-") for each in tags]
+    shadows = [f"{each.shadow.revision}={each.shadow.sample}" if each.shadow else "-" for each in tags]
+    if not any(each.shadow for each in tags):
+        return table(COLUMNS, rows)
+    return table((*COLUMNS, "SHADOW"), [(*row, shadow) for row, shadow in zip(rows, shadows, strict=True)])
 
 
 def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return a tag as istioctl prints it, with its weights if it has several."""
-    data = {"tag": each.name, "revision": each.revision, "namespaces": list(namespaces.get(each.name, ()))}
-    return data if len(each.weights) == 1 else {**data, "weights": dict(each.weights)}
+    """Return a tag as istioctl prints it, with its weights if it has several, and with its shadow."""
+    data: dict[str, Any] = {"tag": each.name, "revision": each.revision}
+    data["namespaces"] = list(namespaces.get(each.name, ()))
+    if len(each.weights) > 1:
+        data["weights"] = dict(each.weights)
+    if each.shadow is not None:
+        data["shadow"] = each.shadow.to_dict()
+    return data
 
 
 @tag.command("remove")

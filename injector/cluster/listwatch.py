@@ -67,8 +67,8 @@ class ListWatch:
         self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
         """Set once the first list is complete and reported."""
-        self.answered = asyncio.Event()
-        """Set once the first list is reported or forbidden."""
+        self.fault = ""
+        """The last error, with what was asked for; empty once the watch works."""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -119,12 +119,11 @@ class ListWatch:
             return
         if self._current_fault:
             _log.info("%s: watching again", self._scope)
-        self._current_fault = ""
+        self._current_fault = self.fault = ""
         self._metrics.watch_synced(self._name, synced=True)
         if not self.synced.is_set():
             self._notify()
             self.synced.set()
-            self.answered.set()
         elif effect is Effect.CHANGED and self._pending is None:
             self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._notify)
 
@@ -144,9 +143,8 @@ class ListWatch:
         error, self._error = self._error, None
         self._metrics.watch_fault(self._name, self.state.last_fault)
         self._metrics.watch_synced(self._name, synced=False)
+        self.fault = f"{self._scope}: {error or _FAULTS[self.state.last_fault]}"
         if not self._current_fault:
-            unforeeffect = error if error is not None and not isinstance(error, InjectorError) else None
-            _log.warning("%s: %s", self._scope, error or _FAULTS[self.state.last_fault], exc_info=unforeeffect)
-        if self.state.last_fault == "forbidden":
-            self.answered.set()
+            unexpected = error if error is not None and not isinstance(error, InjectorError) else None
+            _log.warning("%s", self.fault, exc_info=unexpected)
         self._current_fault = self.state.last_fault

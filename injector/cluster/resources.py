@@ -36,6 +36,12 @@ NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
 WEBHOOKS: Final = Resource(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
+VALIDATORS: Final = Resource(
+    "admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", namespaced=True)
 DEPLOYMENTS: Final = Resource("apps/v1", "deployments", "Deployment", namespaced=True)
 STATEFUL_SETS: Final = Resource("apps/v1", "statefulsets", "StatefulSet", namespaced=True)
@@ -43,6 +49,10 @@ DAEMON_SETS: Final = Resource("apps/v1", "daemonsets", "DaemonSet", namespaced=T
 REPLICA_SETS: Final = Resource("apps/v1", "replicasets", "ReplicaSet", namespaced=True)
 JOBS: Final = Resource("batch/v1", "jobs", "Job", namespaced=True)
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
+
+
+RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that have not ended: an ended pod is not created again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,12 +272,16 @@ _REMOVED_FEATURES: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
 def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
     """Return the minor and the reason: the image tag if it names a release that fits the config, else the newest that fits."""
     newest, shape = _newest_of_shape(config)
-    match = _RELEASE_TAG.fullmatch(values.tag)
-    if match is not None:
-        tagged = (int(match[1]), int(match[2]))
-        if OLDEST <= tagged <= newest:
-            return tagged, f"values.global.tag is {values.tag}"
+    tagged = tagged_minor(values)
+    if tagged is not None and OLDEST <= tagged <= newest:
+        return tagged, f"values.global.tag is {values.tag}"
     return newest, f"newest Istio with {shape} (up to {format_minor(newest)})"
+
+
+def tagged_minor(values: Values) -> Minor | None:
+    """Return the minor that the image tag names, which may be newer than any supported one; None if it names no release."""
+    match = _RELEASE_TAG.fullmatch(values.tag)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:

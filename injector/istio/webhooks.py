@@ -1,9 +1,12 @@
 """MutatingWebhookConfigurations: written as Istio installs them, read from a cluster, and checked for overlaps.
 
-Follows Istio 1.30.3: manifests/charts/istio-control/istio-discovery/templates/mutatingwebhook.yaml and revision-tags-mwc.yaml,
-istioctl/pkg/tag/generate.go, and pkg/config/analysis/analyzers/webhook/webhook.go. Labels and selectors are identical to Istio's, so that
-istioctl finds and lists the configurations. Two things differ: they name the injector's Service, and the path is
-``/inject/<revision or tag>``, so that one process can serve them all.
+Follows Istio 1.30.3: manifests/charts/istio-control/istio-discovery/templates/mutatingwebhook.yaml and revision-tags-*.yaml,
+manifests/charts/default/templates/validatingwebhook.yaml, istioctl/pkg/tag/generate.go, and
+pkg/config/analysis/analyzers/webhook/webhook.go. Labels and selectors are identical to Istio's, so that istioctl finds and lists the
+configurations. Two things differ: they name the injector's Service, and the path is ``/inject/<revision or tag>``, so that one process
+can serve them all.
+
+The other objects of a tag lead to istiod, as Istio's own do: a Service, and for the tag ``default`` a ValidatingWebhookConfiguration.
 """
 
 from __future__ import annotations
@@ -182,6 +185,66 @@ def tag_webhook(
     if annotations:
         metadata["annotations"] = dict(annotations)
     return _configuration(metadata, tag, options)
+
+
+VALIDATOR_NAME: Final = "istiod-default-validator"
+"""The ValidatingWebhookConfiguration of the tag ``default``."""
+_CONFIG_GROUPS: Final = ("security", "networking", "telemetry", "extensions")
+_ISTIOD_PORTS: Final = (("grpc-xds", 15010), ("https-dns", 15012), ("https-webhook", 443), ("http-monitoring", 15014))
+_TARGET_PORTS: Final = {"https-webhook": 15017}
+
+
+def tag_service(tag: str, revision: str, istio_namespace: str) -> dict[str, Any]:
+    """Return the Service of a tag, which selects the istiod of its revision (since Istio 1.28)."""
+    ports = [
+        {"name": name, "port": port, "protocol": "TCP", "targetPort": _TARGET_PORTS.get(name, port)}
+        for name, port in _ISTIOD_PORTS
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": f"istiod-revision-tag-{tag}",
+            "namespace": istio_namespace,
+            "labels": {**_LABELS, "app": "istiod", "istio": "pilot", REVISION_LABEL: revision, TAG_LABEL: tag},
+        },
+        "spec": {"ports": ports, "selector": {"app": "istiod", REVISION_LABEL: revision}},
+    }
+
+
+def default_validator(revision: str, istio_namespace: str, current: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the ValidatingWebhookConfiguration of the tag ``default``, which calls the istiod of its revision (since Istio 1.12).
+
+    The failure policy of ``current`` and its URL, that of an istiod outside the cluster, stay. istiod sets the caBundle and the failure
+    policy of each configuration with its revision's label.
+    """
+    before: Mapping[str, Any] = next(iter((current or {}).get("webhooks") or ()), {})
+    url = (before.get("clientConfig") or {}).get("url")
+    name = "istiod" if revision == DEFAULT_NAME else f"istiod-{revision}"
+    service = {"name": name, "namespace": istio_namespace, "path": "/validate"}
+    webhook = {
+        "name": "validation.istio.io",
+        "clientConfig": {"url": url} if url else {"service": service},
+        "rules": [
+            {
+                "operations": ["CREATE", "UPDATE"],
+                "apiGroups": [f"{group}.istio.io" for group in _CONFIG_GROUPS],
+                "apiVersions": ["*"],
+                "resources": ["*"],
+            }
+        ],
+        "failurePolicy": before.get("failurePolicy") or "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "objectSelector": {"matchExpressions": [{"key": REVISION_LABEL, "operator": "DoesNotExist"}]},
+    }
+    labels = {**_LABELS, "app": "istiod", "istio": "istiod", REVISION_LABEL: revision, TAG_LABEL: DEFAULT_NAME}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": VALIDATOR_NAME, "labels": labels},
+        "webhooks": [webhook],
+    }
 
 
 def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | None:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import DataError
+from injector.istio.behaviours import parse_minor
+from injector.istio.config import parse_values, tagged_minor
 from injector.istio.frozen import frozen
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from injector.istio.behaviours import Minor
     from injector.revisions.source import RawRevision
 
 
@@ -56,6 +59,15 @@ def build(raw: RawRevision) -> Revision:
         error.hint = error.hint or "correct it"
         raise
     return with_facts(built, raw)
+
+
+def known_minor(raw: RawRevision) -> Minor | None:
+    """Return the minor that a revision's settings or image tag name, without compiling it; None if it is not known."""
+    try:
+        stated = _settings(raw).istio_version
+        return tagged_minor(parse_values(raw.values, where=raw.origin)) if stated is None else parse_minor(stated)
+    except DataError:
+        return None  # building the revision reports it
 
 
 def with_facts(revision: Revision, raw: RawRevision) -> Revision:

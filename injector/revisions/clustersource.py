@@ -108,7 +108,7 @@ class ClusterSource:
         Args:
             changed: called after each change, when ``read`` returns the new state.
             served: returns the revisions that are served; see ``served_changed``.
-            settled: set once the API server has answered all lists.
+            settled: set once everything has been listed that the revisions need.
 
         Raises:
             ConfigError: the credentials are missing or cannot be used.
@@ -117,9 +117,9 @@ class ClusterSource:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._watch(tasks, (), changed)
-                await self._answered()
+                await self._synced()
                 self._watch(tasks, served(), changed)
-                await self._answered()
+                await self._synced()
                 settled.set()
                 while True:
                     self._watch(tasks, served(), changed)
@@ -151,10 +151,15 @@ class ClusterSource:
 
         return store
 
-    async def _answered(self) -> None:
-        """Wait for every watch. Only the ConfigMaps are required; for the others a refusal is enough."""
-        for name, watch in self._watches.items():
-            await (watch.synced if name == CONFIG_MAPS.plural else watch.answered).wait()
+    async def _synced(self) -> None:
+        """Wait until every resource that is watched has been listed once."""
+        for watch in self._watches.values():
+            await watch.synced.wait()
+
+    def pending(self) -> str:
+        """Return why a resource that is watched has not been listed yet; empty if all have."""
+        missing = [(name, watch.fault) for name, watch in self._watches.items() if not watch.synced.is_set()]
+        return next((fault or f"listing {name}" for name, fault in missing), "")
 
 
 def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:

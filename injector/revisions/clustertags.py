@@ -1,10 +1,13 @@
 """Tags and revisions in a cluster, each in a MutatingWebhookConfiguration as istioctl writes it.
 
-Follows Istio 1.30.3, istioctl/pkg/tag/generate.go and util.go, with the injector's own Service and path ``/inject/<tag>``.
+Follows Istio 1.30.3, istioctl/pkg/tag/generate.go, tag.go and util.go, with the injector's own Service and path ``/inject/<tag>``.
 
-``plan_tag`` decides which object to write and which problems to report; ``ClusterTags`` reads and writes. A tag moves by one request, on
+``plan_tag`` decides which objects to write and which problems to report; ``ClusterTags`` reads and writes. A tag moves by one request, on
 the condition that the object has not changed since it was read. A tag that replaces the default revision is written before that
 revision's webhooks are deactivated. In between a pod may be injected twice, with the same result, but never has no sidecar.
+
+The other objects of a tag follow its webhooks: its Service, and for ``default`` the ValidatingWebhookConfiguration. Both lead to istiod.
+They are created if the istioctl of the revision's minor creates them, and moved if they exist, since any newer istioctl reads them.
 """
 
 from __future__ import annotations
@@ -13,33 +16,57 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Resource, Scope
+from injector.cluster.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+    RUNNING,
+    SERVICES,
+    VALIDATORS,
+    WEBHOOKS,
+    Resource,
+    Scope,
+)
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
+from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECTION_LABEL,
+    ISTIO_NAMESPACE,
     REVISION_LABEL,
     TAG_LABEL,
+    VALIDATOR_NAME,
     Endpoint,
     WebhookOptions,
     deactivated,
+    default_validator,
     is_deactivated,
     options_of,
     overlaps,
+    tag_service,
     tag_webhook,
 )
+from injector.revisions.build import known_minor
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.tags import ANNOTATIONS, Tag, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from injector.cluster.client import KubeClient
     from injector.cluster.session import ClusterSession
+    from injector.istio.behaviours import Minor
+    from injector.revisions.source import RawRevision
 
+_HAS_VALIDATOR: Final = (1, 12)
+"""The first minor whose istioctl writes the ValidatingWebhookConfiguration of the tag ``default``."""
+_HAS_SERVICE: Final = (1, 28)
+"""The first minor whose istioctl writes the Service of a tag."""
+_REMOVES_VALIDATOR: Final = (1, 31)
+"""The first minor whose istioctl removes that ValidatingWebhookConfiguration with the tag."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
 
@@ -71,6 +98,21 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Follower:
+    """An object that leads to istiod for a tag.
+
+    Args:
+        resource: its resource.
+        manifest: the new object.
+        applied: the manifest to apply over the current object.
+    """
+
+    resource: Resource
+    manifest: dict[str, Any]
+    applied: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The changes that write a tag.
 
@@ -80,6 +122,7 @@ class Plan:
         options: the options of its webhooks.
         conflicts: problems to confirm, one line each.
         deactivation: the change that deactivates the default revision's webhooks, if the tag replaces it.
+        followers: the tag's other objects, to apply after the first.
     """
 
     manifest: dict[str, Any]
@@ -87,11 +130,19 @@ class Plan:
     options: WebhookOptions
     conflicts: tuple[str, ...]
     deactivation: dict[str, Any] | None
+    followers: tuple[Follower, ...] = ()
 
     @property
     def moves(self) -> bool:
         """Whether the tag exists, so that fields of other managers are taken over."""
         return self.current is not None
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The kinds and names of the objects that change."""
+        first = [self.manifest] if self.deactivation is None else [self.manifest, self.deactivation]
+        webhooks = [f"{WEBHOOKS.kind} {_name(each)}" for each in first]
+        return (*webhooks, *(f"{each.resource.kind} {_name(each.manifest)}" for each in self.followers))
 
     @property
     def applied(self) -> dict[str, Any]:
@@ -101,9 +152,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """The MutatingWebhookConfigurations of a cluster at one moment."""
+    """The objects of revisions and tags in a cluster at one moment.
+
+    Args:
+        items: the MutatingWebhookConfigurations.
+        services: the Services of tags in Istio's namespace.
+        validator: the ValidatingWebhookConfiguration of the tag ``default``. It is read only if that tag changes.
+    """
 
     items: tuple[dict[str, Any], ...] = ()
+    services: tuple[dict[str, Any], ...] = ()
+    validator: dict[str, Any] | None = None
 
     def named(self, name: str) -> dict[str, Any] | None:
         """Return the configuration with this name."""
@@ -112,6 +171,26 @@ class Configurations:
     def of_tag(self, name: str) -> list[dict[str, Any]]:
         """Return the configurations of a tag."""
         return [each for each in self.items if labels_of(each).get(TAG_LABEL) == name]
+
+    def services_of(self, name: str) -> list[dict[str, Any]]:
+        """Return the Services of a tag."""
+        return [each for each in self.services if labels_of(each)[TAG_LABEL] == name]
+
+    def service_faults(self, tags: Mapping[str, Tag]) -> dict[str, DataError]:
+        """Return the errors of Services that lead to another revision than their tag, by tag. istioctl lists such a tag twice."""
+        found: dict[str, DataError] = {}
+        for each in self.services:
+            name, revision = labels_of(each)[TAG_LABEL], labels_of(each).get(REVISION_LABEL)
+            tag = tags.get(name)
+            if tag is None:
+                what, hint = "it has no MutatingWebhookConfiguration", f"run `injector tag remove {name}`"
+            elif tag.revision != revision:
+                what = f"it leads to `{revision}`, and the tag to `{tag.revision}`"
+                hint = "set the tag again with --overwrite"
+            else:
+                continue
+            found[name] = ConfigError(what, where=f"tag `{name}`: Service {_name(each)}", hint=hint)
+        return found
 
     def of_revision(self, name: str) -> list[dict[str, Any]]:
         """Return the configurations of a revision, without those of tags."""
@@ -133,8 +212,22 @@ class Configurations:
         return [each for each in self.items if REVISION_LABEL in labels_of(each) and TAG_LABEL not in labels_of(each)]
 
 
-def plan_tag(tag: Tag, seen: Configurations, placement: Placement) -> Plan:
+def plan_tag(
+    tag: Tag,
+    seen: Configurations,
+    placement: Placement,
+    *,
+    istio_namespace: str = ISTIO_NAMESPACE,
+    minor: Minor | None = None,
+) -> Plan:
     """Return the changes that write ``tag`` in a cluster with these configurations.
+
+    Args:
+        tag: the tag.
+        seen: the objects in the cluster.
+        placement: how to build the tag's configuration.
+        istio_namespace: Istio's namespace, where the tag's Service is.
+        minor: the minor of the tag's revision. If it is None, not known, the tag's other objects are moved but not created.
 
     Raises:
         TagError: the object's name is taken, or there is more than one object to change.
@@ -148,7 +241,18 @@ def plan_tag(tag: Tag, seen: Configurations, placement: Placement) -> Plan:
         raise TagError(what, hint="give another --webhook-name")
     others = [each for each in seen.items if each is not current and each is not replaced]
     deactivation = None if replaced is None else _deactivation(replaced)
-    return Plan(manifest, current, options, overlaps(manifest, others), deactivation)
+    followers = tuple(_followers(tag, seen, istio_namespace, minor))
+    return Plan(manifest, current, options, overlaps(manifest, others), deactivation, followers)
+
+
+def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[Follower]:
+    """Yield the other objects of a tag."""
+    if seen.services_of(tag.name) or (minor is not None and minor >= _HAS_SERVICE):
+        manifest = tag_service(tag.name, tag.revision, istio_namespace)
+        yield Follower(SERVICES, manifest, manifest)
+    if tag.name == DEFAULT_NAME and (seen.validator or (minor is not None and minor >= _HAS_VALIDATOR)):
+        manifest = default_validator(tag.revision, istio_namespace, seen.validator)
+        yield Follower(VALIDATORS, manifest, merge_for_apply(manifest, seen.validator, manager=TAG_MANAGER))
 
 
 def _derived(
@@ -215,6 +319,12 @@ def _name(configuration: Mapping[str, Any]) -> str:
     return str(configuration["metadata"]["name"])
 
 
+def _described(resource: Resource, item: Mapping[str, Any]) -> str:
+    metadata = item["metadata"]
+    place = f"{metadata['namespace']}/" if resource.namespaced else ""
+    return f"{resource.kind.lower()} {place}{metadata['name']}"
+
+
 def _copied(configuration: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations of a configuration that also apply to a copy, such as those of cert-manager."""
     annotations = configuration["metadata"].get("annotations") or {}
@@ -242,6 +352,7 @@ class ClusterTags:
     istio_namespace: str
     placement: Placement = field(default_factory=Placement)
     _seen: Configurations = field(default_factory=Configurations)
+    _stored: Mapping[str, RawRevision] = field(default_factory=dict)
 
     def list(self) -> TagState:
         """Return the tags, and the revisions that have ConfigMaps or a MutatingWebhookConfiguration."""
@@ -250,15 +361,28 @@ class ClusterTags:
         config_maps = self.cluster.run(lambda client: client.all(scope, istio_config_map))
         tags, faults = read_tags(found for each in self._seen.items if (found := tag_object(each)) is not None)
         stored, failures = raw_revisions(config_maps, namespace=self.istio_namespace)
+        self._stored = {raw.name: raw for raw in stored}
         installed, several = self._seen.revisions()
         broken = {**failures, **several}
-        known = {*(raw.name for raw in stored), *installed} - broken.keys()
-        return TagState(tags, tuple(sorted(known)), broken, faults)
+        known = {*self._stored, *installed} - broken.keys()
+        return TagState(tags, tuple(sorted(known)), broken, {**self._seen.service_faults(tags), **faults})
 
     def refresh(self) -> Configurations:
-        """Read the MutatingWebhookConfigurations and return them."""
-        self._seen = Configurations(tuple(self._all(Scope(WEBHOOKS))))
+        """Read the MutatingWebhookConfigurations and the Services of tags, and return them."""
+        services = Scope(SERVICES, self.istio_namespace, TAG_LABEL)
+        self._seen = Configurations(tuple(self._all(Scope(WEBHOOKS))), tuple(self._all(services)))
         return self._seen
+
+    def _with_validator(self, tag: str) -> Configurations:
+        """Return the objects, with the ValidatingWebhookConfiguration if ``tag`` has one."""
+        if tag != DEFAULT_NAME:
+            return self._seen
+        found = self._all(Scope(VALIDATORS, labels=REVISION_LABEL))
+        return replace(self._seen, validator=next((each for each in found if _name(each) == VALIDATOR_NAME), None))
+
+    def _minor(self, revision: str) -> Minor | None:
+        raw = self._stored.get(revision)
+        return None if raw is None else known_minor(raw)
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
         """Return the namespaces that name each revision or tag."""
@@ -267,19 +391,23 @@ class ClusterTags:
         return followers((_name(each), labels_of(each)) for scope in scopes for each in self._all(scope))
 
     def users(self, name: str) -> Sequence[str]:
-        """Return the namespaces and pods whose labels name a revision or tag."""
-        selectors = [(NAMESPACES, f"{REVISION_LABEL}={name}"), (PODS, f"{REVISION_LABEL}={name}")]
+        """Return the namespaces and pods whose labels name a revision or tag. istiod's own pods are not users."""
+        selectors = [(NAMESPACES, f"{REVISION_LABEL}={name}"), (PODS, f"{REVISION_LABEL}={name},app!=istiod")]
         if name == DEFAULT_NAME:
             selectors.insert(1, (NAMESPACES, f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"))
         return [user for resource, labels in selectors for user in self._users(resource, labels)]
 
-    def _users(self, resource: Resource, labels: str) -> Sequence[str]:
-        def describe(item: Mapping[str, Any]) -> str:
-            metadata = item["metadata"]
-            place = f"{metadata['namespace']}/" if resource.namespaced else ""
-            return f"{resource.kind.lower()} {place}{metadata['name']}"
+    def sidecars(self, revision: str) -> Sequence[str]:
+        """Return the running pods with a sidecar of a revision."""
 
-        return self.cluster.run(lambda client: client.all(Scope(resource, labels=labels), describe))
+        def keep(pod: Mapping[str, Any]) -> str | None:
+            return _described(PODS, pod) if injected_revision(pod) == revision else None
+
+        return self.cluster.run(lambda client: client.all(Scope(PODS, metadata_only=True, fields=RUNNING), keep))
+
+    def _users(self, resource: Resource, labels: str) -> Sequence[str]:
+        scope = Scope(resource, labels=labels, fields=RUNNING if resource is PODS else "")
+        return self.cluster.run(lambda client: client.all(scope, lambda item: _described(resource, item)))
 
     def _all(self, scope: Scope) -> Sequence[dict[str, Any]]:
         return self.cluster.run(lambda client: client.all(scope, lambda item: item))
@@ -290,7 +418,8 @@ class ClusterTags:
         Raises:
             TagError: the object's name is taken, or there is more than one object to change.
         """
-        plan = plan_tag(tag, self._seen, self.placement)
+        seen, minor = self._with_validator(tag.name), self._minor(tag.revision)
+        plan = plan_tag(tag, seen, self.placement, istio_namespace=self.istio_namespace, minor=minor)
         return replace(plan, conflicts=(*plan.conflicts, *self._missing_service(plan.options.endpoint)))
 
     def _missing_service(self, endpoint: Endpoint) -> tuple[str, ...]:
@@ -309,14 +438,16 @@ class ClusterTags:
 
     def write(self, plan: Plan, *, force: bool = True, dry_run: bool = False) -> None:
         """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false."""
+        later = [(each.resource, each.applied, force) for each in plan.followers]
+        if plan.deactivation is not None:
+            later.insert(0, (WEBHOOKS, plan.deactivation, True))
 
         async def work(client: KubeClient) -> None:
-            deactivation, moves = plan.deactivation, plan.moves and force
-            if deactivation is not None:  # a dry run, so that nothing is written if this would fail
-                await client.apply(WEBHOOKS, deactivation, manager=TAG_MANAGER, force=True, dry_run=True)
-            await client.apply(WEBHOOKS, plan.applied, manager=TAG_MANAGER, force=moves, dry_run=dry_run)
-            if deactivation is not None and not dry_run:
-                await client.apply(WEBHOOKS, deactivation, manager=TAG_MANAGER, force=True)
+            for resource, manifest, forced in later:  # a dry run, so that nothing is written if one of them would fail
+                await client.apply(resource, manifest, manager=TAG_MANAGER, force=forced, dry_run=True)
+            await client.apply(WEBHOOKS, plan.applied, manager=TAG_MANAGER, force=plan.moves and force, dry_run=dry_run)
+            for resource, manifest, forced in () if dry_run else later:
+                await client.apply(resource, manifest, manager=TAG_MANAGER, force=forced)
 
         self.cluster.run(work)
 
@@ -332,8 +463,15 @@ class ClusterTags:
         )
 
     def remove(self, name: str) -> None:
-        """Delete every object of a tag."""
-        self._delete(self._seen.of_tag(name))
+        """Delete every object of a tag that the istioctl of its revision's minor deletes, and its Service in any case."""
+        seen = self._with_validator(name)
+        webhooks, services, validator = seen.of_tag(name), seen.services_of(name), seen.validator
+        found = [*((WEBHOOKS, each) for each in webhooks), *((SERVICES, each) for each in services)]
+        if validator is not None and labels_of(validator).get(TAG_LABEL) == name:
+            minor = self._minor(labels_of(validator).get(REVISION_LABEL, ""))
+            if minor is None or minor >= _REMOVES_VALIDATOR:
+                found.append((VALIDATORS, validator))
+        self._delete(found)
 
     def remove_revision(self, name: str) -> None:
         """Delete the configuration of a revision. Its ConfigMaps belong to its control plane and stay.
@@ -347,11 +485,13 @@ class ClusterTags:
                 f'cannot remove revision "{name}": it has no MutatingWebhookConfiguration',
                 hint="uninstall its control plane with `istioctl uninstall --revision`",
             )
-        self._delete(found)
+        self._delete([(WEBHOOKS, each) for each in found])
 
-    def _delete(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+    def _delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]]) -> None:
         async def work(client: KubeClient) -> None:
-            for each in configurations:
-                await client.delete(WEBHOOKS, _name(each), resource_version=each["metadata"]["resourceVersion"])
+            for resource, each in objects:
+                metadata = each["metadata"]
+                namespace, version = metadata.get("namespace", ""), metadata["resourceVersion"]
+                await client.delete(resource, metadata["name"], namespace=namespace, resource_version=version)
 
         self.cluster.run(work)

@@ -117,9 +117,9 @@ class SourceState:
         Raises:
             UnknownRevisionError: no revision or tag has this name.
         """
-        tags = {
-            each: tag.among(self.names) or tag for each, tag in self.tags.items() if each in (name, self.default_name)
-        }
+        wanted = name or self.default_name or ""
+        tag = self.tags.get(wanted)
+        tags = self.tags if tag is None else {**self.tags, wanted: tag.among(self.names) or tag}
         return resolve_name(name, self.names, tags, default=self.default_name, workload=workload)
 
     def revision(self, name: str) -> RawRevision:

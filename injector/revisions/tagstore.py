@@ -45,7 +45,7 @@ def check_unused(users: Sequence[str], *, doing: str) -> None:
     """
     if users:
         more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-        hint = "move or relabel them first, or add --force: they then get no sidecars"
+        hint = "move, relabel or restart them first, or add --force: new pods then get no sidecars"
         raise TagError(f"{doing}: it is in use by {', '.join(users[:SHOWN])}{more}", hint=hint)
 
 
@@ -118,6 +118,9 @@ class TagStore(Protocol):
     def users(self, name: str) -> Sequence[str]:
         """Return the users of a revision or tag, by their labels: each with its kind and name."""
 
+    def sidecars(self, revision: str) -> Sequence[str]:
+        """Return the running pods with a sidecar of a revision: each with its kind and name."""
+
     def remove(self, name: str) -> None:
         """Remove a tag if it exists."""
 
@@ -174,8 +177,8 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
     """Check that a revision can be removed; ``force`` allows it even if it is in use.
 
     Raises:
-        TagError: the revision does not exist, or is in use. The text names the first of its users: the tags that lead to it, and the
-            namespaces and pods that have its label.
+        TagError: the revision does not exist, or is in use. The text names the first of its users: the tags that lead to it, the
+            namespaces and pods that have its label, and the pods that have its sidecar.
     """
     state, doing = store.list(), f'cannot remove revision "{name}"'
     if name not in state.broken:
@@ -186,7 +189,8 @@ def check_removable(store: TagStore, name: str, *, force: bool = False) -> None:
     unread = [tag for tag in state.faults if tag not in state.tags]
     tags = [f"tag {tag}" for tag in (*(tag.name for tag in state.tags.values() if name in tag.revisions), *unread)]
     # If a tag has the same name, which only `default` may have, labels follow the tag.
-    check_unused(tags if state.has(name) else [*tags, *store.users(name)], doing=doing)
+    labelled = () if state.has(name) else store.users(name)
+    check_unused(list(dict.fromkeys([*tags, *labelled, *store.sidecars(name)])), doing=doing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,11 @@ class DirectoryTags:
     def users(self, name: str) -> Sequence[str]:
         """Return the namespaces that name a revision or tag; see ``namespaces``."""
         return [f"namespace {namespace}" for namespace in self.namespaces().get(name, ())]
+
+    def sidecars(self, revision: str) -> Sequence[str]:
+        """Return nothing, because a directory knows no pods."""
+        del revision
+        return ()
 
     def set(self, tag: Tag) -> None:
         """Write one tag."""

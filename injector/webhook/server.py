@@ -81,6 +81,7 @@ class Services:
         unserved: the watch for unknown names.
         elsewhere: names that another injector serves.
         options: options of the handler.
+        pending: returns what the cluster has not answered yet; empty if nothing.
     """
 
     registry: Registry
@@ -95,6 +96,7 @@ class Services:
     unserved: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
     options: HandlerOptions = field(default_factory=HandlerOptions)
+    pending: Callable[[], str] = str
 
 
 async def serve(
@@ -130,6 +132,7 @@ async def serve(
         lag=lag,
         certificates=services.certificates,
         unserved=services.unserved,
+        pending=services.pending,
     )
     webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
     ops = Listener(web.AppRunner(operations_app(operations), shutdown_timeout=CLEANUP))

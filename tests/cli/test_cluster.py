@@ -10,7 +10,6 @@ import yaml
 
 from injector.cli.cluster import (
     NAME_LABEL,
-    RUNNING,
     Sources,
     WorkloadName,
     has_ended,
@@ -30,6 +29,7 @@ from injector.cluster.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     PODS,
+    RUNNING,
     STATEFUL_SETS,
     ObjectReader,
     Resource,

@@ -130,7 +130,7 @@ def test_a_revision_in_use_is_removed_only_by_force(directory: Path) -> None:
     assert (refused.exit_code, refused.stdout, (directory / "1-24").exists()) == (1, "", True)
     assert refused.stderr == (
         'error: cannot remove revision "1-24": it is in use by tag default, tag prod, namespace bank; '
-        "move or relabel them first, or add --force: they then get no sidecars\n"
+        "move, relabel or restart them first, or add --force: new pods then get no sidecars\n"
     )
 
     assert remove(directory, "1-24", "--force").exit_code == 0

@@ -11,8 +11,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import RUNNING, ClusterView, Sources, read_view
+from injector.cli.cluster import ClusterView, Sources, read_view
 from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
+from injector.cluster.resources import RUNNING
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts

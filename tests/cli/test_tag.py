@@ -21,7 +21,7 @@ from injector.cli.webhook import WEBHOOK_PARAMETERS
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import InjectorError, UsageError
-from injector.istio.webhooks import WebhookOptions, tag_webhook
+from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from injector.revisions.tags import Shadow, Tag
 from injector.revisions.tagstore import DirectoryTags
 from tests.cases import cases
@@ -75,6 +75,36 @@ def test_a_tag_moves_only_with_overwrite(directory: Path) -> None:
 
     assert run(directory, "set", "prod", "-r", "1-30", "--overwrite").exit_code == 0
     assert tags_of(directory) == TAGS.replace("1-24", "1-30")
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (["prod", "-r", "1-30", "--overwrite"], "moved"),
+        (["prod", "-r", "1-24", "--shadow", "1-30", "--overwrite"], "changed"),
+        (["new", "-r", "1-24"], "created"),
+    ],
+)
+def test_a_terminal_shows_what_changed_and_scripts_get_istioctls_text(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], word: str
+) -> None:
+    assert run(directory, "set", *flags, "--dry-run").stdout.startswith(f'Revision tag "{flags[0]}" would be {word}, ')
+    assert tags_of(directory) == TAGS
+    assert run(directory, "set", *flags).stdout.startswith(f'Revision tag "{flags[0]}" created, ')
+
+    (directory / "tags.yaml").write_text(TAGS)
+    monkeypatch.setattr("injector.cli.tag.is_terminal", lambda: True)
+    assert run(directory, "set", *flags).stdout.startswith(f'Revision tag "{flags[0]}" {word}, referencing ')
+
+
+def test_the_list_has_a_column_for_shadows_if_there_are_any(directory: Path) -> None:
+    run(directory, "set", "next", "-r", "1-24", "--shadow", "1-30=25")
+
+    assert run(directory, "list").stdout == (
+        "TAG    REVISION   NAMESPACES   SHADOW\nnext   1-24       -            1-30=25\nprod   1-24       -            -\n"
+    )
+    listed = json.loads(run(directory, "list", "-o", "json").stdout)
+    assert [each.get("shadow") for each in listed] == [{"revision": "1-30", "sample": 25}, None]
 
 
 @cases("arguments", "entry")
@@ -142,7 +172,7 @@ def test_a_tag_that_namespaces_use_is_not_removed_and_they_are_named(directory: 
     assert (result.exit_code, result.stdout, tags_of(directory)) == (1, "", TAGS)
     assert result.stderr == (
         'error: cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "move or relabel them first, or add --force: they then get no sidecars\n"
+        "move, relabel or restart them first, or add --force: new pods then get no sidecars\n"
     )
 
 
@@ -251,6 +281,20 @@ def test_without_a_directory_the_tag_is_in_the_cluster(cluster: Objects) -> None
     assert cluster.asked[-1] == "close"
 
 
+def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, revision_webhook("default", WebhookOptions()))
+
+    result = tag_command("set", "default", "-r", "1-24", "--service", "missing", "--dry-run")
+
+    assert (result.exit_code, cluster.applied) == (0, [])
+    assert "control plane service that does not exist" in result.stderr
+    assert result.stdout.splitlines() == [
+        'Revision tag "default" would be created, referencing control plane revision "1-24".',
+        "MutatingWebhookConfiguration istio-revision-tag-default would be written",
+        "MutatingWebhookConfiguration istio-sidecar-injector would be written",
+    ]
+
+
 def test_a_moved_tag_of_a_cluster_keeps_its_endpoint(cluster: Objects) -> None:
     tag_command("set", "prod", "-r", "1-24", "--url", "https://here:9443", "--failure-policy", "Ignore")
 
@@ -310,7 +354,7 @@ def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove tag "prod": it is in use by namespace bank, pod bank/p-00, ' in refused.stderr
     assert "pod bank/p-18 and 6 more; " in refused.stderr
-    assert "list pods istio.io/rev=prod" in cluster.asked
+    assert "list pods istio.io/rev=prod,app!=istiod" in cluster.asked
 
     assert tag_command("remove", "prod", "--force").output == "Revision tag prod removed\n"
     assert tag_command("list").output == "No Istio revision tags found.\n"

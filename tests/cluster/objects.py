@@ -71,20 +71,22 @@ class Objects(KubeClient):
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """Webhooks are merged by name, as the API server does; whose fields are whose is not minded."""
-        name = manifest["metadata"]["name"]
+        name, key = manifest["metadata"]["name"], (resource.plural, _key(manifest["metadata"]))
         self._ask(
             f"apply {resource.plural}", name, manager, *(["force"] if force else []), *(["dry"] if dry_run else [])
         )
-        before = self.items.get((resource.plural, name), {"metadata": {}, "webhooks": []})
+        before = self.items.get(key, {"metadata": {}})
         version = manifest["metadata"].get("resourceVersion")
         if version is not None and version != before["metadata"].get("resourceVersion"):
             raise ClusterError("the object has been modified", reason="conflict", status=409)
         if not dry_run:
             self.applied.append(copy.deepcopy(dict(manifest)))
-            there = {webhook["name"]: webhook for webhook in before["webhooks"]}
-            webhooks = {each["name"]: {**there.get(each["name"], {}), **each} for each in manifest["webhooks"]}
-            metadata = {**before["metadata"], **manifest["metadata"]}
-            self.put(resource, {"metadata": metadata, "webhooks": list({**there, **webhooks}.values())})
+            item = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
+            if "webhooks" in manifest:
+                there = {webhook["name"]: webhook for webhook in before.get("webhooks", [])}
+                webhooks = {each["name"]: {**there.get(each["name"], {}), **each} for each in manifest["webhooks"]}
+                item["webhooks"] = list({**there, **webhooks}.values())
+            self.put(resource, item)
         return {}
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:

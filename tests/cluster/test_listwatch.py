@@ -223,10 +223,12 @@ def test_the_log_has_the_first_fault_of_an_outage_and_its_end(caplog: pytest.Log
 
 
 @in_fake_time
-async def test_a_forbidden_watch_is_answered_but_not_synced() -> None:
-    watch = watching(FakeClient([failure("forbidden")]))
+async def test_a_watch_says_why_it_is_not_synced() -> None:
+    watch = watching(FakeClient([failure("forbidden"), failure("forbidden"), page(A)]))
 
     async with running(watch.run()):
-        await watch.answered.wait()
+        await asyncio.sleep(0.1)
+        assert (watch.fault, watch.synced.is_set()) == ("configmaps in istio-system: x", False)
+        await watch.synced.wait()
 
-    assert (watch.answered.is_set(), watch.synced.is_set()) == (True, False)
+    assert watch.fault == ""

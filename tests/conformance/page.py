@@ -60,7 +60,7 @@ def _told(name: str) -> str:
         having = [_minors(row) for row in rows if row.value]
         return ", ".join(having) or "none"
     before = [None, *(row.value for row in rows)]
-    return "; ".join(f"{_minors(row)}: {_value(row.value, old)}" for row, old in zip(rows, before, strict=False))
+    return "<br>".join(f"{_minors(row)}: {_value(row.value, old)}" for row, old in zip(rows, before, strict=False))
 
 
 def _minors(row: MinorValue) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -234,6 +235,11 @@ def compared(program: Path, plane: ControlPlane, seed: str, count: int, tally: T
 def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: Answer) -> str:
     if any(alike(each, mine) for each in istios(program, plane, [pod] * RUNS_OF_A_DIFFERENCE)):
         return "Go answers otherwise from run to run, since it walks maps in random order"
+    config = pod["metadata"].get("annotations", {}).get("proxy.istio.io/config", "")
+    if "-0.0" in config:
+        return "Istio loses the sign of -0.0"
+    if plane.minor not in NEWER_FIELDS and re.search(r"""["']null["']""", config):
+        return "gogo/protobuf takes the text null for a number that is not set"
     before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
     if plane.minor == "1.12" and before == {key: after[key] for key in after if key != "deploymentconfig"}:
         return "Istio deletes the only label of a pod of a DeploymentConfig"

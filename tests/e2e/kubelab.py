@@ -32,6 +32,7 @@ LIMIT = 480.0
 PATHS = {
     "deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "mutatingwebhookconfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "validatingwebhookconfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
     **{kind: f"/api/v1/namespaces/{{namespace}}/{kind}s" for kind in ("pod", "secret", "service")},
 }
 """The objects of each kind that tests read."""

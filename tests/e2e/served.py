@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,6 +96,15 @@ class Injector:
     def text(self, path: str) -> str:
         """What its operations port answers."""
         return str(self.get(path, lambda answer: answer.read().decode()))
+
+    def readiness(self) -> str:
+        """What `/readyz` answers; empty before it does."""
+        try:
+            return self.text("/readyz")
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError:
+            return ""
 
     def until(self, seen: Callable[[], object], *, within: float = LIMIT) -> float:
         """Wait until it is seen; the seconds that it took."""

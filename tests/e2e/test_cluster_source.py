@@ -168,16 +168,24 @@ def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
     return [each for each in rendering.rendered(given) if each["kind"] in kinds]
 
 
-def test_the_permissions_of_deploy_are_enough_and_without_those_for_openshift_the_rest_is_served(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(lab: Lab, tmp_path: Path) -> None:
     if rendering.missing():
         pytest.skip(rendering.missing())
     lab.apply(namespace_of("istio-system"), namespace_of("injector-system"))
-    lab.apply(*permissions(namespaces=False))
+    given = permissions(namespaces=False)
+    lab.apply(*(each for each in given if each["kind"] != "ClusterRole"))
     lab.apply(*control_plane("istio-system", "default", tag="1.28.1"))
 
     account = lab.kubeconfig_of("injector", "injector-system")
+    (tmp_path / "early").mkdir()
+    flags = (PLAIN, *of_cluster(lab, "istio-system", kubeconfig=account))
+    with injector(tmp_path / "early", *flags, ready=False) as early:
+        early.until(lambda: "mutatingwebhookconfigurations" in early.readiness())
+        assert "starting: " in early.readiness()
+        assert "forbidden" in early.readiness()
+        lab.apply(*given)
+        early.until(lambda: early.readiness() == "ok")
+
     with injector(tmp_path, PLAIN, *of_cluster(lab, "istio-system", kubeconfig=account)) as served:
         synced = [line for line in served.metrics().splitlines() if line.startswith("injector_watch_synced{")]
         assert sorted(synced) == [

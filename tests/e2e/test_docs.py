@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click import Context
@@ -20,9 +22,11 @@ from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import control_plane, namespace_of
+from tests.e2e.served import until
 from tests.istio.goldens import golden
 
 NAME, NAMESPACE = "injector", "injector-system"
+READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
 DEPLOYED = "kubectl apply -k deploy/kustomize/"
 """What deploys an injector; where a page does not, there is one before."""
 GIVEN = {"canary-upgrade.md": "revision-1-24", "moving.md": "tag-prod", "troubleshooting.md": "revision-1-24"}
@@ -36,7 +40,10 @@ def pages() -> list[Path]:
 
 @dataclass
 class Kubelet:
-    """Runs the Deployment of the injector, as one process at the address of its Service: in the cluster no pod ever runs."""
+    """Runs the Deployment of the injector, as one process at the address of its Service: in the cluster no pod ever runs.
+
+    The pods of other Deployments are only reported as ready, so that rollouts end.
+    """
 
     lab: Lab
     folder: Path
@@ -67,6 +74,19 @@ class Kubelet:
         self.arguments = wanted
         assert wait_until_ready(f"http://{self.address}:8080/readyz", self.process), log.read_text()
 
+    def finish_rollouts(self) -> None:
+        """Report pods as ready until each Deployment, less the injector's, has only pods of its last version."""
+        until(self._is_rolled_out)
+
+    def _is_rolled_out(self) -> bool:
+        for pod in self.lab.pods():
+            place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            if place != NAMESPACE and pod["status"]["phase"] == "Pending":
+                change = ("--subresource=status", "--type=merge", "-p", json.dumps(READY))
+                self.lab.kubectl("patch", "pod", name, "-n", place, *change)  # it may have been deleted
+        found = json.loads(self.lab.kubectl("get", "deployments", "-A", "-o", "json").stdout)["items"]
+        return all(_is_current(each) for each in found if each["metadata"]["namespace"] != NAMESPACE)
+
     def end(self) -> None:
         """End what runs."""
         if self.process is None:
@@ -88,6 +108,12 @@ class Kubelet:
         known = {flag for option in serve.params for flag in option.opts}
         given: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
         return tuple(each for each in given if each == "serve" or each.partition("=")[0] in known)
+
+
+def _is_current(deployment: dict[str, Any]) -> bool:
+    status, wanted = deployment["status"], deployment["spec"]["replicas"]
+    counts = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
+    return bool(status.get("observedGeneration") == deployment["metadata"]["generation"] and counts == {wanted})
 
 
 @pytest.fixture
@@ -140,5 +166,6 @@ def test_a_page_can_be_followed_on_a_cluster(lab: Lab, tmp_path: Path, page: Pat
             reader.run(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
         for block in found:
             cluster.look()
+            cluster.finish_rollouts()
             reader.addresses[OPERATIONS] = f"{cluster.address}:8080"
             reader.run(block)

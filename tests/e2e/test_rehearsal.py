@@ -34,7 +34,7 @@ def revisions(tmp_path: Path) -> Path:
 @pytest.fixture
 def served(lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path) -> Iterator[Injector]:
     """The injector; the API server calls it for the namespaces with the tag, and creates nothing without it."""
-    with injector(tmp_path, *trusted.flags, "--revisions-dir", str(revisions)) as running:
+    with injector(tmp_path, *trusted.flags, "--revisions-dir", str(revisions), "--keep-removed", "0") as running:
         webhooks = written("tag", TAG, "--revision", OLD, port=running.port, trusted=trusted)
         assert {each["failurePolicy"] for each in webhooks[0]["webhooks"]} == {"Fail"}
         with calling(lab, webhooks):

@@ -24,6 +24,9 @@ from tests.e2e.served import injector, of_cluster
 from tests.factories import make_pod
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
 
+HOME = "istio-system"
+VALIDATOR = "validatingwebhookconfiguration"
+DEFAULT_VALIDATOR = "istiod-default-validator"
 KIND = "mutatingwebhookconfiguration"
 PREFIX = f"{KIND}.admissionregistration.k8s.io"
 BUNDLE = "LS0tLS1CRUdJTi4uLg=="
@@ -48,6 +51,8 @@ def empty(lab: Lab) -> Iterator[None]:
     yield
     for each in lab.names(KIND):
         lab.delete(KIND, each.partition("/")[2])
+    gone = lab.kubectl("delete", f"services,{VALIDATOR}s", "-A", "-l", "istio.io/tag")
+    assert gone.returncode == 0, gone.stderr
 
 
 def command(lab: Lab, *arguments: str, kubeconfig: Path | None = None) -> Result:
@@ -66,6 +71,12 @@ def webhooks(lab: Lab, name: str) -> dict[str, dict[str, Any]]:
     """The webhooks of an object by the first part of their name."""
     found = lab.get(KIND, name)["webhooks"]
     return {each["name"].removesuffix(".sidecar-injector.istio.io"): each for each in found}
+
+
+def services(lab: Lab) -> dict[str, dict[str, Any]]:
+    """The Services of tags with what they select, by name."""
+    found = lab.kubectl("get", "services", "-n", HOME, "-l", "istio.io/tag", "-o", "json")
+    return {each["metadata"]["name"]: each["spec"]["selector"] for each in json.loads(found.stdout)["items"]}
 
 
 def trusted(lab: Lab, name: str) -> None:
@@ -187,6 +198,62 @@ def test_the_default_tag_takes_the_place_of_the_default_revision(lab: Lab) -> No
         lab.delete("configmap", name, "istio-system")
 
 
+def test_the_service_of_a_tag_is_created_from_1_28_on_and_moves_with_it(lab: Lab) -> None:
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+    assert services(lab) == {}
+
+    move = ("tag", "set", "prod", "-r", "1-30", "--shadow", "1-24=5", "--overwrite")
+    assert done(lab, *move, "--dry-run") == (
+        'Revision tag "prod" would be moved, referencing control plane revision "1-30".\n'
+        "MutatingWebhookConfiguration istio-revision-tag-prod would be written\n"
+        "Service istiod-revision-tag-prod would be written\n"
+    )
+    assert lab.get(KIND, "istio-revision-tag-prod")["metadata"]["labels"]["istio.io/rev"] == "1-24"
+    assert services(lab) == {}
+
+    assert done(lab, *move).startswith('Revision tag "prod" created, referencing control plane revision "1-30".')
+    assert done(lab, "tag", "list").splitlines()[1].split() == ["prod", "1-30", "-", "1-24=5"]
+    assert services(lab) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-30"}}
+
+    done(lab, "tag", "set", "prod", "-r", "1-24", "--weight", "1-30=10", "--overwrite")
+    assert services(lab) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-24"}}
+
+    done(lab, "tag", "remove", "prod")
+    assert services(lab) == {}
+
+
+def test_every_object_of_istioctls_default_tag_moves_and_its_validator_stays_istiods(lab: Lab) -> None:
+    theirs = golden("tag-default", "Service")
+    theirs["spec"]["selector"] = {
+        "app": "istiod",
+        "istio": "pilot",
+    }  # as Istio's chart selects an istiod without a revision
+    validator = golden("tag-default", "ValidatingWebhookConfiguration")
+    lab.apply(golden("tag-default"), theirs, validator)
+    patched = [
+        {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"},
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": BUNDLE},
+    ]
+    lab.patch(VALIDATOR, DEFAULT_VALIDATOR, patched)  # as istiod does
+
+    warned = command(lab, "tag", "set", "default", "-r", "1-30", "--overwrite")
+    assert warned.exit_code == 0
+
+    assert services(lab) == {"istiod-revision-tag-default": {"app": "istiod", "istio.io/rev": "1-30"}}
+    moved = lab.get(VALIDATOR, DEFAULT_VALIDATOR)
+    (webhook,) = moved["webhooks"]
+    assert moved["metadata"]["labels"]["istio.io/rev"] == "1-30"
+    assert webhook["clientConfig"]["service"] == {
+        "name": "istiod-1-30", "namespace": HOME, "path": "/validate", "port": 443,
+    }  # fmt: skip
+    assert (webhook["failurePolicy"], webhook["clientConfig"]["caBundle"]) == ("Fail", BUNDLE)
+    assert done(lab, "tag", "list") == "TAG       REVISION   NAMESPACES\ndefault   1-30       -\n"
+
+    done(lab, "tag", "remove", "default")
+    assert (services(lab), lab.names(KIND)) == ({}, [])
+    assert lab.names(VALIDATOR) != []  # the istioctl of 1.30 leaves it
+
+
 def test_what_istioctl_made_moves_over_to_the_injector(lab: Lab) -> None:
     theirs = golden("tag-prod")
     for each in theirs["webhooks"]:
@@ -247,6 +314,27 @@ def test_a_revision_in_use_is_not_removed_and_its_users_are_named(lab: Lab) -> N
     assert 'cannot remove revision "1-24": it is in use by tag prod; ' in refused.stderr
     assert done(lab, "revision", "remove", "1-24", "--force") == "Revision 1-24 removed\n"
     assert lab.names(KIND) == [f"{PREFIX}/istio-revision-tag-prod"]
+
+
+def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(lab: Lab) -> None:
+    account, istiod = pod_of("istiod-1-24", HOME, "1-24")
+    istiod["metadata"]["labels"] |= {"app": "istiod", "istio": "istiod", "sidecar.istio.io/inject": "false"}
+    old = make_pod("old", namespace="shop", automountServiceAccountToken=False)
+    old["metadata"] |= {
+        "labels": {"istio.io/rev": "prod"},
+        "annotations": {"sidecar.istio.io/status": '{"containers":["istio-proxy"],"revision":"1-24"}'},
+    }
+    lab.apply(namespace_of("shop"), account_of("shop"), account, istiod, old)
+    done(lab, "webhook", "apply", "-r", "1-24")
+    done(lab, "tag", "set", "prod", "-r", "1-30")
+
+    refused = command(lab, "revision", "remove", "1-24", "-y")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'cannot remove revision "1-24": it is in use by pod shop/old; move, relabel or restart' in refused.stderr
+
+    lab.delete("pod", "old", "shop")
+    assert done(lab, "revision", "remove", "1-24", "-y") == "Revision 1-24 removed\n"
+    lab.delete("pod", "istiod-1-24", HOME)
 
 
 def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, tmp_path: Path) -> None:
@@ -339,14 +427,17 @@ def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tup
 
 
 def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
-    configurations = rule("admissionregistration.k8s.io", f"{KIND}s", "list", "patch", "create", "delete")
+    written = ("list", "patch", "create", "delete")
+    configurations = rule("admissionregistration.k8s.io", f"{KIND}s", *written)
+    validators = rule("admissionregistration.k8s.io", f"{VALIDATOR}s", *written)
     lab.apply(
         account_of("default", "operator"),
         *granted(
             "ClusterRole", "operator", "", configurations, rule("", "namespaces", "list"), rule("", "pods", "list")
         ),
+        *granted("ClusterRole", "validators", "", validators),
         *granted("ClusterRole", "services", "", rule("", "services", "get")),
-        *granted("Role", "operator", "istio-system", rule("", "configmaps", "list")),
+        *granted("Role", "operator", HOME, rule("", "configmaps", "list"), rule("", "services", *written)),
     )
     kubeconfig = lab.kubeconfig_of("operator", "default")
 
@@ -358,8 +449,15 @@ def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
         ["tag", "generate", "other", "-r", "1-30"],
         ["tag", "list"],
         ["tag", "remove", "prod"],
+        ["tag", "set", "default", "-r", "1-30"],
+        ["tag", "remove", "default"],
         ["revision", "remove", "1-24", "-y"],
     ):
         result = command(lab, *arguments, kubeconfig=kubeconfig)
         assert (result.exit_code, result.stderr) == (0, ""), arguments
     assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]
+
+    lab.delete("clusterrolebinding", "validators", "")
+    refused = command(lab, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
+    assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
+    assert f'cannot list resource "{VALIDATOR}s"' in refused.stderr

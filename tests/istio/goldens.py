@@ -23,12 +23,12 @@ TAGS = {
 """File, tag, revision, options, and the further arguments: what istioctl was told, as the corpus's README has it."""
 
 
-def golden(name: str) -> dict[str, Any]:
-    """The MutatingWebhookConfiguration of a file of the corpus; a tag's other objects are istiod's own."""
+def golden(name: str, kind: str = "MutatingWebhookConfiguration") -> dict[str, Any]:
+    """The object of this kind in a file of the corpus; a tag has several."""
     if not CORPUS.is_dir():
         pytest.skip("../shared/corpus is not beside the project")
     documents = [document for document in yaml.safe_load_all((CORPUS / f"{name}.yaml").read_text()) if document]
-    found: dict[str, Any] = next(item for item in documents if item["kind"] == "MutatingWebhookConfiguration")
+    found: dict[str, Any] = next(item for item in documents if item["kind"] == kind)
     return found
 
 

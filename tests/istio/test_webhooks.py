@@ -13,12 +13,14 @@ from injector.istio.webhooks import (
     WebhookOptions,
     called,
     deactivated,
+    default_validator,
     is_deactivated,
     live_webhooks,
     options_of,
     overlaps,
     passed_over,
     revision_webhook,
+    tag_service,
     tag_webhook,
     unserved,
     unserved_webhook,
@@ -55,6 +57,40 @@ def test_a_tag_has_istios_webhooks(file: str) -> None:
     built = tag_webhook(tag, revision, at_istiod(revision, **options), annotations=annotations, **arguments)
 
     assert on_istios_path(built, tag) == expected
+
+
+@pytest.mark.parametrize("file", TAGS)
+def test_a_tag_has_istios_service(file: str) -> None:
+    tag, revision, _, _ = TAGS[file]
+    expected = golden(file, "Service")
+    del expected["status"]
+    for port in expected["spec"]["ports"]:  # what istioctl prints as 0 is the port itself
+        port["targetPort"] = port["targetPort"] or port["port"]
+
+    assert tag_service(tag, revision, "istio-system") == expected
+
+
+@pytest.mark.parametrize("file", ["tag-default", "tag-default-auto"])
+def test_the_default_tag_has_istios_validator(file: str) -> None:
+    expected = golden(file, "ValidatingWebhookConfiguration")
+    del expected["metadata"]["annotations"]  # those of the revision's own webhooks
+
+    assert default_validator(TAGS[file][1], "istio-system") == expected
+
+
+def test_the_validator_of_the_default_revision_calls_istiod() -> None:
+    (webhook,) = default_validator("default", "mesh")["webhooks"]
+
+    assert webhook["clientConfig"]["service"] == {"name": "istiod", "namespace": "mesh", "path": "/validate"}
+
+
+def test_a_validator_that_moves_keeps_its_failure_policy_and_the_address_of_an_istiod_elsewhere() -> None:
+    client = {"url": "https://istiod.example/validate"}
+    current = {"webhooks": [{"name": "validation.istio.io", "failurePolicy": "Fail", "clientConfig": client}]}
+
+    (webhook,) = default_validator("1-30", "istio-system", current)["webhooks"]
+
+    assert (webhook["failurePolicy"], webhook["clientConfig"]) == ("Fail", client)
 
 
 def test_a_tag_of_a_revision_without_annotations_has_none() -> None:

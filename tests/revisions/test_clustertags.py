@@ -7,10 +7,11 @@ import pytest
 
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
 from injector.errors import ClusterError, TagError
-from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.injection.steps.status import STATUS
+from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_service, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
-from injector.revisions.tagstore import TagStore, checked_tag, remove_tag
+from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag
 from tests.cluster.objects import Direct, Objects
 from tests.istio.goldens import golden
 from tests.revisions.fakes import CONFIG
@@ -218,6 +219,95 @@ def tags(objects: Objects) -> ClusterTags:
     return ClusterTags(Direct(objects), HOME)
 
 
+def others(objects: Objects) -> dict[str, str]:
+    """The objects of tags beside their webhooks, and the revision of each."""
+    found = {
+        key: each for key, each in objects.items.items() if key[0] in ("services", "validatingwebhookconfigurations")
+    }
+    return {
+        name.removeprefix("istio-system/"): each["metadata"]["labels"]["istio.io/rev"]
+        for (_, name), each in found.items()
+        if each["metadata"].get("labels")
+    }
+
+
+def revision_of(objects: Objects, name: str, image_tag: str) -> None:
+    """Put the ConfigMaps of a revision with the proxy image of a release."""
+    values = f'{{"global": {{"tag": "{image_tag}"}}}}'
+    for kind, data in (("istio-sidecar-injector", {"config": CONFIG, "values": values}), ("istio", {"mesh": "{}"})):
+        metadata = {"name": f"{kind}-{name}", "namespace": HOME, "labels": {"istio.io/rev": name}}
+        objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+
+
+@pytest.mark.parametrize(
+    ("image_tag", "created", "removed"),
+    [
+        ("1.11.8", [], []),
+        ("1.12.9", ["istiod-default-validator"], []),
+        ("1.27.1", ["istiod-default-validator"], []),
+        ("1.28.5", ["istiod-revision-tag-default", "istiod-default-validator"], ["istiod-revision-tag-default"]),
+        (
+            "1.31.0-rc.0",
+            ["istiod-revision-tag-default", "istiod-default-validator"],
+            ["istiod-revision-tag-default", "istiod-default-validator"],
+        ),
+        ("latest", [], []),
+    ],
+)
+def test_a_tag_has_the_objects_that_the_istioctl_of_its_minor_makes(
+    tags: ClusterTags, objects: Objects, image_tag: str, created: list[str], removed: list[str]
+) -> None:
+    revision_of(objects, "new", image_tag)
+
+    set_tag(tags, Tag("default", (("new", 1),)))
+    made = others(objects)
+    remove_tag(tags, "default")
+
+    assert made == dict.fromkeys(created, "new")
+    assert others(objects) == dict.fromkeys([each for each in created if each not in removed], "new")
+    assert tags.list().tags == {}
+
+
+def test_the_other_objects_of_a_tag_move_with_it_to_any_minor(tags: ClusterTags, objects: Objects) -> None:
+    revision_of(objects, "new", "1.30.3")
+    set_tag(tags, Tag("default", (("new", 1),)))
+
+    for revision in ("1-24", "1-30"):  # the minor of neither is known
+        set_tag(tags, Tag("default", ((revision, 1),)), overwrite=True)
+        assert others(objects) == dict.fromkeys(["istiod-revision-tag-default", "istiod-default-validator"], revision)
+
+    remove_tag(tags, "default")
+    assert others(objects) == {}
+
+
+def test_a_service_that_leads_elsewhere_or_without_a_tag_is_an_error(tags: ClusterTags, objects: Objects) -> None:
+    set_tag(tags, PROD)
+    objects.put(SERVICES, tag_service("prod", "1-30", HOME), tag_service("lost", "1-30", HOME))
+
+    state = tags.list()
+
+    assert {name: error.what for name, error in state.faults.items()} == {
+        "lost": "it has no MutatingWebhookConfiguration",
+        "prod": "it leads to `1-30`, and the tag to `1-24`",
+    }
+    remove_tag(tags, "lost")
+    set_tag(tags, PROD, overwrite=True)
+    assert others(objects) == {"istiod-revision-tag-prod": "1-24"}
+    assert tags.list().faults == {}
+
+
+@pytest.mark.parametrize("resource", ["services", "validatingwebhookconfigurations"])
+def test_nothing_is_written_if_an_object_of_the_tag_must_not_be(
+    tags: ClusterTags, objects: Objects, resource: str
+) -> None:
+    revision_of(objects, "new", "1.30.3")
+    objects.refused = {f"apply {resource}": "forbidden"}
+
+    with pytest.raises(ClusterError, match=f"no to apply {resource}"):
+        set_tag(tags, Tag("default", (("new", 1),)))
+    assert objects.applied == []
+
+
 def write(tags: ClusterTags, tag: Tag) -> None:
     tags.write(tags.plan(tag))
 
@@ -269,7 +359,9 @@ def test_the_default_revision_is_deactivated_after_the_tag_is_there(tags: Cluste
 
     write(tags, Tag("default", (("1-24", 1),)))
 
-    assert objects.asked[1:] == [
+    assert objects.asked == [
+        "list validatingwebhookconfigurations istio.io/rev",
+        "get services injector",
         f"apply {MINE} istio-sidecar-injector injector-tag force dry",
         f"apply {MINE} istio-revision-tag-default injector-tag",
         f"apply {MINE} istio-sidecar-injector injector-tag force",
@@ -338,11 +430,30 @@ def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(
     assert tags.users("default") == ["namespace old"]
     assert objects.asked == [
         "list namespaces istio.io/rev=prod",
-        "list pods istio.io/rev=prod",
+        "list pods istio.io/rev=prod,app!=istiod",
         "list namespaces istio.io/rev=default",
         "list namespaces istio-injection=enabled,istio.io/rev!=default",
-        "list pods istio.io/rev=default",
+        "list pods istio.io/rev=default,app!=istiod",
     ]
+
+
+def test_a_revision_is_used_by_pods_with_its_sidecar_and_not_by_its_own_istiod(
+    tags: ClusterTags, objects: Objects
+) -> None:
+    istiod = {"name": "istiod-1-30", "namespace": HOME, "labels": {"istio.io/rev": "1-30", "app": "istiod"}}
+    labels = {"istio.io/rev": "prod"}
+    pods = [
+        {"metadata": {"name": f"has-{name}", "namespace": "shop", "labels": labels, "annotations": {STATUS: text}}}
+        for name, text in (("1-30", '{"revision":"1-30"}'), ("1-24", '{"revision":"1-24"}'), ("none", "{}"))
+    ]
+    objects.put(PODS, {"metadata": istiod})
+    check_removable(tags, "1-30")
+
+    objects.put(PODS, *pods, {"metadata": {"name": "job", "namespace": "shop", "labels": {"istio.io/rev": "1-30"}}})
+
+    with pytest.raises(TagError, match='"1-30": it is in use by pod shop/job, pod shop/has-1-30; move, relabel or'):
+        check_removable(tags, "1-30")
+    check_removable(tags, "1-30", force=True)
 
 
 def test_a_namespace_that_asks_for_the_default_in_two_ways_is_one_user(tags: ClusterTags, objects: Objects) -> None:
@@ -386,7 +497,9 @@ def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTa
     tags.write_revision(revision_webhook("1-24", OPTIONS), dry_run=True)
     tags.write_revision(revision_webhook("1-24", OPTIONS), force=True)
 
-    assert objects.asked[1:] == [
+    assert objects.asked == [
+        f"list {MINE}",
+        "list services istio.io/tag",
         f"apply {MINE} istio-sidecar-injector-1-24 injector-webhook dry",
         f"apply {MINE} istio-sidecar-injector-1-24 injector-webhook force",
     ]

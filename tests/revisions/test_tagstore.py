@@ -46,6 +46,7 @@ class Memory:
     def __init__(self, state: TagState, **used: tuple[str, ...]) -> None:
         self.state = state
         self.used = used
+        self.running: dict[str, tuple[str, ...]] = {}
         self.written: list[Tag | str] = []
 
     def list(self) -> TagState:
@@ -59,6 +60,9 @@ class Memory:
 
     def users(self, name: str) -> Sequence[str]:
         return [f"namespace {each}" for each in self.used.get(name, ())]
+
+    def sidecars(self, revision: str) -> Sequence[str]:
+        return [f"pod {each}" for each in self.running.get(revision, ())]
 
 
 def set_tag(store: Memory | DirectoryTags, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> None:
@@ -139,7 +143,7 @@ def test_a_tag_in_use_is_removed_by_force_alone() -> None:
         remove_tag(memory, "prod")
     assert str(caught.value) == (
         'cannot remove tag "prod": it is in use by namespace bank, namespace shop; '
-        "move or relabel them first, or add --force: they then get no sidecars"
+        "move, relabel or restart them first, or add --force: new pods then get no sidecars"
     )
     assert memory.written == []
 
@@ -170,10 +174,13 @@ def test_a_tag_that_cannot_be_read_may_lead_to_any_revision() -> None:
         check_removable(memory, "a")
 
 
-def test_labels_follow_the_tag_if_a_revision_has_its_name() -> None:
+def test_labels_follow_the_tag_if_a_revision_has_its_name_and_sidecars_do_not() -> None:
     memory = Memory(TagState(parse_tags("default: a"), ("a", "default")), default=("bank",))
-
     check_removable(memory, "default")
+
+    memory.running = {"default": ("bank/web",)}
+    with pytest.raises(TagError, match="it is in use by pod bank/web;"):
+        check_removable(memory, "default")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -375,7 +382,8 @@ def test_only_names_in_use_are_refused() -> None:
     check_unused([], doing="cannot remove it")
 
     with pytest.raises(
-        TagError, match=r"^cannot remove it: it is in use by tag prod; move or relabel them first, or add --force"
+        TagError,
+        match=r"^cannot remove it: it is in use by tag prod; move, relabel or restart them first, or add --force",
     ):
         check_unused(["tag prod"], doing="cannot remove it")
 

@@ -91,18 +91,20 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
     for kind in _KINDS:
         for injected in c.containers_of(template, kind):
             name = injected.get("name", "")
+            is_skipped = name in skipped.get(kind, ())
             user = c.find(name, noted[kind])
-            if user is not None:
-                recorded[kind].append(user)
-                if name in skipped.get(kind, ()) and name not in _ISTIOS:
-                    continue
-            elif name not in skipped.get(kind, ()):
+            is_recorded = user is not None
+            if user is None and not is_skipped:
                 user = _own(name, kind, original, both_lists=both_lists)
-                if user is not None and all(name not in names for names in before.values()):
-                    recorded[kind].append(_without_auto_image(user))
-                    late = True
-            if user is not None:
-                applied[kind].append(_without_auto_image(user))
+            if user is None:
+                continue
+            user = _without_auto_image(user)
+            is_late = not is_recorded and all(name not in names for names in before.values())
+            late = late or is_late
+            if is_recorded or is_late:
+                recorded[kind].append(user)
+            if not is_skipped or name in _ISTIOS:
+                applied[kind].append(user)
     for kind in _KINDS:
         for overlay in applied[kind]:
             final = normalise(strategic_merge(final, {"spec": {kind: [overlay]}}, "v1.Pod"), "v1.Pod")

@@ -120,6 +120,7 @@ class Operations:
     lag: LoopLag = field(default_factory=LoopLag)
     certificates: CertificateSource | None = None
     unserved: UnservedNames | None = None
+    pending: Callable[[], str] = str
     clock: Callable[[], float] = time.time
 
     async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
@@ -158,7 +159,8 @@ class Operations:
 
     def _unready(self) -> str:
         if self.lifecycle.phase is not Phase.SERVING:
-            return str(self.lifecycle.phase.value)
+            pending = self.pending() if self.lifecycle.phase is Phase.STARTING else ""
+            return f"{self.lifecycle.phase.value}: {pending}" if pending else str(self.lifecycle.phase.value)
         if not self.registry.snapshot.revisions:
             return "no revision is served"
         fault = "" if self.certificates is None else self.certificates.fault()
