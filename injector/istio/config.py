@@ -275,6 +275,8 @@ def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
     tagged = tagged_minor(values)
     if tagged is not None and OLDEST <= tagged <= newest:
         return tagged, f"values.global.tag is {values.tag}"
+    if newest == NEWEST and newer_istio(values):
+        return newest, newer_istio(values)
     return newest, f"newest Istio with {shape} (up to {format_minor(newest)})"
 
 
@@ -282,6 +284,14 @@ def tagged_minor(values: Values) -> Minor | None:
     """Return the minor that the image tag names, which may be newer than any supported one; None if it names no release."""
     match = _RELEASE_TAG.fullmatch(values.tag)
     return None if match is None else (int(match[1]), int(match[2]))
+
+
+def newer_istio(values: Values) -> str:
+    """Return what to say if the image tag names a newer Istio than any supported one, else an empty text."""
+    tagged = tagged_minor(values)
+    if tagged is None or tagged <= NEWEST:
+        return ""
+    return f"values.global.tag is {values.tag}, newer than Istio {format_minor(NEWEST)}, the newest supported"
 
 
 def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from injector.errors import DataError
 from injector.istio.behaviours import parse_minor
-from injector.istio.config import parse_values, tagged_minor
+from injector.istio.config import newer_istio, parse_values, tagged_minor
 from injector.istio.frozen import frozen
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from injector.errors import InjectorError
     from injector.istio.behaviours import Minor
     from injector.revisions.source import RawRevision
 
@@ -68,6 +69,15 @@ def known_minor(raw: RawRevision) -> Minor | None:
         return tagged_minor(parse_values(raw.values, where=raw.origin)) if stated is None else parse_minor(stated)
     except DataError:
         return None  # building the revision reports it
+
+
+def explain_newer(error: InjectorError, raw: RawRevision) -> None:
+    """Let an error of a revision say, as its hint, if the revision's Istio is newer than any supported one."""
+    try:
+        newer = newer_istio(parse_values(raw.values))
+    except DataError:
+        return  # the error itself
+    error.hint = newer or error.hint
 
 
 def with_facts(revision: Revision, raw: RawRevision) -> Revision:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import ConfigError, DataError, InjectorError, InternalError, detach, whereabouts
-from injector.revisions.build import build, with_facts
+from injector.revisions.build import build, explain_newer, with_facts
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.revisions.tags import Tag, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
@@ -321,6 +321,7 @@ class Loader:
                 notes += verify_recent(revision, served, pods.get(raw.name, ()))
             return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes))
         except InjectorError as error:
+            explain_newer(error, raw)
             return last.failed(raw, error)
         except Exception as error:  # noqa: BLE001 -- an internal error in one revision must not affect the others
             what = f"it cannot be built: internal error ({type(error).__name__})"

@@ -17,6 +17,7 @@ from injector.errors import AnnotationError, ManifestError, RecentPodError, Revi
 from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts, Skipped
+from injector.istio.config import newer_istio
 from injector.kube import admission
 from injector.kube.pods import workload_of
 
@@ -152,7 +153,8 @@ def verify(revision: Revision) -> tuple[str, ...]:
     """Inject the built-in pods.
 
     Returns:
-        Why pods were not injected although they ask for a sidecar, as notes for the log.
+        That the revision's Istio is newer than any supported one, and why pods were not injected although they ask for a sidecar, as
+        notes for the log.
 
     Raises:
         DataError: the templates fail, or do not render a pod.
@@ -160,9 +162,10 @@ def verify(revision: Revision) -> tuple[str, ...]:
     results = {
         name: inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE)) for name, pod in BUILT_IN_PODS.items()
     }
-    return tuple(
-        dict.fromkeys(f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped))
-    )
+    newer = newer_istio(revision.values)
+    notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}"] if newer else []
+    notes += [f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped)]
+    return tuple(dict.fromkeys(notes))
 
 
 def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod]) -> tuple[str, ...]:

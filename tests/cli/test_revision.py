@@ -71,6 +71,30 @@ def test_verify_passes_for_revisions_that_render(directory: Path) -> None:
     assert (result.exit_code, result.output) == (0, "1-24: ok\n1-30: ok\n")
 
 
+def test_verify_and_the_list_tell_of_an_istio_newer_than_any_supported_one(tmp_path: Path) -> None:
+    write_revision(tmp_path / "next", values=VALUES.replace("1.24.6", "1.32.0"))
+    said = "values.global.tag is 1.32.0, newer than Istio 1.31, the newest supported"
+
+    verified = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path)])
+    listed = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(tmp_path)])
+
+    note = f"next: note: {said}: pods are injected as by Istio 1.31"
+    assert (verified.exit_code, verified.output) == (0, f"next: ok\n{note}\n")
+    assert said in listed.stdout
+
+
+@pytest.mark.parametrize("unknown", [".ProxyDebugImage", "newHelper"])
+def test_a_newer_istio_whose_template_needs_what_is_unknown_is_refused(tmp_path: Path, unknown: str) -> None:
+    config = f"policy: enabled\ntemplates: {{sidecar: '{{{{ {unknown} }}}}'}}"
+    write_revision(tmp_path / "next", config, values=VALUES.replace("1.24.6", "1.32.0"))
+
+    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path)])
+
+    assert result.exit_code == 65
+    assert unknown.removeprefix(".") in result.output
+    assert "values.global.tag is 1.32.0, newer than Istio 1.31, the newest supported" in result.output
+
+
 def test_verify_fails_for_a_revision_that_does_not_render(directory: Path) -> None:
     break_one(directory)
     (directory / "tags.yaml").write_text("prod: gone\n")

@@ -36,7 +36,7 @@ def test_behaviours_are_told_by_the_minors_that_have_them() -> None:
 
     assert "| gRPC probes are rewritten | from 1.13 |" in lines
     assert "| YAML wraps long lines | to 1.6, from 1.10 |" in lines
-    assert "| Default of `ENABLE_NATIVE_SIDECARS` | to 1.26: `false`; from 1.27: `auto` |" in lines
+    assert "| Default of `ENABLE_NATIVE_SIDECARS` | to 1.26: `false`<br>from 1.27: `auto` |" in lines
 
 
 def test_a_minor_is_complete_where_all_of_every_door_passed() -> None:
