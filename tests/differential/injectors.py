@@ -37,7 +37,7 @@ from tests.factories import make_container, make_pod
 Pod: TypeAlias = "dict[str, Any]"
 Answer: TypeAlias = "dict[str, Any]"
 
-RELEASES = {"1.8": "1.8.2", "1.12": "1.12.9", "1.26": "1.26.8", "1.30": "1.30.3"}
+RELEASES = {"1.8": "1.8.2", "1.12": "1.12.9", "1.26": "1.26.8", "1.30": "1.30.3", "1.31": "1.31.0-rc.0"}
 """The releases to compare with, by minor."""
 SOURCE = "https://github.com/istio/istio"
 FOLDER = Path(__file__).with_name("injectors")
@@ -186,9 +186,9 @@ def record(programs: Mapping[str, Path]) -> None:
 
 
 RUNS_OF_A_DIFFERENCE = 30
-NEWER_FIELDS = ("1.26", "1.30")
+NEWER_FIELDS = ("1.26", "1.30", "1.31")
 """The minors whose Kubernetes has gRPC probes and containers with a restart policy."""
-CORPUS = {"1.26": "1.24"}
+CORPUS = {"1.26": "1.24", "1.31": "1.30"}
 """The minor of the corpus whose templates a minor gets, if it has none of its own."""
 NODES = {"node": "v1.34.0"}
 
@@ -211,7 +211,7 @@ def corpus_planes(minor: str) -> list[ControlPlane]:
         if settings.values is None or settings.revision or "PLATFORM" in env:
             continue
         config, values, mesh = (path.read_text() for path in (settings.config, settings.values, settings.mesh))
-        plane = ControlPlane(minor, config, values, mesh, env=env, nodes=NODES if minor == "1.30" else {})
+        plane = ControlPlane(minor, config, values, mesh, env=env, nodes=NODES if minor in ("1.30", "1.31") else {})
         found[json.dumps([config, values, mesh, env])] = plane
     return list(found.values())
 

@@ -1,4 +1,4 @@
-"""Istio's own webhooks 1.8, 1.12, 1.26 and 1.30 beside ours: random pods of every annotation, label and field of ProxyConfig.
+"""Istio's own webhooks 1.8, 1.12, 1.26, 1.30 and 1.31 beside ours: random pods of every annotation, label and field of ProxyConfig.
 
 Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those of the
 corpus. ``tests/differential/injectors.py`` says what may differ; ``--record-cases`` writes its recorded cases again.
