@@ -41,10 +41,6 @@ _ZEROS: Final[Mapping[str, Any]] = {
 ALWAYS_WRITTEN: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
 
 
-# Go writes the name of every variable, and merging needs it; a template may render an empty one.
-_NAMED: Final[Mapping[str, Mapping[str, Any]]] = {"v1.EnvVar": {"name": ""}}
-
-
 def zero_of(type_name: str) -> Any:
     """Return the JSON of a type's zero value; that of a struct is an empty object."""
     return {} if is_struct(type_name) else _ZEROS.get(underlying(type_name))
@@ -205,7 +201,6 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     fields = _fields_of(struct, options)
     keep_unknown = options.keep_unknown
     always = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in ALWAYS_WRITTEN}
-    always |= _NAMED.get(struct.name, {})
 
     def find(key: str) -> _Field | None:
         found = struct.json_field(key)

@@ -30,7 +30,6 @@ from injector.cluster.resources import (
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
-from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECTION_LABEL,
@@ -399,6 +398,8 @@ class ClusterTags:
 
     def sidecars(self, revision: str) -> Sequence[str]:
         """Return the running pods with a sidecar of a revision."""
+        # Imported here, because it loads all of the injection, which other commands do not need.
+        from injector.injection.tools.drift import injected_revision  # noqa: PLC0415
 
         def keep(pod: Mapping[str, Any]) -> str | None:
             return _described(PODS, pod) if injected_revision(pod) == revision else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from injector.kube.schema import OPAQUE, FieldType, is_struct, struct_type, underlying
@@ -27,6 +30,15 @@ BASES: dict[str, tuple[Any, ...]] = {
     "v1.FieldsV1": ({}, {"f:a": {}}),
     "runtime.RawExtension": ({}, {"kind": "X"}),
 }
+
+
+@cache
+def dropped(name: str) -> frozenset[str]:
+    """The fields of a struct that the newest minor no longer has, and so the Go program that answers."""
+    known = json.loads(files("injector.istio").joinpath("podfields.json").read_bytes())
+    return frozenset(
+        key.removeprefix(f"{name}.") for key, minors in known.items() if key.startswith(f"{name}.") and "-" in minors
+    )
 
 
 class Pairs:
@@ -69,7 +81,7 @@ class Pairs:
 
     def chosen(self, name: str, depth: int) -> list[FieldType]:
         """Some fields of a struct: few, and fewer the deeper."""
-        fields = [field for field in struct_type(name).by_json.values() if field.json != "status"]
+        fields = [field for field in struct_type(name).by_json.values() if field.json not in {"status", *dropped(name)}]
         merged = [field for field in fields if field.strategy or field.json in ("metadata", "spec", "template")]
         found = self.dice.some_of(merged, 0.5 if depth < FEW else 0.25) if depth < DEEPEST else []
         found += [self.dice.one_of(fields) for _ in range(self.dice.below(FEW))]

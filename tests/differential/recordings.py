@@ -28,8 +28,8 @@ WHOLE = 300
 OFTENER = 10
 """What is kept has to be the same each time that Go is asked."""
 RECORDED_WITH = (
-    "Go 1.26: k8s.io/apimachinery v0.35.3, sigs.k8s.io/yaml v1.6.0, Masterminds/sprig v3.3.0, "
-    "istio.io/api v1.30.3 by golang/protobuf v1.5.4"
+    "Go 1.26: k8s.io/apimachinery v0.36.1, sigs.k8s.io/yaml v1.6.0, Masterminds/sprig v3.3.0, "
+    "istio.io/api v1.31.0 by golang/protobuf v1.5.4"
 )
 
 
