@@ -8,9 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pytest
 import yaml
-from _pytest.mark.structures import ParameterSet
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
 
@@ -22,12 +20,15 @@ def cases(*names: str, also: Iterable[Any] = ()) -> Callable[[Test], Test]:
     If the cases are a mapping, its keys are their ids. ``v1.30`` is the minor (1, 30). A list is a tuple if the parameter is one.
     """
 
+    # Imported here, because fuzzing reads cases where pytest is not installed.
+    import pytest  # noqa: PLC0415
+
     def parametrize(test: Test) -> Test:
         path = Path(test.__code__.co_filename).with_suffix(".yaml")
         found = read_cases(path)[test.__name__.removeprefix("test_")]
         rows = found.items() if isinstance(found, dict) else ((None, row) for row in found)
-        parameters = [_parameters(test, names, row, name) for name, row in rows]
-        parameters += [_parameters(test, names, row) for row in also]
+        parameters = [pytest.param(*_values(test, names, row), id=name) for name, row in rows]
+        parameters += [pytest.param(*_values(test, names, row)) for row in also]
         parametrized: Test = pytest.mark.parametrize(names, parameters)(test)
         return parametrized
 
@@ -41,17 +42,16 @@ def read_cases(path: Path) -> dict[str, Any]:
     return found
 
 
-def _parameters(test: Callable[..., Any], names: tuple[str, ...], row: Any, name: str | None = None) -> ParameterSet:
+def _values(test: Callable[..., Any], names: tuple[str, ...], row: Any) -> list[Any]:
     if len(names) == 1:
         row = [row]
     assert len(row) == len(names), row
     values = [row[each] for each in names] if isinstance(row, dict) else row
     kinds = [str(test.__annotations__[each]) for each in names]
-    typed = [
+    return [
         tuple(value) if kind.startswith("tuple") and value is not None else value
         for kind, value in zip(kinds, values, strict=True)
     ]
-    return pytest.param(*typed, id=name)
 
 
 class _Loader(yaml.CSafeLoader):

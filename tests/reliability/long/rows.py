@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.replicas import ROOT
-
+ROOT = Path(__file__).resolve().parents[3]
 WIDTH = 110
 """A figure with many kinds of error is cut."""
 KEPT = Path(__file__).with_name("results.json")
