@@ -21,8 +21,7 @@ from typing import Any, Final
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tests.reliability.long.rows import Row, keep, show
-from tests.reliability.replicas import ROOT
+from tests.reliability.long.rows import ROOT, Row, keep, show
 
 LOCK = "requirements.lock"
 UNAVAILABLE = 69
