@@ -95,13 +95,14 @@ class Request:
         """The object in its canonical form.
 
         Raises:
-            ReviewError: it cannot be decoded, or is nested too deeply to be encoded again.
+            BrokenReviewError: it cannot be decoded, or is nested too deeply to be encoded again.
         """
         try:
             decoded: dict[str, Any] = load_json(self.object_json)
             dump_json(decoded)
         except DataError as error:
-            raise ReviewError(f"could not decode its object: {error.what}", where="AdmissionReview") from error
+            what = f"could not decode its object: {error.what}"
+            raise BrokenReviewError(what, Broken(self.uid, self.api_version)) from error
         return decoded
 
 

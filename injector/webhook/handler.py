@@ -213,8 +213,12 @@ class InjectHandler:
         if (answer := self._cached(snapshot, key, review)) is not None:
             return answer
         try:
+            pod = review.object
+        except admission.BrokenReviewError as error:
+            return self._failed(error.broken, error, None)
+        try:
             path = parse_path(raw_path)
-            resolved = snapshot.resolve(path.name, partial(workload_key, review.object, review.namespace))
+            resolved = snapshot.resolve(path.name, partial(workload_key, pod, review.namespace))
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._failed(review, error, None)
         metadata = resolved.revision.namespaces.get(review.namespace)

@@ -132,15 +132,17 @@ def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> s
 
 
 def _review(body: bytes) -> admission.Request:
-    """Decode a review.
+    """Decode a review and its object.
 
     Raises:
         Refusal: the body is not a review.
     """
     try:
-        return admission.decode(body)
+        review = admission.decode(body)
+        _ = review.object
     except admission.BrokenReviewError as error:
         raise Refusal(400, "undecodable", error.what) from error
+    return review
 
 
 def _label(pod: Mapping[str, Any]) -> str | None:

@@ -221,6 +221,19 @@ async def test_a_review_with_a_uid_and_no_pod_is_denied_with_it(client: Client, 
     assert failures(collector, "review") == 1
 
 
+@pytest.mark.parametrize("value", [b'"\xed\xa0\x80"', b"[" * 400 + b"]" * 400], ids=["not UTF-8", "nested too deeply"])
+async def test_a_pod_that_cannot_be_decoded_is_denied_with_its_uid(
+    client: Client, collector: CollectorRegistry, value: bytes
+) -> None:
+    body = json.dumps(make_review({**make_pod(), "spec": {"x": "MARK"}})).encode().replace(b'"MARK"', value)
+    answer = await client.post("/inject", data=body, headers=JSON)
+    response = (await answer.json())["response"]
+
+    assert (response["uid"], response["allowed"]) == (UID, False)
+    assert "could not decode its object" in response["status"]["message"]
+    assert failures(collector, "review") == 1
+
+
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
 async def test_json_is_taken_with_a_charset_and_without(client: Client, content_type: str) -> None:
     response = await client.post("/inject", data=json.dumps(make_review()), headers={"Content-Type": content_type})

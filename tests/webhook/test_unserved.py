@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -172,11 +173,13 @@ async def test_what_is_no_review_is_answered_by_its_status_as_on_inject(
     assert (await net.post(path, data=b"x")).status == 415
     assert (await net.post(path, data=b"{", headers={"Content-Type": "application/json"})).status == 400
     assert (await net.post(path, json=make_review(object=None))).status == 400
+    nested = json.dumps(make_review(object={"x": "MARK"})).replace('"MARK"', "[" * 400 + "]" * 400)
+    assert (await net.post(path, data=nested, headers={"Content-Type": "application/json"})).status == 400
     lifecycle.enter(Phase.CLOSING)
     response = await net.post(path, json=asking("prdo"))
 
     assert (response.status, response.headers["Retry-After"]) == (503, "1")
-    assert outcomes(collector) == {("pod", "failed"): 4}
+    assert outcomes(collector) == {("pod", "failed"): 5}
 
 
 @pytest.mark.parametrize("path", ["/unserved", "/unserved/warn", "/unserved/allow/pod", "/unserved/warn/node"])
