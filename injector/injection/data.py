@@ -50,6 +50,7 @@ class Parameters:
         injected_annotations: empty for kube-inject, as in Istio.
         hidden_label: a label of the pod that templates do not see.
         guard: one of ``result.GUARDS``.
+        zeros_override: whether zero values of that annotation override the mesh config; see ``mesh.apply_proxy_config``.
     """
 
     revision: Revision
@@ -67,6 +68,7 @@ class Parameters:
     namespace_meta: Mapping[str, Any] | None = None
     hidden_label: str = ""
     guard: str = ENFORCE
+    zeros_override: bool = True
 
     @property
     def hold_application(self) -> bool:

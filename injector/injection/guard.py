@@ -315,11 +315,8 @@ class Guard:
             start, end = (start, middle) if is_as_real(texts[middle:]) else (middle, end)
             middle = (start + end) // 2
         others = end - start - 1
-        return _place(self._document_read(), texts[start]) + (f", or one of {others} other values" if others else "")
-
-    def _document_read(self) -> dict[str, Any]:
-        decoding = decodes(self._params.revision.templates)
-        return self._given if decoding else _without_unread(self._params, self._given)
+        place = _place(_without_unread(self._params, self._given), texts[start])
+        return place + (f", or one of {others} other values" if others else "")
 
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
         """Return template data with fillers in place of texts; if ``filler`` is None, without the annotations and labels that have them.
@@ -361,9 +358,8 @@ class Guard:
         if not texts:
             return self._params.proxy_config
         chosen = {each: replace(filler, space=None).fill(each) for each in texts}
-        return mesh_facts(
-            apply_proxy_config(dump_json(_replaced(proxy, chosen)).decode(), revision.mesh.mesh_config, revision.minor)
-        )
+        filled, zeros = dump_json(_replaced(proxy, chosen)).decode(), self._params.zeros_override
+        return mesh_facts(apply_proxy_config(filled, revision.mesh.mesh_config, revision.minor, zeros=zeros))
 
 
 def is_clean(params: Parameters, seen: c.Pod) -> bool:
@@ -384,9 +380,9 @@ def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
 
 
 def _without_unread(params: Parameters, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the document without the annotations that no template reads."""
+    """Return the document without the annotations that no template reads. If one decodes texts, none is left out."""
     keys = params.revision.annotations_read
-    if keys is None:
+    if keys is None or decodes(params.revision.templates):
         return given
     keys |= {PROXY_IMAGE_TYPE}
     shortened = dict(given)

@@ -118,7 +118,8 @@ def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
     """Return the webhook's parameters for ``pod``: the pod's ProxyConfig annotation changes the proxy, not the mesh."""
     namespace_meta = facts.namespace_meta if revision.openshift else None
-    overlaid = overlaid_mesh(revision, pod, zeros=revision.behaviours.mesh_overlay_in_data)
+    zeros = revision.behaviours.mesh_overlay_in_data
+    overlaid = overlaid_mesh(revision, pod, zeros=zeros)
     workload = workload_of(pod, revision.behaviours.owner_rules)
     of_config = workload.kind == "DeploymentConfig"
     return Parameters(
@@ -137,6 +138,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         namespace_meta=namespace_meta,
         hidden_label=_DEPLOYMENT_CONFIG if of_config and revision.behaviours.hides_deployment_config else "",
         guard=facts.guard,
+        zeros_override=zeros,
     )
 
 

@@ -408,3 +408,18 @@ def test_templates_tell_whether_they_decode(pipe: str, *, expected: bool) -> Non
     revision = build(make_raw("rev", config=config, settings={"istioVersion": "1.30"}))
 
     assert decodes(revision.templates) is expected
+
+
+def test_zero_values_of_a_proxy_config_are_read_alike_with_and_without_fillers() -> None:
+    config = CONFIG.replace(
+        "        args:", "        command: [{{ .ProxyConfig.InterceptionMode | quote }}]\n        args:"
+    )
+    mesh = "defaultConfig: {interceptionMode: TPROXY}"
+    raw = make_raw("rev", config=config, mesh=mesh, settings={"istioVersion": "1.30"})
+    annotation = 'interceptionMode: REDIRECT\nproxyMetadata: {A: "it\'s: {x"}\n'
+    pod = make_pod(annotations={"proxy.istio.io/config": annotation})
+
+    result = inject_pod(build(raw), pod, RequestFacts("shop"))
+
+    assert isinstance(result, Injected)
+    assert result.pod["spec"]["containers"][-1]["command"] == ["TPROXY"]
