@@ -297,13 +297,8 @@ class Loader:
         if state.tags_error is not None:
             return kept, (state.tags_error,)
         usable, faults = usable_tags(state.tags, served)
-        found: dict[str, Tag] = {}
-        for name in (*state.tags, *state.tag_faults):
-            tag = usable.get(name) or kept.get(name)
-            for reduced in (state.tags.get(name), last.get(name)):
-                tag = tag or (None if reduced is None or name in served else reduced.among(served))
-            if tag is not None:
-                found[name] = tag
+        preferred = {**_left(last, served), **_left(state.tags, served), **kept, **usable}
+        found = {name: preferred[name] for name in (*state.tags, *state.tag_faults) if name in preferred}
         leading = (_leads_to_removed(tag, removed) for tag in found.values())
         return found, (*faults, *(error for error in leading if error is not None), *state.tag_faults.values())
 
@@ -337,6 +332,12 @@ class Loader:
             return last
         good = replace(last.good, facts=facts)
         return replace(last, good=good, state=replace(last.state, served=with_facts(last.state.served, good)))
+
+
+def _left(tags: Mapping[str, Tag], served: set[str]) -> dict[str, Tag]:
+    """Return what is left of the tags without the revisions that are not served."""
+    left = {name: tag.among(served) for name, tag in tags.items()}
+    return usable_tags({name: tag for name, tag in left.items() if tag is not None}, served)[0]
 
 
 def _leads_to_removed(tag: Tag, removed: Collection[str]) -> ConfigError | None:

@@ -659,3 +659,12 @@ def test_a_tag_moved_to_a_missing_revision_keeps_its_last_weights(setup: Setup) 
     setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {typo: 90, b: 10}", now=3.0)
 
     assert revisions_of(setup, "prod") == before
+
+
+def test_the_weighted_tag_default_loses_only_its_missing_revision_beside_a_revision_of_its_name(setup: Setup) -> None:
+    weighted = "default: {default: 90, b: 10}"
+    setup.becomes(make_raw("default"), make_raw("b"), tags=weighted)
+
+    setup.becomes(make_raw("default"), tags=weighted, now=3.0)
+
+    assert setup.registry.snapshot.tags["default"].weights == (("default", 90),)
