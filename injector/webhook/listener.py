@@ -187,12 +187,13 @@ class Connections:
             self._check = asyncio.get_running_loop().call_later(timeouts.CHECK, self._check_deadlines)
 
     def close_idle(self) -> None:
-        """Close every idle connection without unread data in the kernel."""
+        """Close every idle connection without unread data in the kernel.
+
+        The kernel is asked about each connection just before it is closed: a request that arrives in between is lost.
+        """
         now = asyncio.get_running_loop().time()
-        quiet = {_file_of(each): each for each in self._open if each.is_quiet(now)}
-        unread = readable(quiet)
-        for file, connection in quiet.items():
-            if file not in unread:
+        for connection in [each for each in self._open if each.is_quiet(now)]:
+            if not readable([_file_of(connection)]):
                 connection.force_close()
 
     def left(self) -> int:

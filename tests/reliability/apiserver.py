@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from injector.webhook.listener import readable
 from tests.factories import make_pod, make_review
 
 # k8s.io/apiserver/pkg/util/webhook, ClientManager: what client-go's transport keeps by default.
@@ -49,8 +50,13 @@ class _Connection:
     writer: asyncio.StreamWriter
 
     def ended(self) -> bool:
-        """Whether the server has closed it, as Go's read loop notices at once."""
-        return self.reader.at_eof() or self.reader.exception() is not None
+        """Return whether the server has closed it.
+
+        Go's read loop notices this at once, in a goroutine of its own. Here the event loop may not have read the end yet, so the kernel
+        is asked: an idle connection has nothing else to read.
+        """
+        sock = self.writer.get_extra_info("socket")
+        return self.reader.at_eof() or self.reader.exception() is not None or bool(readable([sock.fileno()]))
 
     async def ask(self, request: bytes) -> Reply:
         self.writer.write(request)

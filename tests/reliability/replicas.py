@@ -48,7 +48,8 @@ class Replica:
     async def ready(self) -> bool:
         """Whether it says that it is."""
         try:
-            return b"200 OK" in await asyncio.wait_for(self.told("/readyz"), 2.0)
+            async with asyncio.timeout(2.0):
+                return b"200 OK" in await self.told("/readyz")
         except OSError:
             return False
 
