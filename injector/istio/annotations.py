@@ -15,7 +15,7 @@ from injector.errors import DataError
 from injector.golang.netip import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
 from injector.golang.strconv import parse_uint, quote
 from injector.gotemplate.sprig.strings import SPACE, trim
-from injector.istio.behaviours import NEWEST, OLDEST, Minor
+from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
 
@@ -66,7 +66,7 @@ class Annotation:
     name: str
     validate: Callable[[str, Minor], None] | None = None
     first: Minor = OLDEST
-    last: Minor = NEWEST
+    last: Minor = DEVELOPMENT
     listed: Minor | None = None
     is_list: bool = False
 

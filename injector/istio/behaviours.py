@@ -26,6 +26,9 @@ Minor: TypeAlias = tuple[int, int]
 
 OLDEST: Final[Minor] = (1, 0)
 NEWEST: Final[Minor] = (1, 31)
+"""The newest release that is supported."""
+DEVELOPMENT: Final[Minor] = (1, 32)
+"""The minor of Istio's branch master, as of August 2026."""
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.\-+].*)?", re.ASCII)
 _SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public"})
@@ -42,11 +45,11 @@ def parse_minor(text: str, *, where: str = "istioVersion") -> Minor:
     if match is None:
         raise ConfigError(f"{text!r} is not an Istio version", where=where, hint="write it as 1.24")
     minor = (int(match[1]), int(match[2]))
-    if not OLDEST <= minor <= NEWEST:
+    if not OLDEST <= minor <= DEVELOPMENT:
         raise ConfigError(
             f"Istio {format_minor(minor)} is not supported",
             where=where,
-            hint=f"supported are {format_minor(OLDEST)} to {format_minor(NEWEST)}",
+            hint=f"supported are {format_minor(OLDEST)} to {format_minor(NEWEST)}, and {format_minor(DEVELOPMENT)} in development",
         )
     return minor
 
@@ -63,7 +66,7 @@ class MinorValue:
     name: str
     value: Any
     first: Minor = OLDEST
-    last: Minor = NEWEST
+    last: Minor = DEVELOPMENT
 
 
 def values_at(minor: Minor, rows: Iterable[MinorValue]) -> dict[str, Any]:
@@ -329,4 +332,4 @@ def _field_minors() -> tuple[tuple[FieldName, Minor, Minor], ...]:
 def _field_span(name: str, span: str) -> tuple[FieldName, Minor, Minor]:
     struct, _, field = name.rpartition(".")
     first, _, last = span.partition("-")
-    return (struct, field), parse_minor(first, where=name), parse_minor(last, where=name) if last else NEWEST
+    return (struct, field), parse_minor(first, where=name), parse_minor(last, where=name) if last else DEVELOPMENT

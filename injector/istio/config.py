@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from injector.errors import ConfigError, ManifestError
 from injector.gotemplate.fmt import sprint
-from injector.istio.behaviours import NEWEST, OLDEST, Minor, format_minor
+from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format_minor
 from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
@@ -291,7 +291,7 @@ def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
     if tagged is not None and OLDEST <= tagged <= newest:
         return tagged, f"values.global.tag is {values.tag}"
     if newest == NEWEST and newer_istio(values):
-        return newest, newer_istio(values)
+        return DEVELOPMENT, newer_istio(values)
     return newest, f"newest Istio with {shape} (up to {format_minor(newest)})"
 
 

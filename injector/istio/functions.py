@@ -18,7 +18,7 @@ from injector.gotemplate.fmt import sprint
 from injector.gotemplate.reflect import json_data
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer
-from injector.istio.behaviours import NEWEST, OLDEST, Minor, MinorValue, values_at
+from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor, MinorValue, values_at
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
 from injector.istio.proto import format_duration
@@ -282,7 +282,7 @@ _ANY: Final = "interface {}"
 
 
 def _function(
-    name: str, signature: str, call: Callable[..., Any], cost: Cost, first: Minor = OLDEST, last: Minor = NEWEST
+    name: str, signature: str, call: Callable[..., Any], cost: Cost, first: Minor = OLDEST, last: Minor = DEVELOPMENT
 ) -> MinorValue:
     return MinorValue(name, Func(name, f"func{signature}", call, cost=cost), first, last)
 

@@ -17,6 +17,7 @@ from injector.errors import AnnotationError, ManifestError, RecentPodError, Revi
 from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts, Skipped
+from injector.istio.behaviours import NEWEST
 from injector.istio.config import newer_istio
 from injector.kube import admission
 from injector.kube.pods import workload_of
@@ -163,7 +164,8 @@ def verify(revision: Revision) -> tuple[str, ...]:
         name: inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE)) for name, pod in BUILT_IN_PODS.items()
     }
     newer = newer_istio(revision.values)
-    notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}"] if newer else []
+    stage = " in development" if revision.minor > NEWEST else ""
+    notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}{stage}"] if newer else []
     notes += [f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped)]
     return tuple(dict.fromkeys(notes))
 

@@ -78,7 +78,7 @@ def test_verify_and_the_list_tell_of_an_istio_newer_than_any_supported_one(tmp_p
     verified = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path)])
     listed = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(tmp_path)])
 
-    note = f"next: note: {said}: pods are injected as by Istio 1.31"
+    note = f"next: note: {said}: pods are injected as by Istio 1.32 in development"
     assert (verified.exit_code, verified.output) == (0, f"next: ok\n{note}\n")
     assert said in listed.stdout
 

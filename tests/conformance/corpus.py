@@ -102,12 +102,12 @@ def present() -> bool:
 
 
 @cache
-def cases(minor: str) -> tuple[Case, ...]:
+def cases(minor: str, root: Path = ROOT) -> tuple[Case, ...]:
     """Every case of ``minor``'s ``cases.json``, in its order; none where the corpus is absent."""
-    if not present():
+    if not root.is_dir():
         return ()
-    data = json.loads((ROOT / minor / "cases.json").read_text())
-    return tuple(_case(minor, entry) for entry in data["cases"])
+    data = json.loads((root / minor / "cases.json").read_text())
+    return tuple(_case(root / minor, entry) for entry in data["cases"])
 
 
 def default_settings(minor: str) -> Settings:
@@ -116,16 +116,17 @@ def default_settings(minor: str) -> Settings:
 
 
 @cache
-def webhook_cases(minor: str) -> tuple[WebhookCase, ...]:
-    """Every case of ``minor``'s ``webhook.json``, in its order; none where the corpus is absent."""
-    if not present():
+def webhook_cases(minor: str, root: Path = ROOT) -> tuple[WebhookCase, ...]:
+    """Every case of ``minor``'s ``webhook.json``, in its order; none where there is no such file."""
+    path = root / minor / "webhook.json"
+    if not path.exists():
         return ()
-    data = json.loads((ROOT / minor / "webhook.json").read_text())
+    data = json.loads(path.read_text())
     return tuple(
         WebhookCase(
             name=entry["name"],
             minor=minor,
-            settings=_settings(minor, {"revision": data["revision"], **entry}),
+            settings=_settings(root / minor, {"revision": data["revision"], **entry}),
             namespace=entry["namespace"],
             pod=entry["pod"],
             patched=entry["patched"],
@@ -142,13 +143,13 @@ def policy_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def _case(minor: str, entry: Mapping[str, Any]) -> Case:
-    folder = ROOT / minor
+def _case(folder: Path, entry: Mapping[str, Any]) -> Case:
+    minor = folder.name
     expected = entry.get("expected")
     return Case(
         name=entry["name"],
         minor=minor,
-        settings=_settings(minor, {"env": LOST_ENV.get((minor, entry["name"]), {}), **entry}),
+        settings=_settings(folder, {"env": LOST_ENV.get((minor, entry["name"]), {}), **entry}),
         source=folder / entry["input"],
         expected=folder / expected if expected else None,
         expected_error=entry.get("expectedError", ""),
@@ -163,8 +164,7 @@ def _has_cron_job(path: Path) -> bool:
     return re.search(r"(?m)^kind: CronJob", path.read_text()) is not None
 
 
-def _settings(minor: str, entry: Mapping[str, Any]) -> Settings:
-    folder = ROOT / minor
+def _settings(folder: Path, entry: Mapping[str, Any]) -> Settings:
     values = entry.get("values")
     return Settings(
         config=folder / entry["config"],
@@ -173,5 +173,5 @@ def _settings(minor: str, entry: Mapping[str, Any]) -> Settings:
         env=tuple(sorted(entry.get("env", {}).items())),
         nodes=tuple(entry.get("nodes", ())),
         revision=entry.get("revision", ""),
-        istio_version=minor,
+        istio_version=folder.name,
     )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from injector.istio.behaviours import NEWEST, OLDEST, ROWS, Behaviours, MinorValue, format_minor
+import yaml
+
+from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, ROWS, Behaviours, MinorValue, format_minor
 from tests.cases import read_cases
 
 TEXTS: dict[str, Any] = read_cases(Path(__file__).with_suffix(".yaml"))
+KEPT = Path(__file__).with_name("minors.yaml")
+"""The results for minors that are not in the corpus, see newminor.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,28 @@ class Tally:
     webhook: tuple[int, int]
     text: tuple[int, int]
     back: tuple[int, int]
+    failed: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+def keep(tally: Tally, note: str) -> None:
+    """Keep the results for a minor that is not in the corpus; the note says what was tested."""
+    result = {"note": note, **{key: list(value) for key, value in asdict(tally).items() if key != "minor"}}
+    found = {**yaml.safe_load(KEPT.read_text()), tally.minor: result}
+    head = "# Written by `scripts/new-minor CHECKOUT --keep NOTE`; do not edit.\n"
+    KEPT.write_text(head + yaml.safe_dump(found, default_flow_style=None, width=120))
 
 
 def page(tallies: Iterable[Tally]) -> str:
     """The text of the page."""
     names = {"oldest": format_minor(OLDEST), "newest": format_minor(NEWEST)}
-    tested = [f"| {each.minor} | {' | '.join(map(_of, _counts(each)))} |" for each in tallies]
+    tested = [_row(each.minor, each) for each in tallies]
+    failed: list[str] = []
+    for minor, kept in yaml.safe_load(KEPT.read_text()).items():
+        note = kept.pop("note")
+        tally = Tally(minor, **{key: tuple(value) for key, value in kept.items()})
+        tested.append(_row(f"{minor}, {note}", tally))
+        failed += (f"- {minor}: `{each}`" for each in tally.failed)
+    tested += ["", "These cases fail:", "", *failed] if failed else []
     special = [f"| {TEXTS['tells'][each.name]} | {_told(each.name)} |" for each in fields(Behaviours)]
     return "\n".join(
         [
@@ -42,6 +62,10 @@ def page(tallies: Iterable[Tally]) -> str:
 def complete(tally: Tally) -> bool:
     """Whether every case passed."""
     return all(passed == cases for passed, cases in _counts(tally))
+
+
+def _row(name: str, tally: Tally) -> str:
+    return f"| {name} | {' | '.join(map(_of, _counts(tally)))} |"
 
 
 def _counts(tally: Tally) -> tuple[tuple[int, int], ...]:
@@ -66,7 +90,7 @@ def _told(name: str) -> str:
 def _minors(row: MinorValue) -> str:
     if row.first == row.last:
         return format_minor(row.first)
-    if row.last == NEWEST:
+    if row.last == DEVELOPMENT:
         return "all" if row.first == OLDEST else f"from {format_minor(row.first)}"
     if row.first == OLDEST:
         return f"to {format_minor(row.last)}"

@@ -29,20 +29,19 @@ Check = tuple[str, str, Callable[[], str]]
 """A door, a case's name, and what tells the fault: empty when there is none."""
 
 
-def checks(minor: str) -> Iterator[Check]:
+def checks(minor: str, root: Path = corpus.ROOT) -> Iterator[Check]:
     """Every check of a minor: manifests, their text and the way back, their pods, and the reviews of ``webhook.json``."""
-    for case in corpus.cases(minor):
+    for case in corpus.cases(minor, root):
         if case.kube_inject:
             yield "kube-inject", case.name, partial(manifest_fault, case)
         if case.kube_inject and case.expected:
             yield "text", case.name, partial(text_fault, case)
-            if f"{minor}-{case.name}" not in undone.LOST:
+            if not undone.lost(case):
                 yield "back", case.name, partial(undone.fault, case)
         if case.webhook and case.expected:
             yield "webhook", case.name, partial(pods_fault, case)
-    if (corpus.ROOT / minor / "webhook.json").exists():
-        for review in corpus.webhook_cases(minor):
-            yield "webhook.json", review.name, partial(review_fault, review)
+    for review in corpus.webhook_cases(minor, root):
+        yield "webhook.json", review.name, partial(review_fault, review)
 
 
 def manifest_fault(case: corpus.Case) -> str:
@@ -84,10 +83,10 @@ def review_fault(case: corpus.WebhookCase) -> str:
     return compare.difference([core.patched_pod(case.settings, case.pod, case.namespace)], [case.patched])
 
 
-def run(minor: str, part: str, *, verbose: bool) -> Tally:
+def run(minor: str, part: str = "", *, verbose: bool = False, root: Path = corpus.ROOT) -> Tally:
     """Run and print one minor."""
     started, passes, failed = time.perf_counter(), [], []
-    for door, name, check in checks(minor):
+    for door, name, check in checks(minor, root):
         if part not in name:
             continue
         try:
@@ -103,7 +102,7 @@ def run(minor: str, part: str, *, verbose: bool) -> Tally:
     seconds = time.perf_counter() - started
     print(f"{minor}: {len(passes) - len(failed)} passed, {len(failed)} failed in {seconds:.1f} s")
     found = counted(passes)
-    return Tally(minor, *(found.get(door, (0, 0)) for door in DOORS))
+    return Tally(minor, *(found.get(door, (0, 0)) for door in DOORS), failed=tuple(failed))
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ import yaml
 from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts
+from injector.istio.behaviours import parse_minor
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube.typed import go_encode, normalise
 from tests.conformance import corpus
@@ -79,8 +80,11 @@ def built(minor: str, work: Path, source: str = SOURCE) -> Path:
     if not program.exists():
         driver = tree / "pkg" / "kube" / "inject" / "driver"
         driver.mkdir(exist_ok=True)
-        webhook = (FOLDER / f"webhook_{minor.replace('.', '_')}.go").read_text()
-        (driver / "webhook.go").write_text(webhook.removeprefix("//go:build ignore\n"))
+        webhooks = {
+            parse_minor(file.stem[len("webhook_") :].replace("_", ".")): file for file in FOLDER.glob("webhook_*.go")
+        }
+        webhook = webhooks[max(each for each in webhooks if each <= parse_minor(minor))]
+        (driver / "webhook.go").write_text(webhook.read_text().removeprefix("//go:build ignore\n"))
         shutil.copy(FOLDER / "driver.go", driver)
         build = ["go", "build", "-mod=mod", "-o", str(program), "./pkg/kube/inject/driver"]
         subprocess.run(build, cwd=tree, check=True)

@@ -22,7 +22,7 @@ from injector.kube.schema import struct_type
 from tests.cases import cases
 
 DROPPED = {("v1.PodSpec", "workloadRef"), ("v1.PodResourceClaim", "source"), ("v1.EphemeralVolumeSource", "readOnly")}
-MINORS = [(1, number) for number in range(32)]
+MINORS = [(1, number) for number in range(33)]
 
 
 @pytest.mark.parametrize("minor", MINORS)

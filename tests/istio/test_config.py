@@ -242,7 +242,7 @@ def test_a_tag_of_no_known_release_leaves_it_to_the_shape(tag: str) -> None:
 
 @pytest.mark.parametrize("tag", ["1.32.0", "1.32-alpha.0", "2.0.0"])
 def test_a_tag_newer_than_any_supported_istio_is_named(tag: str) -> None:
-    assert _infer(MAP, tag) == ((1, 31), f"values.global.tag is {tag}, newer than Istio 1.31, the newest supported")
+    assert _infer(MAP, tag) == ((1, 32), f"values.global.tag is {tag}, newer than Istio 1.31, the newest supported")
 
 
 @cases("config", "expected", "why")

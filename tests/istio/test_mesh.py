@@ -44,6 +44,13 @@ def test_an_empty_mesh_config_has_the_defaults_of_its_minor(text: str | None, mi
     assert parse_mesh_config(text, minor).values == default_mesh_config(minor)
 
 
+def test_a_field_of_the_minor_in_development_is_not_read_before() -> None:
+    text = "defaultInboundHttpRetryPolicy: {attempts: 3, backoff: 25ms}"
+    field = "defaultInboundHttpRetryPolicy"
+    assert field not in parse_mesh_config(text, NEWEST).values
+    assert parse_mesh_config(text, (1, 32)).values[field] == {"attempts": 3, "backoff": 25_000_000}
+
+
 @pytest.mark.parametrize("text", ["a", "[]", "1"])
 def test_a_mesh_is_a_mapping(text: str) -> None:
     with pytest.raises(ConfigError, match="a mesh config must be a mapping") as caught:

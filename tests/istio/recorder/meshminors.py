@@ -2,9 +2,9 @@
 
     python tests/istio/recorder/meshminors.py DIR
 
-DIR is a clone of https://github.com/istio/api with its branches ``release-1.0`` to ``release-1.31``. A field or value gets ``first`` and
-``last`` if it is not in all of them; messages that a minor does not have cannot be reached in it. Prints the fields whose type another
-minor has otherwise; ``injector/istio/proto.py`` says which of them matter.
+DIR is a clone of https://github.com/istio/api with its branches ``release-1.0`` to ``release-1.31`` and ``master``. A field or value gets
+``first`` and ``last`` if it is not in all of them; messages that a minor does not have cannot be reached in it. Prints the fields whose
+type another minor has otherwise; ``injector/istio/proto.py`` says which of them matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = Path(__file__).parents[3] / "injector" / "istio" / "meshschema.json"
-MINORS = range(32)
+MINORS = range(33)
+MASTER = 32
 FOLDERS = ("mesh", "networking", "type", "analysis", "security")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 OPTIONS = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]")
@@ -57,7 +58,7 @@ def parsed(text: str) -> Names:
 
 def at(clone: str, minor: int) -> Names:
     """Return the names of a minor."""
-    revision = f"release-1.{minor}"
+    revision = "master" if minor == MASTER else f"release-1.{minor}"
     found: Names = {}
     for path in _git(clone, "ls-tree", "-r", "--name-only", revision, "--", *FOLDERS).split():
         if path.endswith(".proto"):
