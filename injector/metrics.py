@@ -134,10 +134,12 @@ class Metrics:
         )
         self._info = self._gauge(
             "injector_revision_info",
-            "1 for each served revision, with its Istio version and the fingerprint of its configuration.",
+            "1 for each served revision, with the Istio version whose behaviours it has, the fingerprint of its configuration, and the "
+            "version of its images if that is newer than any supported one.",
             "revision",
             "istio_version",
             "fingerprint",
+            "newer_istio",
         )
         self._tags_valid = self._gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
         self._reloads = self._counter("injector_config_reloads_total", "Reloads of the configuration.")
@@ -248,7 +250,7 @@ class Metrics:
             if row.fingerprint:
                 self._loaded.labels(name).set(row.loaded_at)
                 self._removed.labels(name).set(row.removed)
-                self._info.labels(name, row.istio_version, row.fingerprint).set(1)
+                self._info.labels(name, row.istio_version, row.fingerprint, row.newer_istio).set(1)
         self._tags_valid.set(tags_valid)
 
     def watch_fault(self, resource: str, reason: str) -> None:
@@ -382,6 +384,7 @@ class RevisionRow:
     istio_version: str = ""
     fingerprint: str = ""
     removed: bool = False
+    newer_istio: str = ""
 
 
 class Stopwatch:

@@ -22,6 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import ConfigError, InjectorError, InternalError, RecentPodError, whereabouts
+from injector.istio.config import newer_istio
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
 
@@ -225,6 +226,7 @@ def _row(state: RevisionState) -> RevisionRow:
         removed=bool(state.removed_until),
         istio_version=state.served.istio_version,
         fingerprint=state.served.fingerprint,
+        newer_istio=state.served.values.tag if newer_istio(state.served.values) else "",
     )
 
 

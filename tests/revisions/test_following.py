@@ -216,6 +216,19 @@ async def test_a_folder_that_vanishes_is_shown_and_everything_stays(revisions: P
     assert (at_work.count(), at_work.count("source")) == (2, 1)
 
 
+async def test_the_metrics_name_an_istio_newer_than_any_supported_one(revisions: Path) -> None:
+    async with following(DirectorySource(revisions)) as at_work:
+        renamed_onto(revisions / "b" / "values", '{"global": {"tag": "1.33.1"}}')
+        await at_work.clock.wake(INTERVAL)
+        await at_work.shown.get()
+
+    (info,) = (each for each in at_work.collector.collect() if each.name == "injector_revision_info")
+    found = {
+        each.labels["revision"]: (each.labels["istio_version"], each.labels["newer_istio"]) for each in info.samples
+    }
+    assert found == {"a": ("1.24", ""), "b": ("1.32", "1.33.1")}
+
+
 async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG)
     (tmp_path / "values").write_text(VALUES)
