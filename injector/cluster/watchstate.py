@@ -182,6 +182,8 @@ class WatchState:
 
     def _put(self, objects: dict[str, Any], item: Mapping[str, Any]) -> None:
         kept, key = self._keep(item), _key(item)
+        if kept == (known := self.objects.get(key)):
+            kept = known  # it may hold what was parsed of it
         if kept is None:
             objects.pop(key, None)
         elif self._room is None or len(objects) < self._room or key in objects:

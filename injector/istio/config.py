@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from injector.errors import ConfigError, ManifestError
 from injector.gotemplate.fmt import sprint
@@ -24,7 +25,7 @@ from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
@@ -43,7 +44,7 @@ class Policy:
     always: tuple[Selector, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class InjectConfig:
     """An inject config of any minor.
 
@@ -56,6 +57,7 @@ class InjectConfig:
         default_templates: the templates of pods that do not choose any.
         aliases: lists of templates by alias.
         injected_annotations: annotations that are added to injected pods.
+        newest: the newest minor that the config fits, and a description of its features.
     """
 
     policy: Policy
@@ -65,6 +67,7 @@ class InjectConfig:
     default_templates: tuple[str, ...]
     aliases: Mapping[str, tuple[str, ...]]
     injected_annotations: Mapping[str, str]
+    newest: tuple[Minor, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,22 @@ class Values:
         return tree
 
 
+_PARSED: Final[WeakValueDictionary[str, InjectConfig]] = WeakValueDictionary()
+
+
 def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
-    """Read an inject config from the text of Istio's ConfigMap.
+    """Read an inject config from the text of Istio's ConfigMap, unless a revision in use has the same text.
 
     Raises:
         ConfigError: the text is not a YAML mapping, a key has the wrong type, or there is no template.
     """
+    found = _PARSED.get(text)
+    if found is None:
+        found = _PARSED[text] = _parse_inject_config(text, where)
+    return found
+
+
+def _parse_inject_config(text: str, where: str) -> InjectConfig:
     reader = _Reader(_mapping(load_yaml(text, where=where), "config", where), where)
     templates = reader.text_map("templates")
     single = reader.text("template")
@@ -103,14 +116,16 @@ def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
         templates = {SIDECAR_TEMPLATE_NAME: _usable_single(single, where)}
     never, always = reader.selectors("neverInjectSelector"), reader.selectors("alwaysInjectSelector")
     aliases = reader.get("aliases", dict) or {}
+    delimiters = _delimiters(single) if appends else ("{{", "}}")
     return InjectConfig(
         policy=Policy(reader.text("policy"), never, always),
         templates=MappingProxyType(templates),
         appends=appends,
-        delimiters=_delimiters(single) if appends else ("{{", "}}"),
+        delimiters=delimiters,
         default_templates=reader.texts("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
         aliases=MappingProxyType({name: reader.texts(f"aliases.{name}", item) for name, item in aliases.items()}),
         injected_annotations=MappingProxyType(reader.text_map("injectedAnnotations")),
+        newest=_newest_of_shape(templates.values(), delimiters, appends=appends),
     )
 
 
@@ -271,7 +286,7 @@ _REMOVED_FEATURES: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
 
 def infer_minor(config: InjectConfig, values: Values) -> tuple[Minor, str]:
     """Return the minor and the reason: the image tag if it names a release that fits the config, else the newest that fits."""
-    newest, shape = _newest_of_shape(config)
+    newest, shape = config.newest
     tagged = tagged_minor(values)
     if tagged is not None and OLDEST <= tagged <= newest:
         return tagged, f"values.global.tag is {values.tag}"
@@ -294,14 +309,14 @@ def newer_istio(values: Values) -> str:
     return f"values.global.tag is {values.tag}, newer than Istio {format_minor(NEWEST)}, the newest supported"
 
 
-def _newest_of_shape(config: InjectConfig) -> tuple[Minor, str]:
-    texts = "\n".join(config.templates.values())
+def _newest_of_shape(templates: Iterable[str], delimiters: tuple[str, str], *, appends: bool) -> tuple[Minor, str]:
+    texts = "\n".join(templates)
     ends: list[tuple[Minor, str]] = [
         (last, f"templates that {feature}") for pattern, last, feature in _REMOVED_FEATURES if pattern.search(texts)
     ]
-    if not config.appends:
+    if not appends:
         ends.insert(0, (NEWEST, "a map of templates"))
-    elif config.delimiters[0] == "[[":
+    elif delimiters[0] == "[[":
         ends.insert(0, ((1, 1), "a template in [[ ]]"))
     else:
         ends.insert(0, ((1, 8), "a single template in {{ }}"))

@@ -86,11 +86,12 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
     A change of nodes or namespaces thus does not compile the templates again.
     """
     settings = _settings(raw)
+    namespaces = raw.facts.namespaces
     return replace(
         revision,
         node_versions=settings.node_versions or raw.facts.node_versions,
         versions_by_node={} if settings.node_versions else raw.facts.versions_by_node,
-        namespaces=frozen({**raw.facts.namespaces, **settings.namespaces}),
+        namespaces=frozen({**namespaces, **settings.namespaces} if settings.namespaces else namespaces),
     )
 
 

@@ -34,7 +34,7 @@ def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the annotations that OpenShift gives a namespace; None if it has none."""
     annotations = item["metadata"].get("annotations") or {}
     kept = {key: annotations[key] for key in (UID_RANGE, SUPPLEMENTAL_GROUPS) if key in annotations}
-    return {"annotations": kept} if kept else None
+    return frozen({"annotations": kept}) if kept else None
 
 
 def kubelet_version(item: Mapping[str, Any]) -> str | None:
@@ -87,14 +87,19 @@ class ClusterSource:
     metrics: Metrics
     namespace: str = ISTIO_NAMESPACE
     _seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    _last: tuple[Mapping[str, Mapping[str, Any]], SourceState] | None = None
+    """The objects that were read last, and their state."""
     _watches: dict[str, ListWatch] = field(default_factory=dict)
     _served_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def read(self) -> SourceState:
         """Return the last known state, empty before the first list is complete. It may be called on any thread."""
-        seen = self._seen
-        # Tags that are listed before the revisions would all lead to nothing.
-        return cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
+        seen, last = self._seen, self._last
+        if last is None or last[0] is not seen:
+            # Tags that are listed before the revisions would all lead to nothing.
+            state = cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
+            self._last = last = seen, state
+        return last[1]
 
     def served_changed(self) -> None:
         """Check whether the revisions that are now served need further watches."""

@@ -8,11 +8,13 @@ the other ConfigMaps of the namespace, some of which also have it (``istio-cni-c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
 from injector.kube.yaml import load_yaml
+from injector.memo import Memo
 from injector.revisions.names import checked_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings
 
@@ -25,7 +27,11 @@ _KEYS: Final = {INJECTOR: ("config", "values", SETTINGS_KEY), MESH: ("mesh", "me
 """The keys that are read from each ConfigMap."""
 
 
-@dataclass(frozen=True, slots=True)
+_CONFIGS: Final[Memo[str, str]] = Memo(64, 8 << 20, len)
+"""Inject configs by themselves. The revisions of a minor mostly have the same one, of 100 KB, which is thus kept once."""
+
+
+@dataclass(frozen=True)
 class IstioConfigMap:
     """One of the two ConfigMaps of a revision; ``kind`` is its name without the revision."""
 
@@ -38,6 +44,20 @@ class IstioConfigMap:
         """Return how messages name the ConfigMap."""
         return f"ConfigMap {namespace}/{self.name}"
 
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """``revision.yaml`` with istiod's own environment, as far as the values have it.
+
+        Since about Istio 1.22 the chart writes ``pilot.env``, istiod's feature variables, into the key ``values``; it sets ``PLATFORM`` to
+        ``global.platform``.
+
+        Raises:
+            DataError: ``revision.yaml`` is not YAML, or not a mapping.
+        """
+        stated = parse_settings(self.data.get(SETTINGS_KEY), where=SETTINGS_KEY)
+        env, own = _environment(self.data.get("values")), stated.get("env")
+        return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
+
 
 def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
     """Return the keys of a ConfigMap that belong to a revision; None for any other ConfigMap."""
@@ -47,6 +67,8 @@ def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
         return None
     data = item.get("data") or {}
     texts = {key: data[key] for key in _KEYS[kind] if isinstance(data.get(key), str)}
+    if "config" in texts:
+        texts["config"] = _CONFIGS.get(texts["config"], str)
     # Other ConfigMaps of the chart also start with `istio-`; only a mesh config has one of the keys.
     if kind == MESH and not texts and name != MESH:
         return None
@@ -80,12 +102,17 @@ def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str,
     if "config" not in injector.data:
         hint = "install the control plane's ConfigMap again, or delete it"
         raise ConfigError("it has no key `config`", where=origin, hint=hint)
+    try:
+        settings = injector.settings
+    except DataError as error:
+        error.where = f"{origin}: {error.where}"
+        raise
     return RawRevision(
         name=checked_name(name, where=origin),
         config=injector.data["config"],
         values=injector.data.get("values"),
         mesh=mesh.data.get("mesh"),
-        settings=_settings(injector.data, f"{origin}: {SETTINGS_KEY}"),
+        settings=settings,
         origin=origin,
         files={"mesh": f"{mesh.place(namespace)}: mesh"},
         facts=facts,
@@ -99,17 +126,6 @@ def _missing(name: str, missing: str, other: IstioConfigMap, namespace: str) -> 
         where=other.place(namespace),
         hint=f"install {wanted} with label {REVISION_LABEL}, or delete {other.name}",
     )
-
-
-def _settings(data: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Return ``revision.yaml`` with istiod's own environment, as far as the values have it.
-
-    Since about Istio 1.22 the chart writes ``pilot.env``, istiod's feature variables, into the key ``values``; it sets ``PLATFORM`` to
-    ``global.platform``.
-    """
-    stated = parse_settings(data.get(SETTINGS_KEY), where=where)
-    env, own = _environment(data.get("values")), stated.get("env")
-    return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
 
 
 def _environment(values: str | None) -> dict[str, str]:

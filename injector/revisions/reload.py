@@ -165,7 +165,7 @@ class _Built:
 class Prepared:
     """The result of ``prepare``, for ``adopt``."""
 
-    fingerprint: str
+    content: object
     built: Mapping[str, _Built]
     snapshot: Snapshot
     report: LoadReport
@@ -185,7 +185,7 @@ class Loader:
         self._registry = registry
         self._keep_removed = keep_removed
         self._built: Mapping[str, _Built] = {}
-        self._fingerprint = ""
+        self._content: object = None
         self.report = LoadReport()
 
     def load(self, now: float) -> LoadReport:
@@ -206,9 +206,9 @@ class Loader:
     def changed(self) -> bool:
         """Read the source once, and tell whether it differs from the state that was adopted last."""
         try:
-            return self._source.read().fingerprint != self._fingerprint
+            return self._source.read().content != self._content
         except ConfigError as error:
-            return _fingerprint_of(error) != self._fingerprint
+            return str(error) != self._content
 
     def prepare(self, now: float, pods: Pods = _NO_PODS, *, again: bool = False) -> Prepared | None:
         """Read the source, build the changes and verify them with built-in pods and ``pods``; nothing is served yet.
@@ -221,9 +221,8 @@ class Loader:
         try:
             state = self._read()
         except ConfigError as error:
-            same = _fingerprint_of(error) == self._fingerprint
-            return None if same else self.failed(error, now)
-        same = state.fingerprint == self._fingerprint and now < self.expires_at
+            return None if str(error) == self._content else self.failed(error, now)
+        same = state.content == self._content and now < self.expires_at
         if same and not (again and self.report.errors):
             return None
         built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions}
@@ -239,7 +238,7 @@ class Loader:
         }
         report = _reported(LoadReport(states, tag_errors, tags=tags, at=now))
         snapshot = snapshot_of(served, tags, default=state.default, removed=removed)
-        return Prepared(state.fingerprint, built, snapshot, report)
+        return Prepared(state.content, built, snapshot, report)
 
     @property
     def expires_at(self) -> float:
@@ -259,14 +258,14 @@ class Loader:
     def adopt(self, prepared: Prepared) -> LoadReport:
         """Serve the prepared state from now on."""
         self._registry.swap(prepared.snapshot)
-        self._built, self._fingerprint, self.report = prepared.built, prepared.fingerprint, prepared.report
+        self._built, self._content, self.report = prepared.built, prepared.content, prepared.report
         return self.report
 
     def failed(self, error: InjectorError, now: float) -> Prepared:
         """Return the state to adopt if a load fails as a whole: the last state, with the error for each revision."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
         report = _reported(LoadReport(states, self.report.tag_errors, error, self.report.tags, now))
-        return Prepared(_fingerprint_of(error), self._built, self._registry.snapshot, report)
+        return Prepared(str(error), self._built, self._registry.snapshot, report)
 
     def _read(self) -> SourceState:
         """Read the source until two reads agree, so that no change is seen half.
@@ -276,10 +275,10 @@ class Loader:
         """
         state = self._source.read()
         for _ in range(READS):
-            if state.fingerprint == self._fingerprint:
+            if state.content == self._content:
                 return state
             before, state = state, self._source.read()
-            if before.fingerprint == state.fingerprint:
+            if before.content == state.content:
                 if self._registry.snapshot.revisions and not state.revisions and not state.failures:
                     raise ConfigError("all revisions have been removed", hint="add a revision")
                 return state
@@ -353,8 +352,3 @@ def _reported(report: LoadReport) -> LoadReport:
     for error in report.errors:
         detach(error)
     return report
-
-
-def _fingerprint_of(error: InjectorError) -> str:
-    """Return a fingerprint for a source that cannot be loaded, which differs from that of any state."""
-    return f"failed: {error}"

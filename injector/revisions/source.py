@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -59,7 +58,7 @@ class RawRevision:
     settings: Mapping[str, Any]
     origin: str
     files: Mapping[str, str] = field(default_factory=dict)
-    # Not in the repr: these can be thousands of namespaces, and a fingerprint has them once for all revisions.
+    # Not in the repr: these can be thousands of namespaces.
     facts: ClusterFacts = field(default=ClusterFacts(), repr=False)
 
 
@@ -133,23 +132,22 @@ class SourceState:
         return next(raw for raw in self.revisions if raw.name == name)
 
     @property
-    def fingerprint(self) -> str:
-        """A hash that differs if any text, tag or error differs."""
-        parts = (
-            *self.revisions,
+    def content(self) -> tuple[object, ...]:
+        """The state to compare with another: errors count by their texts."""
+        return (
+            self.revisions,
             _texts(self.failures),
-            sorted(self.tags.items()),
+            self.tags,
             self.tags_error and str(self.tags_error),
             self.default,
-            sorted(self.notes.items()),
+            self.notes,
             _texts(self.tag_faults),
             self.facts,
         )
-        return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()
 
 
-def _texts(errors: Mapping[str, DataError]) -> list[tuple[str, str]]:
-    return [(name, str(error)) for name, error in sorted(errors.items())]
+def _texts(errors: Mapping[str, DataError]) -> dict[str, str]:
+    return {name: str(error) for name, error in errors.items()}
 
 
 class RevisionSource(Protocol):

@@ -190,6 +190,17 @@ def test_a_relist_without_differences_is_not_a_change(state: WatchState) -> None
     assert state.next() == Watch("20")
 
 
+def test_an_object_that_is_listed_again_unchanged_stays_the_same_one() -> None:
+    state = make_state()
+    state.page(page(item("a", 1, x=["kept"]), item("b", 1, x=["changed"])))
+    before = dict(state.objects)
+
+    state.page(page(item("a", 1, x=["kept"]), item("b", 2, x=["otherwise"])))
+
+    assert state.objects == {"a": ["kept"], "b": ["otherwise"]}
+    assert state.objects["a"] is before["a"]
+
+
 def test_a_relist_forgets_deleted_objects(state: WatchState) -> None:
     state.line(status(410))
     after_wait(state)

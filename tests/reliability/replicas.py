@@ -172,6 +172,12 @@ def memory(pid: int, field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
+def processor_time(pid: int) -> float:
+    """Return the seconds of processor time that a process has used (Linux, /proc)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def trusting(certificate: Path) -> ssl.SSLContext:
     """A client's context that trusts the certificate alone."""
     return ssl.create_default_context(cafile=str(certificate))

@@ -165,6 +165,25 @@ def test_only_the_keys_of_a_revision_are_remembered() -> None:
     assert half == IstioConfigMap("istio-sidecar-injector", "default", "istio-sidecar-injector", {"config": "c"})
 
 
+def test_a_config_map_is_parsed_once_however_often_its_revision_is_read() -> None:
+    halves = [istio_config_map(item) for item in config_maps(values='{"pilot": {"env": {"A": "b"}}}')]
+
+    first, second = (raw_revisions(filter(None, halves), namespace=HOME)[0][0] for _ in range(2))
+
+    assert first.settings == {"env": {"A": "b"}}
+    assert second.settings is first.settings
+
+
+def test_equal_configs_of_revisions_are_kept_once() -> None:
+    first, second = (json.loads(json.dumps(config_maps(suffix, config=CONFIG))) for suffix in ("-1-24", "-1-30"))
+    assert first[0]["data"]["config"] is not second[0]["data"]["config"]
+
+    revisions, _ = found(*first, *second)
+
+    assert revisions[0].config == CONFIG
+    assert revisions[0].config is revisions[1].config
+
+
 HOME = "istio-system"
 UIDS = "openshift.io/sa.scc.uid-range"
 
@@ -305,6 +324,17 @@ def test_tags_without_their_revisions_are_not_read() -> None:
     source._seen = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
 
     assert source.read() == SourceState(())
+
+
+def test_the_state_is_computed_once_for_each_change() -> None:
+    source = ClusterSource(FakeClient([page()]), Observed(), HOME)
+    source._seen = seen(*small_pair())
+    before = source.read()
+    assert source.read() is before
+
+    source._seen = seen(*small_pair(), *small_pair("1-24"))
+
+    assert [raw.name for raw in source.read().revisions] == ["1-24", "default"]
 
 
 def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:

@@ -55,12 +55,12 @@ FAULT = ConfigError("is not UTF-8")
         SourceState(()),
     ],
 )
-def test_another_state_has_another_fingerprint(other: SourceState) -> None:
-    assert other.fingerprint != SourceState((make_raw("a"),)).fingerprint
+def test_another_state_has_another_content(other: SourceState) -> None:
+    assert other.content != SourceState((make_raw("a"),)).content
 
 
-def test_the_same_state_has_the_same_fingerprint_though_its_faults_are_other_objects() -> None:
+def test_the_same_state_has_the_same_content_though_its_faults_are_other_objects() -> None:
     def state() -> SourceState:
         return SourceState((make_raw("a"),), {"b": ConfigError("no config")}, parse_tags("prod: {a: 1, b: 2}"))
 
-    assert state().fingerprint == state().fingerprint
+    assert state().content == state().content

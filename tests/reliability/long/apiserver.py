@@ -30,7 +30,7 @@ from tests.conformance import core, corpus
 from tests.e2e.kubelab import BUILT, Lab, missing, running
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.reliability.long.rows import Row, ended
-from tests.reliability.replicas import ROOT
+from tests.reliability.replicas import ROOT, processor_time
 from tests.webhook.certificates import Order, issue
 
 WORKERS = 8
@@ -51,11 +51,6 @@ class Webhook:
     namespace: str
     port: int
     process: subprocess.Popen[bytes]
-
-    def processor_time(self) -> float:
-        """Return the seconds of CPU time that the process has used (Linux, /proc)."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
@@ -206,14 +201,14 @@ def created(lab: Lab, webhook: Webhook, pods: int) -> dict[str, float]:
     Raises:
         SystemExit: one of the pods was not created, or not injected.
     """
-    before = webhook.processor_time()
+    before = processor_time(webhook.process.pid)
     command = [str(BUILT / "bench"), "-kubeconfig", str(lab.kubeconfig), "-n", webhook.namespace, "-label", LABEL]
     options = ["-pods", str(pods), "-c", str(WORKERS)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=RUN_LIMIT)
     printed = PRINTED.search(done.stdout)
     if printed is None or (int(printed[4]), int(printed[5])) != (pods, 0):
         raise SystemExit(f"not every pod of {webhook.namespace} was injected: {done.stdout}{done.stderr}")
-    spent = webhook.processor_time() - before
+    spent = processor_time(webhook.process.pid) - before
     times = {"p50_ms": milliseconds(printed[2]), "p99_ms": milliseconds(printed[3])}
     return {"pods_s": float(printed[1]), **times, "cpu_ms_a_pod": 1e3 * spent / pods}
 
