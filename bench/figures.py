@@ -88,7 +88,10 @@ def kube_inject(folder: Path) -> dict[str, Row]:
     for name, documents in (("small", small_workloads()), ("large", large_workloads(folder))):
         manifest = folder / f"{name}.yaml"
         manifest.write_text("---\n".join(islice(documents, WORKLOADS)))
-        for title, options in ((f"kube-inject 1.30, {name} workloads/s", flags), (f"kube-inject stable, {name}", [])):
+        for title, options in (
+            (f"kube-inject 1.30, {name} workloads/s", flags),
+            (f"kube-inject stable, {name}", ["--revisions-dir", str(ROOT / "revisions")]),
+        ):
             found[title] = (WORKLOADS / processor_time(manifest, options), 300.0, "more")
     return found
 

@@ -17,7 +17,14 @@ INJECTOR = str(Path(sys.executable).with_name("injector"))
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
     "injector --help": [INJECTOR, "--help"],
-    "injector kube-inject": [INJECTOR, "kube-inject", "-f", str(ROOT / "docs" / "samples" / "hello.yaml")],
+    "injector kube-inject": [
+        INJECTOR,
+        "kube-inject",
+        "-f",
+        str(ROOT / "docs" / "samples" / "hello.yaml"),
+        "--revisions-dir",
+        str(ROOT / "revisions"),
+    ],
 }
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """An installed command has its bytecode; a source tree gets it from the first run, unless told not to."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.cli.manifests import Manifest, read_manifests
 from injector.cli.options import NODE_VERSION, option_group
+from injector.cli.output import echo
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
+    RevisionChoice,
     RevisionList,
+    Sources,
     directory_revisions,
     kubeconfig_options,
     revisions_dir,
@@ -33,7 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from injector.cli.sources import ReadRevisions
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.istio.revision import Revision
+    from injector.revisions.source import RawRevision
 
 T = TypeVar("T")
 
@@ -137,18 +144,6 @@ def _objects(content: Any) -> Iterator[dict[str, Any]]:
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where a command finds revisions: in a directory, or else in Istio's namespace of the cluster.
-
-    ``overrides`` are the settings of revisions that flags replace.
-    """
-
-    revisions_dir: Path | None
-    istio_namespace: str
-    overrides: Overrides = field(default_factory=Overrides)
-
-
 def _sources(revisions_dir: Path | None, istio_namespace: str, node_version: tuple[str, ...]) -> Sources:
     return Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
 
@@ -156,7 +151,7 @@ def _sources(revisions_dir: Path | None, istio_namespace: str, node_version: tup
 cluster_options: Final = option_group(
     "sources",
     _sources,
-    revisions_dir("the revisions in the cluster; with FILES the embedded ones"),
+    revisions_dir("the revisions in the cluster; with FILES and without a cluster the embedded ones"),
     ISTIO_NAMESPACE_OPTION,
     kubeconfig_options,
     NODE_VERSION,
@@ -197,6 +192,28 @@ async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList
         hint = "give --revisions-dir or --istio-namespace"
         raise UsageError("no Istio revision found", where=revisions.where, hint=hint)
     return revisions
+
+
+@contextmanager
+def cluster_revisions(sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisions | None) -> Iterator[RevisionChoice]:
+    """Choose the revisions that ``read``, or else ``read_revisions``, finds in the cluster.
+
+    They are built with the cluster's facts about nodes and namespaces.
+
+    Raises:
+        InjectorError: reading them raises it, or the credentials cannot be used.
+    """
+    with open_session(kubeconfig) as session:
+        listed = session.run(lambda reader: (read or read_revisions)(reader, sources))
+
+        def build_listed(raw: RawRevision) -> Revision:
+            alone = replace(listed.state, revisions=(raw,), failures={})
+            built = session.run(lambda reader: build_all(reader, alone, None, sources.overrides))
+            for note in built.notes:
+                echo(f"note: {note}", err=True)
+            return built.revision(raw)
+
+        yield RevisionChoice(listed, build_listed)
 
 
 async def read_view(reader: ObjectReader, sources: Sources, namespace: str | None) -> ClusterView:

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import Sources, cluster_options, read_from, read_targets, read_view
+from injector.cli.cluster import cluster_options, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
 from injector.cli.manifests import read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
-from injector.cli.sources import directory_revisions
+from injector.cli.sources import Sources, chosen_revisions
 from injector.errors import DataError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, changes, hiding_of
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml
-from injector.revisions.build import build, overridden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -118,7 +117,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         )
     else:
         workloads = read_workloads(filenames, recursive=recursive, namespace=namespace).created
-        sides = _read_sides(sources, names)
+        sides = _read_sides(sources, kubeconfig, names)
     kinds = frozenset(only or KINDS) - frozenset(ignore)
     comparisons = [
         _compare(each, sides, kinds, guard) for each in with_progress(workloads, f"{old_name} and {new_name}")
@@ -130,9 +129,9 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         click.get_current_context().exit(EX_FAILED)
 
 
-def _read_sides(sources: Sources, names: tuple[str, str]) -> tuple[Side, Side]:
-    revisions = directory_revisions(sources.revisions_dir)
-    old, new = (Side(name, build(overridden(revisions.find(name), sources.overrides))) for name in names)
+def _read_sides(sources: Sources, kubeconfig: Kubeconfig, names: tuple[str, str]) -> tuple[Side, Side]:
+    with chosen_revisions(sources, kubeconfig) as choice:
+        old, new = (Side(name, choice.build(choice.revisions.find(name))) for name in names)
     return old, new
 
 

@@ -10,7 +10,6 @@ import click
 from injector.cli.cluster import (
     NAME_LABEL,
     ClusterView,
-    Sources,
     WorkloadName,
     cluster_options,
     parse_target,
@@ -34,13 +33,12 @@ from injector.cli.route import (
     live_route,
     route,
 )
-from injector.cli.sources import directory_revisions
+from injector.cli.sources import RevisionChoice, Sources, chosen_revisions
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.injection.tools.podchanges import hiding_of
 from injector.kube.escaping import escape_line
-from injector.revisions.build import build, overridden
 from injector.revisions.tags import workload_key
 from injector.webhook.path import PREFIX, parse_path
 
@@ -216,7 +214,8 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             if labels is None
             else dict.fromkeys((each.namespace for each in workloads.created), labels)
         )
-        explanations = _explain_files(workloads.created, requested, by_namespace, sources, guard)
+        with chosen_revisions(sources, kubeconfig) as choice:
+            explanations = _explain_files(workloads.created, requested, by_namespace, choice, guard)
         notes = _missing_labels(explanations, by_namespace)
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -232,22 +231,21 @@ def _explain_files(
     workloads: tuple[Created, ...],
     requested: RequestedName,
     by_namespace: Mapping[str, Mapping[str, str]],
-    sources: Sources,
+    choice: RevisionChoice,
     guard: str,
 ) -> list[Explanation]:
-    revisions = directory_revisions(sources.revisions_dir)
     built: dict[str, Revision] = {}
 
     def build_once(raw: RawRevision) -> Revision:
         if raw.name not in built:
-            built[raw.name] = build(overridden(raw, sources.overrides))
+            built[raw.name] = choice.build(raw)
         return built[raw.name]
 
     explanations = []
     for workload in workloads:
         # The API server gives every namespace the label with its name.
         namespace_labels = {**by_namespace.get(workload.namespace, {}), NAME_LABEL: workload.namespace}
-        routed = route(revisions, requested, labels_of(workload, namespace_labels))
+        routed = route(choice.revisions, requested, labels_of(workload, namespace_labels))
         explanations.append(explain_workload(workload, routed, build_once, guard))
     return explanations
 

@@ -24,20 +24,33 @@ from injector.cli.options import (
     both_spellings,
     key_values,
     option_group,
+    was_given,
 )
 from injector.cli.output import echo
-from injector.cli.sources import directory_revisions, revisions_dir
+from injector.cli.sources import (
+    ISTIO_NAMESPACE_OPTION,
+    RevisionList,
+    Sources,
+    chosen_revisions,
+    kubeconfig_options,
+    revisions_dir,
+)
+from injector.cluster.resources import CONFIG_MAPS
 from injector.errors import UsageError
 from injector.injection.tools.manifest import inject_object
 from injector.injection.tools.uninject import uninject_object
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import SingleSource
 from injector.revisions.files import required_text
+from injector.revisions.source import SourceState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.revisions.source import RawRevision
 
@@ -97,18 +110,10 @@ class RevisionOptions:
     istio_version: str | None
     set_env: tuple[str, ...]
     node_version: tuple[str, ...]
-    config_map: str | None = None
-    mesh_map: str | None = None
-
-    def __post_init__(self) -> None:
-        for file, config_map, flag in (
-            (self.config, self.config_map, "injectConfig"),
-            (self.mesh, self.mesh_map, "meshConfig"),
-        ):
-            if file is None and config_map is not None:
-                hint = f"save its key to a file with kubectl, and give --{flag}File FILE"
-                what = f"ConfigMap {config_map!r} is not read from the cluster"
-                raise UsageError(what, where=f"--{flag}MapName", hint=hint)
+    config_map: str
+    mesh_map: str
+    istio_namespace: str
+    kubeconfig: Kubeconfig
 
     def build(self) -> Revision:
         """Read and build the revision.
@@ -116,8 +121,28 @@ class RevisionOptions:
         Raises:
             UsageError: the options contradict each other, or the revision does not exist.
             DataError: the revision is not valid.
+            ClusterError: the API server cannot be reached or refuses.
         """
-        return build(overridden(self._raw(), self._overrides()))
+        overrides = self._overrides()
+        if self.config is not None:
+            return build(overridden(self._file(self.config), overrides))
+        sources = Sources(self.revisions_dir, self.istio_namespace, overrides)
+        read = self._read_config_maps if was_given("config_map") or was_given("mesh_map") else None
+        with chosen_revisions(sources, self.kubeconfig, read) as choice:
+            return choice.build(choice.revisions.find(self.revision or ""))
+
+    async def _read_config_maps(self, reader: ObjectReader, sources: Sources) -> RevisionList:
+        """Return the revision of the named ConfigMaps, which need no labels."""
+        suffix = "" if self.revision in {None, "", DEFAULT_NAME} else f"-{self.revision}"
+        names = {INJECTOR: self.config_map, MESH: self.mesh_map}
+        items = {
+            kind: await reader.get(
+                CONFIG_MAPS, f"{name}{suffix}" if name == kind else name, namespace=sources.istio_namespace
+            )
+            for kind, name in names.items()
+        }
+        raw = named_revision(self.revision or DEFAULT_NAME, items, namespace=sources.istio_namespace)
+        return RevisionList(SourceState((raw,), default=raw.name), raw.origin, raw.origin)
 
     def _overrides(self) -> Overrides:
         given = {key: path for key, path in (("values", self.values), ("mesh", self.mesh)) if path is not None}
@@ -129,15 +154,16 @@ class RevisionOptions:
             **{key: required_text(path) for key, path in given.items()},
         )
 
-    def _raw(self) -> RawRevision:
-        if self.config is None:
-            return directory_revisions(self.revisions_dir).find(self.revision or "")
-        if self.revisions_dir is not None:
+    def _file(self, config: Path) -> RawRevision:
+        if was_given("revisions_dir"):
             raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
+        if was_given("mesh_map") and self.mesh is None:
+            what = "with --injectConfigFile nothing is read from the cluster"
+            raise UsageError(what, where="--meshConfigMapName", hint="give --meshConfigFile FILE instead")
         # As in istioctl, the revision has no name without --revision. Templates of 1.9 and later then write `default`.
         settings = {"revision": ""} if self.revision is None else {}
         name = DEFAULT_NAME if self.revision is None else self.revision
-        return SingleSource(self.config, name=name, settings=settings).read().revisions[0]
+        return SingleSource(config, name=name, settings=settings).read().revisions[0]
 
 
 revision_options: Final = option_group(
@@ -155,7 +181,7 @@ revision_options: Final = option_group(
     click.option(
         *both_spellings("meshConfigFile"), "mesh", type=FILE, help="File with the key `mesh` of ConfigMap istio."
     ),
-    revisions_dir("the embedded revisions"),
+    revisions_dir("the revisions in the cluster; without a cluster the embedded ones"),
     click.option(
         "-r", REVISION_FLAG, metavar="NAME", help="Revision or tag. With --injectConfigFile, the name of the revision."
     ),
@@ -171,8 +197,26 @@ revision_options: Final = option_group(
         help="Environment variable of istiod, such as ENABLE_NATIVE_SIDECARS=auto. Repeatable.",
     ),
     NODE_VERSION,
-    click.option(*both_spellings("injectConfigMapName"), "config_map", metavar="NAME", hidden=True),
-    click.option(*both_spellings("meshConfigMapName"), "mesh_map", metavar="NAME", hidden=True),
+    ISTIO_NAMESPACE_OPTION,
+    kubeconfig_options,
+    click.option(
+        *both_spellings("injectConfigMapName"),
+        "config_map",
+        metavar="NAME",
+        default=INJECTOR,
+        show_default=True,
+        help="ConfigMap in the cluster with the keys `config` and `values`. The default name ends in -REVISION with --revision.",
+    ),
+    click.option(
+        *both_spellings("meshConfigMapName"),
+        "mesh_map",
+        metavar="NAME",
+        default=MESH,
+        show_default=True,
+        help="ConfigMap in the cluster with the key `mesh`. The default name ends in -REVISION with --revision.",
+    ),
+    # istioctl asks the webhook of this configuration. The ConfigMaps give the same pods.
+    click.option(*both_spellings("webhookConfig"), metavar="NAME", hidden=True, expose_value=False),
 )
 
 
@@ -226,8 +270,8 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
     FILES can contain workloads of all kinds, also in Lists. Other documents stay byte for byte the same. If one workload cannot be
     injected, the command prints and writes nothing.
 
-    The revision comes from --injectConfigFile with --valuesFile and --meshConfigFile, or from --revision among those of
-    --revisions-dir, or from --revision among the embedded ones (default: `stable`).
+    The revision comes from --injectConfigFile with --valuesFile and --meshConfigFile, or is the --revision of --revisions-dir, or of
+    the cluster, or, if no cluster is configured, one of the embedded ones (default: `stable`).
     """
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
     revision = chosen.build()

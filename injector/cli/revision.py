@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,7 +11,7 @@ import click
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
 from injector.cli.options import SKIP_CONFIRMATION, output_format
 from injector.cli.output import confirm, data_text, echo, table
-from injector.cli.sources import offline_source, revision_name, revisions_dir
+from injector.cli.sources import Sources, chosen_revisions, revision_name, revision_source_options
 from injector.cli.status import status
 from injector.cli.tag import TagLocation, location_options
 from injector.revisions.registry import Registry, Snapshot
@@ -18,8 +19,8 @@ from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from injector.cluster.kubeconfig import Kubeconfig
+    from injector.revisions.source import SourceState
 
 COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FINGERPRINT")
 
@@ -34,12 +35,12 @@ revision.add_command(status)
 
 
 @revision.command("list")
-@revisions_dir("the embedded revisions")
+@revision_source_options
 @output_format("table", "json", "yaml")
 @verbose
-def list_revisions(revisions_dir: Path | None, output: str) -> None:
+def list_revisions(sources: Sources, kubeconfig: Kubeconfig, output: str) -> None:
     """List the revisions with their Istio versions and tags."""
-    registry, report = _load(revisions_dir)
+    registry, report = _load(sources, kubeconfig)
     rows = [_data(state, registry.snapshot) for state in report.revisions.values()]
     echo(table(COLUMNS, [_cells(row) for row in rows]) if output == "table" else data_text(rows, output), nl=False)
     for error in report.errors:
@@ -47,11 +48,11 @@ def list_revisions(revisions_dir: Path | None, output: str) -> None:
 
 
 @revision.command("verify")
-@revisions_dir("the embedded revisions")
+@revision_source_options
 @verbose
-def verify_revisions(revisions_dir: Path | None) -> None:
+def verify_revisions(sources: Sources, kubeconfig: Kubeconfig) -> None:
     """Build every revision and render built-in pods with it. The exit code is 65 if one fails."""
-    _, report = _load(revisions_dir)
+    _, report = _load(sources, kubeconfig)
     for state in report.revisions.values():
         echo(f"{state.name}: {'ok' if state.error is None else f'error: {state.error}'}")
         for note in state.notes:
@@ -84,9 +85,20 @@ def remove_revision(*, name: str, skip_confirmation: bool, force: bool, location
     echo(f"Revision {checked} removed")
 
 
-def _load(directory: Path | None) -> tuple[Registry, LoadReport]:
-    registry = Registry()
-    return registry, Loader(offline_source(directory), registry).load(time.time())
+@dataclass(frozen=True, slots=True)
+class _ReadSource:
+    """A source that has been read."""
+
+    state: SourceState
+
+    def read(self) -> SourceState:
+        return self.state
+
+
+def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
+    with chosen_revisions(sources, kubeconfig) as choice:
+        registry = Registry()
+        return registry, Loader(_ReadSource(choice.revisions.state), registry).load(time.time())
 
 
 def _data(state: RevisionState, snapshot: Snapshot) -> dict[str, Any]:

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
 from injector.cli.options import FILE, REVISION_FLAG, both_spellings, option_group, was_given
+from injector.cli.output import echo
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, UnknownRevisionError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
 from injector.revisions.names import checked_name, is_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
+    from injector.cluster.resources import ObjectReader
+    from injector.istio.revision import Revision
     from injector.revisions.source import RawRevision, SourceState
 
 F = TypeVar("F", bound="Callable[..., Any]")
+ReadRevisions: TypeAlias = "Callable[[ObjectReader, Sources], Coroutine[Any, Any, RevisionList]]"
 
 
 def revisions_dir(default: str) -> Callable[[F], F]:
     """Return the option ``--revisions-dir``. ``default`` says what the command uses without it."""
     text = f"Directory of revisions and their tags.yaml. Default: {default}."
-    return click.option(*both_spellings("revisionsDir"), "revisions_dir", type=FILE, help=text)
+    return click.option(
+        *both_spellings("revisionsDir"),
+        "revisions_dir",
+        type=FILE,
+        envvar="INJECTOR_REVISIONS_DIR",
+        show_envvar=True,
+        help=text,
+    )
 
 
 def offline_source(revisions_dir: Path | None) -> DirectorySource:
@@ -127,6 +140,74 @@ kubeconfig_options: Final = option_group(
     ),
 )
 """``--kubeconfig`` and ``--context``, as the parameter ``kubeconfig``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a command finds revisions: in a directory, or else in Istio's namespace of the cluster.
+
+    ``overrides`` are the settings of revisions that flags replace.
+    """
+
+    revisions_dir: Path | None
+    istio_namespace: str
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+def _sources(revisions_dir: Path | None, istio_namespace: str) -> Sources:
+    return Sources(revisions_dir, istio_namespace)
+
+
+revision_source_options: Final = option_group(
+    "sources",
+    _sources,
+    revisions_dir("the revisions in the cluster; without a cluster the embedded ones"),
+    ISTIO_NAMESPACE_OPTION,
+    kubeconfig_options,
+)
+"""The options to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionChoice:
+    """The revisions that a command uses, and the function that builds one of them.
+
+    That function raises a DataError for a revision that is not valid, and a ClusterError if the nodes cannot be read.
+    """
+
+    revisions: RevisionList
+    build: Callable[[RawRevision], Revision]
+
+
+@contextmanager
+def chosen_revisions(
+    sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None
+) -> Iterator[RevisionChoice]:
+    """Choose the revisions of a command that does not read anything else from the cluster.
+
+    They are those of ``--revisions-dir`` (or INJECTOR_REVISIONS_DIR), or else of the cluster of the kubeconfig. If no cluster is
+    configured, they are the embedded ones, and a note says so. If the cluster cannot be reached, other revisions would give other pods,
+    so that is an error.
+
+    Args:
+        sources: where to look.
+        kubeconfig: the cluster.
+        read: if it is given, the revisions are those that it finds in the cluster.
+
+    Raises:
+        InjectorError: as in ``read_revisions``.
+    """
+    if read is None and (sources.revisions_dir is not None or not kubeconfig.is_configured()):
+        if sources.revisions_dir is None:
+            echo("note: no cluster is configured: the embedded revisions are used", err=True)
+        revisions = directory_revisions(sources.revisions_dir)
+        yield RevisionChoice(revisions, lambda raw: build(overridden(raw, sources.overrides)))
+        return
+    # Imported here, because it takes as long as an injection, and files alone do not need it.
+    from injector.cli.cluster import cluster_revisions  # noqa: PLC0415
+
+    with cluster_revisions(sources, kubeconfig, read) as choice:
+        yield choice
 
 
 def tag_name(name: str) -> str:

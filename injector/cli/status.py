@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import ClusterView, Sources, cluster_options, has_ended, read_from, read_view
+from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import data_text, echo, printable, table
@@ -34,6 +34,7 @@ from injector.revisions.tags import workload_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision
 

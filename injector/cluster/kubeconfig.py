@@ -46,6 +46,15 @@ class Kubeconfig:
         """
         return self._choose()[0]
 
+    def is_configured(self) -> bool:
+        """Return whether there is an API server to use: a context is given or current, or the process runs in a pod.
+
+        Raises:
+            ConfigError: as ``chosen_context``.
+        """
+        in_pod = not self.paths and "KUBERNETES_SERVICE_HOST" in os.environ
+        return self.context is not None or in_pod or self.chosen_context() is not None
+
     def namespace(self) -> str:
         """Return the namespace of the context to use, ``default`` if it has none.
 

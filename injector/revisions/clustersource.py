@@ -48,6 +48,11 @@ def _named_version(item: Mapping[str, Any]) -> tuple[str, str] | None:
     return None if version is None else (item["metadata"]["name"], version)
 
 
+def _named_annotations(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    annotations = openshift_annotations(item)
+    return None if annotations is None else (item["metadata"]["name"], annotations)
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """One resource to watch.
@@ -208,12 +213,15 @@ class Built:
 
 
 async def build_all(
-    reader: ObjectReader, state: SourceState, namespaces: Mapping[str, Mapping[str, Any]], overrides: Overrides
+    reader: ObjectReader,
+    state: SourceState,
+    namespaces: Mapping[str, Mapping[str, Any]] | None,
+    overrides: Overrides,
 ) -> Built:
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
-    ``namespaces`` are the annotations of OpenShift. Nodes are listed only if a revision depends on them. If that is forbidden, no version
-    is known and a note says so.
+    ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, and namespaces that are not known, are listed only
+    if a revision depends on them. If listing nodes is forbidden, no version is known and a note says so.
 
     Raises:
         ClusterError: the API server cannot be reached.
@@ -235,6 +243,9 @@ async def build_all(
             if error.reason != "forbidden":
                 raise
             notes.append(f"assuming no native sidecars, because the nodes cannot be listed: {error}")
+    if namespaces is None:
+        is_needed = any(revision.openshift for revision in revisions.values())
+        namespaces = dict(await reader.all(Scope(NAMESPACES), _named_annotations)) if is_needed else {}
     facts = ClusterFacts.of(dict(nodes), namespaces)
     found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
     return Built(found, failures, tuple(notes))

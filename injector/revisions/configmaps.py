@@ -65,14 +65,19 @@ def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
     kind = next((each for each in _KEYS if name == each or name.startswith(f"{each}-")), None)
     if kind is None:
         return None
-    data = item.get("data") or {}
-    texts = {key: data[key] for key in _KEYS[kind] if isinstance(data.get(key), str)}
-    if "config" in texts:
-        texts["config"] = _CONFIGS.get(texts["config"], str)
+    texts = _texts(kind, item)
     # Other ConfigMaps of the chart also start with `istio-`; only a mesh config has one of the keys.
     if kind == MESH and not texts and name != MESH:
         return None
     return IstioConfigMap(kind, name.removeprefix(kind).removeprefix("-") or DEFAULT_NAME, name, texts)
+
+
+def _texts(kind: str, item: Mapping[str, Any]) -> dict[str, str]:
+    data = item.get("data") or {}
+    texts = {key: data[key] for key in _KEYS[kind] if isinstance(data.get(key), str)}
+    if "config" in texts:
+        texts["config"] = _CONFIGS.get(texts["config"], str)
+    return texts
 
 
 def raw_revisions(
@@ -91,6 +96,18 @@ def raw_revisions(
         except DataError as error:
             failures[name] = error
     return tuple(revisions), failures
+
+
+def named_revision(name: str, items: Mapping[str, Mapping[str, Any]], *, namespace: str) -> RawRevision:
+    """Return the revision of two ConfigMaps, ``INJECTOR`` and ``MESH``, whatever their own names are.
+
+    Raises:
+        DataError: a key is missing or is not valid.
+    """
+    pair = {
+        kind: IstioConfigMap(kind, name, item["metadata"]["name"], _texts(kind, item)) for kind, item in items.items()
+    }
+    return _raw_revision(name, pair, namespace, ClusterFacts())
 
 
 def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str, facts: ClusterFacts) -> RawRevision:

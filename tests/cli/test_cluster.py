@@ -10,7 +10,6 @@ import yaml
 
 from injector.cli.cluster import (
     NAME_LABEL,
-    Sources,
     WorkloadName,
     has_ended,
     parse_target,
@@ -21,6 +20,7 @@ from injector.cli.cluster import (
     read_targets,
     read_view,
 )
+from injector.cli.sources import Sources
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import (

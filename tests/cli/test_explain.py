@@ -10,9 +10,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import Sources, WorkloadName, read_target, read_view
+from injector.cli.cluster import WorkloadName, read_target, read_view
 from injector.cli.explain import Explanation, explain_live, explain_workload, labels_of
 from injector.cli.route import Route
+from injector.cli.sources import Sources
 from injector.cluster.resources import DEPLOYMENTS, PODS
 from injector.errors import DataError
 from injector.injection.result import GUARDS

@@ -7,23 +7,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions
+from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions, revision_options
 from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
 from injector.istio.revision import Revision
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import FakeKube, assert_fails, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
+NO_CLUSTER = "note: no cluster is configured: the embedded revisions are used\n"
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
 
 
@@ -235,7 +237,7 @@ def test_verbose_shows_the_traceback_before_the_line(files: Path) -> None:
 def test_without_any_flag_the_embedded_default_injects(files: Path) -> None:
     run = subprocess.run([INJECTOR, "kube-inject", files / "hello.yaml"], capture_output=True, text=True, check=True)
 
-    assert run.stderr == ""
+    assert run.stderr == NO_CLUSTER
     assert "name: istio-proxy" in run.stdout
 
 
@@ -266,8 +268,20 @@ STATE = SourceState(
 
 def select(**given: Any) -> Revision:
     """Return the revision that the options select."""
-    known = dict.fromkeys(("revision", "revisions_dir", "config", "values", "mesh", "istio_version"))
-    return RevisionOptions(**{**known, "set_env": (), "node_version": (), **given}).build()
+
+    @click.command
+    @revision_options
+    def command(chosen: RevisionOptions) -> Revision:
+        return chosen.build()
+
+    flags = {"config": "--inject-config-file", "values": "--values-file", "mesh": "--mesh-config-file"}
+    arguments: list[str] = []
+    for name, value in given.items():
+        flag = flags.get(name, f"--{name.replace('_', '-')}")
+        for each in value if isinstance(value, tuple) else () if value is None else (value,):
+            arguments += [flag, str(each)]
+    selected: Revision = command.main(arguments, standalone_mode=False)
+    return selected
 
 
 @pytest.fixture
@@ -356,7 +370,7 @@ def test_obsolete_flags_are_named_and_ignored() -> None:
     result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, *flags])
 
     assert (result.exit_code, result.stdout) == (0, plain.stdout)
-    assert sorted(result.stderr.splitlines()) == sorted(
+    assert sorted(result.stderr.removesuffix(NO_CLUSTER).splitlines()) == sorted(
         f"Flag --{name} has been deprecated, Use --injectConfigFile instead" for name in (*IGNORED, *IGNORED_SWITCHES)
     )
 
@@ -364,7 +378,7 @@ def test_obsolete_flags_are_named_and_ignored() -> None:
 def test_a_switch_takes_a_value_after_its_equals_sign() -> None:
     result = CliRunner().invoke(main, ["kube-inject", "--debug=false", "-f", HELLO])
 
-    assert (result.exit_code, len(result.stderr.splitlines())) == (0, 1)
+    assert (result.exit_code, len(result.stderr.removesuffix(NO_CLUSTER).splitlines())) == (0, 1)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -470,6 +484,81 @@ def test_uninject_reverts_kube_inject() -> None:
     assert found["spec"] == {"containers": [make_container(resources={})]}
     assert found["metadata"]["labels"] == {"app": "hello"}
     assert "annotations" not in found["metadata"]
+
+
+@pytest.fixture
+def in_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKube:
+    """A cluster with two revisions and a tag, and a kubeconfig that leads to it."""
+    client = FakeKube(*revision("1-24", "1.24.6"), *revision("1-30", "1.30.3"), tag("prod", "1-24"))
+    reached(monkeypatch, client)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}, {name: b, context: {}}]}"
+    )
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    return client
+
+
+@pytest.mark.parametrize(("flags", "version"), [(("-r", "1-30"), "1.30"), (("-r", "prod", "--context", "b"), "1.24")])
+def test_without_files_the_revision_is_that_of_the_cluster(
+    in_cluster: FakeKube, flags: tuple[str, ...], version: str
+) -> None:
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, *flags])
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"proxy:{version}" in result.stdout
+    assert in_cluster.asked[0] == "list configmaps in istio-system"
+
+
+@pytest.mark.usefixtures("in_cluster")
+def test_a_directory_is_used_before_the_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert select(revisions_dir=folder / "revisions", revision="b").name == "b"
+    monkeypatch.setenv("INJECTOR_REVISIONS_DIR", str(folder / "revisions"))
+    assert select(revision="b").name == "b"
+    assert select(config=folder / "config.yaml", values=folder / "values.json").name == "default"
+
+
+@pytest.mark.usefixtures("in_cluster")
+def test_the_cluster_is_used_by_the_other_commands_without_files() -> None:
+    listed, compared, explained = (
+        CliRunner().invoke(main, arguments)
+        for arguments in (
+            ["revision", "list", "-o", "json"],
+            ["diff", "1-24", "1-30", "-f", HELLO],
+            ["explain", "-f", HELLO, "-r", "prod"],
+        )
+    )
+
+    assert [each["name"] for each in json.loads(listed.stdout)] == ["1-24", "1-30"]
+    assert (compared.exit_code, compared.stderr) == (1, "")
+    assert explained.exit_code == 0
+    assert "1-24: Istio 1.24" in explained.stdout
+
+
+def test_named_config_maps_need_no_label(in_cluster: FakeKube) -> None:
+    flags = ("--injectConfigMapName", "istio-sidecar-injector", "--meshConfigMapName", "istio-1-24", "-r", "1-30")
+
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, *flags, "--webhookConfig", "istio-sidecar-injector"])
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert in_cluster.asked == [
+        "get configmaps istio-system/istio-sidecar-injector-1-30",
+        "get configmaps istio-system/istio-1-24",
+        "list nodes",
+    ]
+
+
+@pytest.mark.usefixtures("in_cluster")
+def test_a_cluster_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, "--injectConfigMapName", "nope"])
+    unknown = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, "-r", "nope"])
+    reached(monkeypatch, FakeKube())
+    empty = CliRunner().invoke(main, ["kube-inject", "-f", HELLO])
+
+    assert (missing.exit_code, missing.stdout, unknown.stdout, empty.stdout) == (1, "", "", "")
+    assert (unknown.exit_code, empty.exit_code) == (EX_USAGE, EX_USAGE)
+    assert "known are 1-24, 1-30, prod" in unknown.stderr
+    assert "no Istio revision found" in empty.stderr
 
 
 def test_a_pair_or_a_file_that_is_not_valid_is_refused(folder: Path) -> None:

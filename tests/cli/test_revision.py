@@ -120,7 +120,7 @@ def test_verify_notes_a_revision_that_injects_nothing(directory: Path) -> None:
 def test_the_embedded_revisions_are_in_order() -> None:
     result = CliRunner().invoke(main, ["revision", "verify"])
 
-    assert (result.exit_code, result.output) == (0, "canary: ok\nstable: ok\n")
+    assert (result.exit_code, result.stdout) == (0, "canary: ok\nstable: ok\n")
 
 
 def test_a_missing_directory_is_invalid_input(tmp_path: Path) -> None:

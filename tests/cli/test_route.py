@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.cli.cluster import ClusterView, Sources, read_view
+from injector.cli.cluster import ClusterView, read_view
 from injector.cli.route import (
     PodLabels,
     RequestedName,
@@ -18,7 +18,7 @@ from injector.cli.route import (
     route,
     served_names,
 )
-from injector.cli.sources import RevisionList
+from injector.cli.sources import RevisionList, Sources
 from injector.errors import ClusterError, ConfigError, UsageError
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook

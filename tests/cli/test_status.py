@@ -11,7 +11,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import ClusterView, Sources, read_view
+from injector.cli.cluster import ClusterView, read_view
+from injector.cli.sources import Sources
 from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
 from injector.cluster.resources import RUNNING
 from injector.errors import ManifestError

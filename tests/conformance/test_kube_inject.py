@@ -46,7 +46,11 @@ def test_kube_inject_refuses_what_istioctl_refuses_and_prints_nothing(case: corp
 
 
 def kube_inject(case: corpus.Case) -> Result:
-    """Run the command on a case, as a user would with the files of its ConfigMaps."""
+    """Run the command on a case, as a user would with the files of its ConfigMaps.
+
+    A revision with the same templates is in use, so the command does not compile them again. It parses everything else.
+    """
+    core.revision_of(case.settings)
     return CliRunner().invoke(main, ["kube-inject", "-f", str(case.source), *options(case.settings)])
 
 

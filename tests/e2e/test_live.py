@@ -165,6 +165,23 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
     )
 
 
+def test_files_are_injected_with_the_revision_of_the_cluster(live: Live) -> None:
+    sample = str(ROOT / "docs" / "samples" / "hello.yaml")
+    shipped = CliRunner().invoke(
+        main, ["kube-inject", "-f", sample, "--revisions-dir", str(ROOT / "revisions"), "-r", "canary"]
+    )
+
+    by_name = live.injector("kube-inject", "-f", sample, "-r", "canary")
+    by_map = live.injector(
+        "kube-inject", "-f", sample, "-r", "canary", "--injectConfigMapName", "istio-sidecar-injector"
+    )
+    unknown = live.injector("kube-inject", "-f", sample, "-r", "nope")
+
+    assert (by_name.exit_code, by_name.stderr, by_name.stdout) == (0, "", shipped.stdout)
+    assert (by_map.exit_code, by_map.stdout) == (0, shipped.stdout)
+    assert (unknown.exit_code, unknown.stdout) == (64, "")
+
+
 def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
     live.lab.apply(namespace("why", **{REV: "prod"}), account_of("why"))
     until(lambda: live.calls("why"))

@@ -264,6 +264,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["metadata", "managedFields", "spec"]), inner)
     ),
+    max_leaves=12,
 )
 
 

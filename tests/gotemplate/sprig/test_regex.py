@@ -19,7 +19,8 @@ def test_no_more_expressions_are_kept_than_are_used() -> None:
         assert regex.match(pattern, pattern[1:-1]) is True
 
     # The engine's Python part would keep 128 of its own.
-    kept = [each for each in gc.get_objects() if isinstance(each, type(re2.compile(""))) and each.pattern in patterns]
+    expression = type(re2.compile(""))
+    kept = [each for each in gc.get_objects() if isinstance(each, expression) and each.pattern in patterns]
     assert 0 < len(kept) <= 16
 
 
