@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from injector.istio.config import parse_values
 from injector.istio.revision import Revision
 from injector.revisions.source import RawRevision
 from injector.revisions.verify import RecentPod, RecentPods
@@ -31,7 +32,7 @@ def fake_revision(name: str = "default", *, fingerprint: str = "f00d", version: 
     """A stand-in for a revision where only what identifies it matters."""
     known = {"version_reason": "stated", "engine": "go", "namespaces": {}, "hermetic": True}
     own = {"name": name, "written": name, "istio_version": version, "origin": f"revisions/{name}"}
-    return cast("Revision", SimpleNamespace(**known, **own, fingerprint=fingerprint))
+    return cast("Revision", SimpleNamespace(**known, **own, fingerprint=fingerprint, values=parse_values(VALUES)))
 
 
 def write_revision(folder: Path, config: str = CONFIG, values: str = "") -> Path:
