@@ -142,6 +142,10 @@ class Metrics:
             "newer_istio",
         )
         self._tags_valid = self._gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
+        self._webhook_faults = self._gauge(
+            "injector_webhook_faults",
+            "MutatingWebhookConfigurations of the cluster that lead elsewhere, or that API servers cannot verify.",
+        )
         self._reloads = self._counter("injector_config_reloads_total", "Reloads of the configuration.")
         self._reload_failures = self._counter(
             "injector_config_reload_failures_total",
@@ -241,7 +245,7 @@ class Metrics:
         """Count one admission that a shadow skipped because too many were waiting."""
         self._dropped.inc()
 
-    def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool) -> None:
+    def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
         """Show the state of the revisions, and remove the series of all others."""
         for gauge in (self._valid, self._loaded, self._removed, self._info):
             gauge.clear()
@@ -252,6 +256,7 @@ class Metrics:
                 self._removed.labels(name).set(row.removed)
                 self._info.labels(name, row.istio_version, row.fingerprint, row.newer_istio).set(1)
         self._tags_valid.set(tags_valid)
+        self._webhook_faults.set(webhook_faults)
 
     def watch_fault(self, resource: str, reason: str) -> None:
         """Count a failure of a watch. The reasons are a closed list."""

@@ -144,8 +144,8 @@ async def explain_live(
         workloads = await read_targets(reader, namespace)
     view = await read_view(reader, sources, namespace)
     explanations = [await _explain_live(reader, each, view, guard) for each in workloads]
-    notes = view.built.notes if workloads else (*view.built.notes, f"there is no workload in namespace {namespace}")
-    return explanations, notes
+    missing = () if workloads else (f"there is no workload in namespace {namespace}",)
+    return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
 
 
 async def _explain_live(reader: ObjectReader, workload: Created, view: ClusterView, guard: str) -> Explanation:

@@ -43,7 +43,7 @@ def list_revisions(sources: Sources, kubeconfig: Kubeconfig, output: str) -> Non
     registry, report = _load(sources, kubeconfig)
     rows = [_data(state, registry.snapshot) for state in report.revisions.values()]
     echo(table(COLUMNS, [_cells(row) for row in rows]) if output == "table" else data_text(rows, output), nl=False)
-    for error in report.errors:
+    for error in (*report.errors, *report.webhook_faults):
         echo(f"warning: {error}", err=True)
 
 

@@ -195,6 +195,7 @@ async def _read_rows(reader: ObjectReader, sources: Sources, namespace: str | No
     notes += [f"skipped namespace {name}: its labels are not known" for name in sorted(unknown)]
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
+    notes += view.revisions.state.webhook_faults
     return rows_of(statuses), notes
 
 

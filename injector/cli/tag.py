@@ -323,7 +323,7 @@ def list_tags(*, location: TagLocation, output: str) -> None:
     with location.store() as store:
         state, namespaces = store.list(), store.namespaces()
     tags = sorted(state.tags.values(), key=lambda each: (each.revision, each.name))
-    for error in state.faults.values():
+    for error in (*state.faults.values(), *state.webhook_faults):
         echo(f"warning: {error}", err=True)
     match output:
         case "json":

@@ -100,6 +100,22 @@ def _manager_of(entry: Mapping[str, Any]) -> tuple[str, str]:
     return entry.get("manager", ""), entry.get("operation", "")
 
 
+def managers(item: Mapping[str, Any]) -> frozenset[str]:
+    """Return the field managers of an object."""
+    return frozenset(_manager_of(entry)[0] for entry in item["metadata"].get("managedFields") or ())
+
+
+def endpoint_manager(configuration: Mapping[str, Any]) -> str:
+    """Return the field manager that wrote the Service or the URL of a configuration's webhooks last; empty if it is not known."""
+    written = []
+    for entry in configuration["metadata"].get("managedFields") or ():
+        webhooks = (entry.get("fieldsV1") or {}).get("f:webhooks") or {}
+        clients = (fields.get("f:clientConfig") or {} for fields in webhooks.values() if isinstance(fields, dict))
+        if any(f"f:{key}" in client for client in clients for key in _ENDPOINTS):
+            written.append((entry.get("time") or "", _manager_of(entry)[0]))
+    return max(written, default=("", ""))[1]
+
+
 def _annotations(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     found = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations")
     return found if isinstance(found, dict) else {}

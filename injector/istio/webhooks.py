@@ -37,6 +37,9 @@ REINVOCATION_POLICIES: Final = ("Never", "IfNeeded")
 TIMEOUTS: Final = range(1, 31)
 """The seconds that the API server takes as a webhook's timeout (k8s.io/kubernetes, admissionregistration/validation)."""
 
+ANNOTATIONS: Final = "revision-injector/"
+"""The prefix of the injector's own annotations."""
+
 INJECTION_LABEL: Final = "istio-injection"
 INJECT_LABEL: Final = "sidecar.istio.io/inject"
 UNSERVED_ACTIONS: Final = ("warn", "deny")
@@ -253,14 +256,12 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
     With another path, the configuration is not the injector's: all of Istio's have path ``/inject``. The options of the object's name
     and the caBundle keep their defaults.
     """
-    webhook = next((each for each in configuration.get("webhooks") or () if each["name"].endswith(_SUFFIX)), None)
-    if webhook is None:
+    webhook = next(iter(sidecar_webhooks(configuration)), None)
+    if webhook is None or not has_path_of(webhook["clientConfig"], name):
         return None
     client = webhook["clientConfig"]
     service, url = client.get("service") or {}, client.get("url")
     path = f"{_PATH}/{name}"
-    if not (url or service.get("path") or "").endswith(path):
-        return None
     port = service.get("port") or 443
     endpoint = Endpoint(url=url.removesuffix(path)) if url else Endpoint(service["name"], service["namespace"], port)
     return WebhookOptions(
@@ -269,6 +270,17 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
         timeout=webhook.get("timeoutSeconds"),
         reinvocation_policy=webhook.get("reinvocationPolicy") or REINVOCATION_POLICIES[0],
     )
+
+
+def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the webhooks of a configuration that inject sidecars, by Istio's names."""
+    return [each for each in configuration.get("webhooks") or () if each["name"].endswith(_SUFFIX)]
+
+
+def has_path_of(client_config: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a webhook calls ``/inject/<name>``."""
+    path = client_config.get("url") or (client_config.get("service") or {}).get("path") or ""
+    return bool(path.endswith(f"{_PATH}/{name}"))
 
 
 def is_deactivated(configuration: Mapping[str, Any]) -> bool:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, ObjectReader, Scope
+from injector.cluster.webhookfaults import WebhookFacts, webhook_facts, webhook_faults
 from injector.errors import ClusterError, DataError
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
-from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL
 from injector.revisions.build import Overrides, build, overridden, with_facts
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
-from injector.revisions.tags import read_tags, tag_object
+from injector.revisions.tags import TagObject, read_tags, tag_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,19 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWebhooks:
+    """What to remember of a MutatingWebhookConfiguration: its tag, if it has one, and where it leads."""
+
+    tag: TagObject | None
+    facts: WebhookFacts | None
+
+
+def seen_webhooks(item: Mapping[str, Any]) -> SeenWebhooks:
+    """Return what to remember of a MutatingWebhookConfiguration."""
+    return SeenWebhooks(tag_object(item), webhook_facts(item))
 
 
 def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -72,7 +86,7 @@ def watched_resources(istio_namespace: str) -> dict[str, Watched]:
     """Return the resources to watch by their plural."""
     return {
         CONFIG_MAPS.plural: Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
-        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=TAG_LABEL), tag_object),
+        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=REVISION_LABEL), seen_webhooks),
         NODES.plural: Watched(Scope(NODES), kubelet_version, lambda revision: revision.asks_nodes),
         NAMESPACES.plural: Watched(Scope(NAMESPACES), openshift_annotations, lambda revision: revision.openshift),
     }
@@ -176,8 +190,10 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
     """Return the state of a source from the remembered objects of a cluster."""
     facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})))
     revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
-    tags, faults = read_tags(seen.get(WEBHOOKS.plural, {}).values())
-    return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts)
+    webhooks: Iterable[SeenWebhooks] = seen.get(WEBHOOKS.plural, {}).values()
+    tags, faults = read_tags(each.tag for each in webhooks if each.tag is not None)
+    webhook_errors = webhook_faults(each.facts for each in webhooks)
+    return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts, webhook_faults=webhook_errors)
 
 
 async def listed_state(reader: ObjectReader, istio_namespace: str) -> SourceState:
@@ -189,7 +205,9 @@ async def listed_state(reader: ObjectReader, istio_namespace: str) -> SourceStat
     seen: dict[str, dict[str, Any]] = {}
     for name, resource in watched_resources(istio_namespace).items():
         if resource.needed_by is None:
-            seen[name] = {each.name: each for each in await reader.all(resource.scope, resource.keep)}
+            seen[name] = {
+                str(number): each for number, each in enumerate(await reader.all(resource.scope, resource.keep))
+            }
     return cluster_state(seen, istio_namespace)
 
 

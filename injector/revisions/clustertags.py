@@ -27,10 +27,12 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
+from injector.cluster.webhookfaults import webhook_facts, webhook_faults
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
+    ANNOTATIONS,
     DEFAULT_NAME,
     INJECTION_LABEL,
     ISTIO_NAMESPACE,
@@ -49,7 +51,7 @@ from injector.istio.webhooks import (
 )
 from injector.revisions.build import known_minor
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.tags import ANNOTATIONS, Tag, read_tags, tag_annotations, tag_object
+from injector.revisions.tags import Tag, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
@@ -364,7 +366,10 @@ class ClusterTags:
         installed, several = self._seen.revisions()
         broken = {**failures, **several}
         known = {*self._stored, *installed} - broken.keys()
-        return TagState(tags, tuple(sorted(known)), broken, {**self._seen.service_faults(tags), **faults})
+        tag_faults = {**self._seen.service_faults(tags), **faults}
+        return TagState(
+            tags, tuple(sorted(known)), broken, tag_faults, webhook_faults(map(webhook_facts, self._seen.items))
+        )
 
     def refresh(self) -> Configurations:
         """Read the MutatingWebhookConfigurations and the Services of tags, and return them."""

@@ -201,7 +201,9 @@ class Follower:
     def _show(self, before: LoadReport, after: LoadReport) -> None:
         for level, text in changes(before, after):
             _log.log(level, "%s", text)
-        self._metrics.loaded(revision_rows(after), tags_valid=not after.tag_errors)
+        self._metrics.loaded(
+            revision_rows(after), tags_valid=not after.tag_errors, webhook_faults=len(after.webhook_faults)
+        )
 
     def _later(self, seconds: float, trigger: Trigger) -> None:
         self._timers.append(asyncio.get_running_loop().call_later(seconds, self._triggers.put_nowait, trigger))

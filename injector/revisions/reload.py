@@ -48,6 +48,7 @@ def changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
     for name, state in after.revisions.items():
         yield from _served(before.revisions.get(name), state, recovered=before.source_error is None, at=after.at)
     yield from _tags(before.tags, after.tags)
+    yield from ((logging.WARNING, fault) for fault in after.webhook_faults if fault not in before.webhook_faults)
 
 
 def _errors(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
@@ -133,7 +134,8 @@ class LoadReport:
     """The result of one load.
 
     ``source_error`` is set if the source could not be loaded at all, and is then the error of each revision. ``tags`` are the tags in
-    use; ``at`` is the time of the load, in seconds since the epoch.
+    use; ``at`` is the time of the load, in seconds since the epoch. ``webhook_faults`` are faults of the cluster's webhooks, which
+    do not make a load invalid.
     """
 
     revisions: Mapping[str, RevisionState] = field(default_factory=dict)
@@ -141,6 +143,7 @@ class LoadReport:
     source_error: InjectorError | None = None
     tags: Mapping[str, Tag] = field(default_factory=dict)
     at: float = 0.0
+    webhook_faults: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[InjectorError, ...]:
@@ -236,7 +239,7 @@ class Loader:
             name: replace(each.state, notes=(*each.state.notes, *state.notes.get(name, ())))
             for name, each in sorted(built.items())
         }
-        report = _reported(LoadReport(states, tag_errors, tags=tags, at=now))
+        report = _reported(LoadReport(states, tag_errors, tags=tags, at=now, webhook_faults=state.webhook_faults))
         snapshot = snapshot_of(served, tags, default=state.default, removed=removed)
         return Prepared(state.content, built, snapshot, report)
 
@@ -264,7 +267,7 @@ class Loader:
     def failed(self, error: InjectorError, now: float) -> Prepared:
         """Return the state to adopt if a load fails as a whole: the last state, with the error for each revision."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
-        report = _reported(LoadReport(states, self.report.tag_errors, error, self.report.tags, now))
+        report = _reported(replace(self.report, revisions=states, source_error=error, at=now))
         return Prepared(str(error), self._built, self._registry.snapshot, report)
 
     def _read(self) -> SourceState:

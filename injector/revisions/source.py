@@ -89,6 +89,7 @@ class SourceState:
         notes: notes about readable revisions, by name.
         tag_faults: errors of tags, by name. A tag that is not in ``tags`` keeps its last state.
         facts: facts about the cluster, if the source is one.
+        webhook_faults: the faults of the cluster's webhooks, one line each.
     """
 
     revisions: tuple[RawRevision, ...]
@@ -99,6 +100,7 @@ class SourceState:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tag_faults: Mapping[str, DataError] = field(default_factory=dict)
     facts: ClusterFacts = ClusterFacts()
+    webhook_faults: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -143,6 +145,7 @@ class SourceState:
             self.notes,
             _texts(self.tag_faults),
             self.facts,
+            self.webhook_faults,
         )
 
 

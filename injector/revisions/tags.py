@@ -23,7 +23,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import workload_of
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
@@ -44,8 +44,6 @@ _MAX_WEIGHT: Final = 1_000_000
 _KEYS: Final = ("revision", "weights", "salt", "shadow")
 _SHADOW_KEYS: Final = ("revision", "sample")
 
-ANNOTATIONS: Final = "revision-injector/"
-"""The prefix of the injector's own annotations."""
 WEIGHTS: Final = f"{ANNOTATIONS}weights"
 SALT: Final = f"{ANNOTATIONS}salt"
 SHADOW: Final = f"{ANNOTATIONS}shadow"

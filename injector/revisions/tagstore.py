@@ -71,12 +71,14 @@ class TagState:
         revisions: the revisions that a tag may name.
         broken: the errors of revisions that cannot be used, by name.
         faults: the errors of tags that cannot be read, by name.
+        webhook_faults: the faults of the webhooks of a cluster, one line each.
     """
 
     tags: Mapping[str, Tag]
     revisions: tuple[str, ...]
     broken: Mapping[str, DataError] = field(default_factory=dict)
     faults: Mapping[str, DataError] = field(default_factory=dict)
+    webhook_faults: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
         """Tell whether there is a tag with this name, readable or not."""

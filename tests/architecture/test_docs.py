@@ -278,6 +278,12 @@ def read_manifests(text: str, _folder: Path) -> None:
         assert {"apiVersion", "kind", "metadata"} <= document.keys()
 
 
+def read_istiod_values(text: str, folder: Path) -> None:
+    """Values of Istio's chart istiod."""
+    del folder
+    assert yaml.safe_load(text).keys() <= {"istiodRemote", "pilot", "revisionTags"}
+
+
 def read_json(text: str, _folder: Path) -> None:
     found: Any = json.loads(text)
     assert found
@@ -288,6 +294,7 @@ READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml revision.yaml": read_revision,
     "yaml values": read_values,
     "yaml manifests": read_manifests,
+    "yaml istiod-values": read_istiod_values,
     "json ": read_json,
 }
 """The check for the files of the pages, by the language and the mark of the block."""

@@ -107,6 +107,25 @@ def test_an_api_server_that_is_away_or_lies_costs_no_pod_and_what_changed_meanwh
     assert "" not in {pod.image for pod in load.pods}
 
 
+def test_a_replica_that_starts_while_the_api_server_is_away_is_ready_soon_after_its_return(
+    lab: Lab, tmp_path: Path, figure: Figure
+) -> None:
+    home = "istio-outage"
+    lab.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.0"))
+
+    with between(lab, tmp_path) as api:
+        api.down()
+        flags = (*of_cluster(lab, home, kubeconfig=api.kubeconfig), "--tls-mode", "self-signed", "--namespace", home)
+        with injector(tmp_path, *flags, ready=False) as served:
+            served.until(lambda: len(api.since(0.0, answered=False)) > 20)
+            assert served.readiness() != "ok"
+            api.up()
+            took = served.until(lambda: served.readiness() == "ok")
+    figure(f"outage at the start: ready {took:.1f} s after its end")
+
+    assert took < SLOW
+
+
 def asked_again(api: FaultyApi, resource: str, moment: float, *, lists: bool) -> float:
     """The seconds from a fault until a resource was listed, or watched on, again; nothing is asked before a second is over."""
     asked = api.since(moment, resource=resource)

@@ -430,6 +430,44 @@ async def test_a_secret_that_is_broken_is_written_anew() -> None:
     assert api.count("replace") == 1
 
 
+@pytest.mark.parametrize("damaged", [None, "", base64.b64encode(b"not PEM").decode()])
+@in_fake_time
+async def test_a_damaged_bundle_in_the_secret_is_repaired_and_nothing_else_changes(damaged: str | None) -> None:
+    api = FakeApi()
+    replica, other = Replica(api), Replica(api)
+    await replica.secret.reconcile()
+    await other.secret.reconcile()
+    before = dict(api.objects[KEY]["data"])
+    api.objects[KEY]["data"] = {name: value for name, value in before.items() if name != "ca.crt"}
+    if damaged is not None:
+        api.objects[KEY]["data"]["ca.crt"] = damaged
+
+    await replica.secret.reconcile()
+    await other.secret.reconcile()
+
+    assert api.objects[KEY]["data"] == before
+    assert api.count("replace") == 1
+    assert replica.certificates.bundle == other.certificates.bundle == bundle_of(api)
+
+
+@in_fake_time
+async def test_a_damaged_bundle_is_repaired_with_the_retired_authorities_that_the_replica_knows() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    await replica.secret.reconcile()
+    replica.certificates.renew_if_due()
+    (former,) = read_certificates(bundle_of(api))
+    api.drop(SECRETS, "injector-ca", "mesh")
+    await replica.secret.reconcile()
+    whole = bundle_of(api)
+    api.objects[KEY]["data"]["ca.crt"] = ""
+
+    await replica.secret.reconcile()
+
+    assert bundle_of(api) == whole
+    assert former in read_certificates(whole)
+
+
 @in_fake_time
 async def test_an_authority_is_replaced_in_two_phases_by_the_clock() -> None:
     api = FakeApi()
@@ -460,7 +498,7 @@ async def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_
     replica = Replica(api)
     api.fault = refusal("unreachable")
 
-    await replica.run(100.0)
+    await replica.run(12.0)
 
     moments = [moment for moment, _ in api.calls]
     assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]

@@ -27,12 +27,13 @@ GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
 KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
 BROKEN = RevisionState("c", None, ConfigError("is missing"))
 REPORT = LoadReport({"a": GOOD, "b": KEPT, "c": BROKEN}, (ConfigError("leads nowhere", where="tag `x`"),))
+ASTRAY = replace(REPORT, webhook_faults=("MutatingWebhookConfiguration prod: it calls istiod",))
 
 
 def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> None:
     snapshot = snapshot_of([fake_revision("a"), fake_revision("b")], parse_tags("prod: {a: 9, b: 1}\ndefault: b"))
 
-    found = status(snapshot, REPORT, Phase.SERVING, Shadows(metrics), version="1.2.3")
+    found = status(snapshot, ASTRAY, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
     assert json.loads(json.dumps(found)) == found
     assert (found["version"], found["phase"], found["default"]) == ("1.2.3", "serving", "default")
@@ -49,6 +50,7 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
     ]
     assert found["tagErrors"] == ["tag `x`: leads nowhere"]
     assert found["sourceError"] is None
+    assert found["webhookErrors"] == ["MutatingWebhookConfiguration prod: it calls istiod"]
 
 
 def test_a_source_that_cannot_be_read_is_shown(metrics: Metrics) -> None:
@@ -169,6 +171,7 @@ STATUS: dict[str, Any] = {
     ],
     "requests": [REQUEST],
     "shadowDropped": 0,
+    "webhookErrors": [],
     "certificate": None,
 }
 NOTHING: dict[str, Any] = {
@@ -211,11 +214,13 @@ def test_a_revision_that_never_was_good_is_not_served() -> None:
 
 def test_what_is_wrong_as_a_whole_stands_above_all() -> None:
     reload = {"at": 30.0, "failure": "source", "errors": ["revisions: cannot be read", "tag `x`: leads nowhere"]}
+    elsewhere = {"webhookErrors": ["MutatingWebhookConfiguration prod: it calls istiod"]}
 
-    text = text_of(status_page({**STATUS, "reload": reload, "certificate": {"error": "it has expired"}}))
+    text = text_of(status_page({**STATUS, **elsewhere, "reload": reload, "certificate": {"error": "it has expired"}}))
 
     assert "Last reload 1970-01-01 00:00:30Z , failed: source" in text
-    assert "Problems revisions: cannot be read tag `x`: leads nowhere certificate: it has expired Tags" in text
+    assert "Problems revisions: cannot be read tag `x`: leads nowhere MutatingWebhookConfiguration prod: it" in text
+    assert "it calls istiod certificate: it has expired Tags" in text
 
 
 def test_with_nothing_to_show_each_table_says_none() -> None:

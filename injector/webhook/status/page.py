@@ -60,6 +60,7 @@ def _faults(status: Mapping[str, Any]) -> list[str]:
     certificate = status["certificate"] or {}
     return [
         *status["reload"]["errors"],
+        *status["webhookErrors"],
         *([f"certificate: {certificate['error']}"] if certificate.get("error") else []),
     ]
 

@@ -31,6 +31,7 @@ def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadow
         "shadowDropped": shadows.dropped,
         "sourceError": None if report.source_error is None else str(report.source_error),
         "tagErrors": [str(error) for error in report.tag_errors],
+        "webhookErrors": list(report.webhook_faults),
     }
 
 

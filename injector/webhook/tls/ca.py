@@ -219,6 +219,12 @@ def advance(held: CaRotation, times: Lifetimes, *, now: float, trusted: bool) ->
     return held if kept == held.retired else replace(held, retired=kept)
 
 
+def restore(held: CaRotation, known: Iterable[x509.Certificate], *, now: float) -> CaRotation:
+    """Return a rotation whose bundle was damaged, with the CAs that a replica knows to have signed certificates lately."""
+    own = {each.certificate for each in (held.signing, held.next) if each is not None}
+    return replace(held, retired=_distinct((each for each in (*held.retired, *known) if each not in own), now))
+
+
 def data_of(held: CaRotation) -> dict[str, str]:
     """Return the data of the Secret. Others may use its ``ca.crt``."""
     pairs = {SIGNING: held.signing, NEXT: held.next}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ClusterError, ConfigError, InjectorError, whereabouts
-from injector.webhook.tls.ca import BACKDATED, Lifetimes, advance, data_of, new_ca, read_rotation
+from injector.webhook.tls.ca import BACKDATED, BUNDLE, Lifetimes, advance, data_of, new_ca, read_rotation, restore
 from injector.webhook.tls.certificate import CertificateFiles, not_after, read_pair
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
@@ -39,9 +39,9 @@ RENEWAL_INTERVAL: Final = 10.0
 """Seconds between two checks for renewal. They use the wall clock, since clocks jump and processes are suspended."""
 SECRET_INTERVAL: Final = 15.0
 """Seconds between two readings of the Secret."""
-RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""Seconds until the next try after errors of the API server."""
-JITTER: Final = 0.25
+RETRIES: Final = (1.0, 2.0, 4.0)
+"""Seconds until the next try after errors of the API server. A new replica is ready within 5 s after the end of an outage."""
+JITTER: Final = 0.125
 MAX_CONFLICTS: Final = 8
 """How often in a row another replica may write the Secret first."""
 _CONFLICT_WAIT: Final = 0.2
@@ -260,7 +260,14 @@ class CaSecret:
             stored = await self.store.read()
             rotation = None if stored is None else read_rotation(stored.data, where=str(self.store))
             wanted = self._next(rotation)
-            if wanted == rotation or await self._write(wanted, stored, last=attempt == MAX_CONFLICTS - 1):
+            is_damaged = (
+                rotation is not None and stored is not None and stored.data.get(BUNDLE) != data_of(rotation)[BUNDLE]
+            )
+            if is_damaged:
+                wanted = restore(wanted, self.certificates.issuers, now=self.clock())
+            if (wanted == rotation and not is_damaged) or await self._write(
+                wanted, stored, last=attempt == MAX_CONFLICTS - 1
+            ):
                 break
             await self.sleep(_CONFLICT_WAIT * self.chance())
         self.certificates.use_rotation(wanted)
