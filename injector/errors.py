@@ -16,6 +16,7 @@
         ├── OverlayError             rendered text that is not a pod overlay
         ├── AnnotationError          an annotation with a value that Istio refuses
         ├── BreakOutError            a value of a pod that breaks out of the template
+        ├── InvalidPodError          an injected pod that the API server would refuse
         └── ReviewError              an AdmissionReview that cannot be answered with a patch
             └── UnknownRevisionError a path that names an unknown revision or tag
 
@@ -126,6 +127,18 @@ class AnnotationError(DataError):
 
 class BreakOutError(DataError):
     """A value of a pod that breaks out of the template, or makes it fail. The text does not quote the value."""
+
+
+class InvalidPodError(DataError):
+    """An injected pod that the API server would refuse because of the injection.
+
+    ``where`` is the field, without any text of the pod but names. ``lacks_volumes`` tells whether it has no other fault than mounts of
+    volumes that it does not have.
+    """
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", lacks_volumes: bool = False) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.lacks_volumes = lacks_volumes
 
 
 class ReviewError(DataError):

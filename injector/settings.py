@@ -22,6 +22,7 @@ Count: TypeAlias = int
 
 FILES: Final = "files"
 SELF_SIGNED: Final = "self-signed"
+DENY: Final = "deny"
 
 # Reading a folder of thirty revisions takes about 100 ms.
 MIN_RELOAD_INTERVAL: Final = 1.0
@@ -142,6 +143,11 @@ class Settings:
         "Deny a pod whose values break out of the template, inject it with a warning, or disable the check.",
         GUARDS[0],
         choices=GUARDS,
+    )
+    invalid_pods: str = _setting(
+        "Deny a pod that the API server would refuse because of its injection, or allow it: a later webhook may correct it.",
+        DENY,
+        choices=(DENY, "allow"),
     )
     reload_interval: float = _setting(
         "How often to read the whole configuration, besides the check of its files twice a second. 0 disables reloading.",

@@ -22,9 +22,9 @@ from injector.cli.sources import (
 from injector.cluster import resources as r
 from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.cluster.session import open_session, run_for_result
-from injector.errors import ManifestError, UsageError
+from injector.errors import ClusterError, ManifestError, UsageError
 from injector.injection.tools.drift import as_created
-from injector.istio.webhooks import TAG_LABEL, LiveWebhook, live_webhooks
+from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhook, live_webhooks
 from injector.kube.pods import Created, controller_of, created_pods
 from injector.kube.serial import load_json
 from injector.kube.typed import normalise
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cli.sources import ReadRevisions
+    from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision
     from injector.revisions.source import RawRevision
@@ -102,6 +103,16 @@ def read_from(
         reader = read_objects(filenames, recursive=recursive)
         with asyncio.Runner() as runner:
             return run_for_result(runner, work(reader))
+    with open_session(kubeconfig) as session:
+        return session.run(work)
+
+
+def try_pods(kubeconfig: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+    """Run ``work`` with a client of the cluster, and return its result.
+
+    Raises:
+        InjectorError: ``work`` raises it, or the credentials cannot be used.
+    """
     with open_session(kubeconfig) as session:
         return session.run(work)
 
@@ -255,6 +266,8 @@ TYPES: Final[Mapping[str, Resource]] = {
 LISTED: Final = (r.DEPLOYMENTS, r.STATEFUL_SETS, r.DAEMON_SETS, r.CRON_JOBS, r.JOBS)
 """The kinds that are listed themselves. Workloads of other kinds are found by their pods."""
 
+_LONGEST_NAME: Final = 50
+_MANAGER: Final = "injector-diff"
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -315,6 +328,33 @@ async def read_targets(reader: ObjectReader, namespace: str | None) -> list[Crea
     for each in await reader.all(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
         workloads.setdefault(workload_key(each.pod, each.namespace), each)
     return [workloads[key] for key in sorted(workloads)]
+
+
+# The answers of an API server, or of its admission plugins and webhooks, that refuse an object.
+_REFUSALS: Final = (400, 403, 422)
+_NOT_PERMITTED: Final = 'cannot create resource "pods"'
+
+
+async def refusal(client: KubeClient, pod: Mapping[str, Any], namespace: str) -> str | None:
+    """Return why the API server would not create an injected pod, by a dry run; None if it would.
+
+    No webhook of Istio's is called for it, because the pod gets the label that refuses injection.
+
+    Raises:
+        ClusterError: the API server cannot be reached, or does not permit the dry run.
+    """
+    meta = pod["metadata"]
+    name = str(meta.get("generateName") or meta.get("name") or "pod").rstrip("-")[:_LONGEST_NAME]
+    kept = {key: value for key, value in meta.items() if key in ("labels", "annotations")}
+    labels = {**(kept.get("labels") or {}), INJECT_LABEL: "false"}
+    tried = {**pod, "metadata": {**kept, "labels": labels, "generateName": f"{name}-", "namespace": namespace}}
+    try:
+        await client.create(r.PODS, tried, manager=_MANAGER, dry_run=True)
+    except ClusterError as error:
+        if error.status not in _REFUSALS or _NOT_PERMITTED in error.what:
+            raise
+        return error.what
+    return None
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:

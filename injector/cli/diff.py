@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, read_from, read_targets, read_view
+from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal, try_pods
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
 from injector.cli.manifests import read_workloads
@@ -17,7 +18,7 @@ from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
 from injector.cli.sources import Sources, chosen_revisions
-from injector.errors import DataError, ManifestError, UsageError
+from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, changes, hiding_of
@@ -27,6 +28,7 @@ from injector.kube.yaml import dump_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
 EXAMPLES: Final = 3
+CONFIRMED: Final = 3
+"""The number of workloads whose injected pods the API server checks by default."""
 _CAPABILITIES: Final = "securityContext.capabilities.add"
 _PRIVILEGED: Final = "securityContext.privileged"
 _REFUSED: Final = "refused: "
@@ -85,6 +89,14 @@ class Comparison:
 @click.option("--only", multiple=True, type=click.Choice(KINDS), help="Show only changes of this kind. Repeatable.")
 @click.option("--ignore", multiple=True, type=click.Choice(KINDS), help="Hide changes of this kind. Repeatable.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format. Default: text, with --live summary.")
+@click.option(
+    "--confirm",
+    type=click.IntRange(min=0),
+    default=CONFIRMED,
+    show_default=True,
+    metavar="N",
+    help="With --live, let the API server check the injected pods of N workloads that differ, by a dry run.",
+)
 @exit_code_option("there are differences")
 @verbose
 def diff(  # noqa: PLR0913 -- one parameter for each flag
@@ -101,6 +113,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     only: tuple[str, ...],
     ignore: tuple[str, ...],
     output: str | None,
+    confirm: int,
     exit_code: bool,
 ) -> None:
     """Compare the pods that two revisions or tags produce, for FILES or for the cluster.
@@ -122,6 +135,9 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     comparisons = [
         _compare(each, sides, kinds, guard) for each in with_progress(workloads, f"{old_name} and {new_name}")
     ]
+    if live:
+        comparisons, unconfirmed = _confirmed(comparisons, kubeconfig, confirm, sides, kinds)
+        notes += unconfirmed
     for line in (*(f"note: {note}" for note in notes), *_warnings(comparisons, sides)):
         echo(line, err=True)
     echo(_text(comparisons, sides, output or ("summary" if live else "text")), nl=False)
@@ -157,10 +173,58 @@ async def _read_live(
 
 
 def _compare(workload: Created, sides: tuple[Side, Side], kinds: frozenset[str], guard: str) -> Comparison:
-    old, new = (side.revision for side in sides)
-    answers = _inject(old, workload, guard), _inject(new, workload, guard)
-    found = changes(*answers, workload.pod, (old.written, new.written))
-    return Comparison(workload, *answers, tuple(change for change in found if change.kind in kinds))
+    old, new = (_inject(side.revision, workload, guard) for side in sides)
+    return _compared(workload, old, new, sides, kinds)
+
+
+def _compared(
+    workload: Created, old: Answer, new: Answer, sides: tuple[Side, Side], kinds: frozenset[str]
+) -> Comparison:
+    names = sides[0].revision.written, sides[1].revision.written
+    found = changes(old, new, workload.pod, names)
+    return Comparison(workload, old, new, tuple(change for change in found if change.kind in kinds))
+
+
+def _confirmed(
+    comparisons: list[Comparison], kubeconfig: Kubeconfig, count: int, sides: tuple[Side, Side], kinds: frozenset[str]
+) -> tuple[list[Comparison], tuple[str, ...]]:
+    """Let the API server check the new pods of ``count`` workloads that differ, one of each group of changes before others.
+
+    Returns:
+        The comparisons with its refusals as answers, and a note if it cannot be asked.
+    """
+    ranks = Counter[tuple[str, ...]]()
+    ranked = []
+    for index, each in enumerate(comparisons):
+        if each.changes and isinstance(each.new, Injected):
+            group = _group_of(each)
+            ranked.append((ranks[group], index))
+            ranks[group] += 1
+    sample = [index for _, index in sorted(ranked)[:count]]
+
+    async def check(client: KubeClient) -> dict[int, tuple[Answer, Answer]]:
+        return {index: await _checked(client, comparisons[index]) for index in sample}
+
+    try:
+        found = try_pods(kubeconfig, check) if sample else {}
+    except ClusterError as error:
+        return comparisons, (f"the API server did not check the injected pods: {error}",)
+    confirmed = [
+        _compared(each.workload, *found[index], sides, kinds) if index in found else each
+        for index, each in enumerate(comparisons)
+    ]
+    return confirmed, ()
+
+
+async def _checked(client: KubeClient, each: Comparison) -> tuple[Answer, Answer]:
+    """Return both answers, with the API server's refusal in place of a new pod that it refuses, and of an old one then too."""
+    new = await _tried(client, each.workload, each.new)
+    return each.old if new is each.new else await _tried(client, each.workload, each.old), new
+
+
+async def _tried(client: KubeClient, workload: Created, answer: Answer) -> Answer:
+    said = await refusal(client, answer.pod, workload.namespace) if isinstance(answer, Injected) else None
+    return answer if said is None else InvalidPodError(said, where="dry run")
 
 
 def _inject(revision: Revision, workload: Created, guard: str) -> Answer:
@@ -323,9 +387,12 @@ def groups(comparisons: Iterable[Comparison]) -> list[tuple[tuple[str, ...], lis
     found: dict[tuple[str, ...], list[Created]] = {}
     for each in comparisons:
         if each.changes:
-            kinds = tuple(dict.fromkeys(name for change in each.changes for name in _group_names(change)))
-            found.setdefault(kinds, []).append(each.workload)
+            found.setdefault(_group_of(each), []).append(each.workload)
     return sorted(found.items(), key=lambda group: (-len(group[1]), group[0]))
+
+
+def _group_of(each: Comparison) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for change in each.changes for name in _group_names(change)))
 
 
 def _group_names(change: Change) -> list[str]:

@@ -34,6 +34,7 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
+from injector.settings import DENY
 from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.logs import log_to
@@ -110,6 +111,7 @@ def run_server(settings: Settings) -> None:
             Decisions(LOGGED[settings.log_decisions]),
             explained=EXPLAINED[settings.explain],
             guard=settings.guard,
+            deny_invalid=settings.invalid_pods == DENY,
         ),
         pending=str if cluster is None else cluster.pending,
     )

@@ -266,10 +266,13 @@ class KubeClient:
             "PATCH", _path(resource, manifest), query, _with_kind(resource, manifest), content_type=_APPLY
         )
 
-    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Create an object and return it; reason ``conflict`` if it exists."""
+    async def create(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Create an object and return it; reason ``conflict`` if it exists. With ``dry_run`` it is only checked."""
         path = resource.path(namespace=manifest["metadata"].get("namespace", ""))
-        return await self._json("POST", path, {"fieldManager": manager}, _with_kind(resource, manifest))
+        query = {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {})}
+        return await self._json("POST", path, query, _with_kind(resource, manifest))
 
     async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """Replace the version of an object that ``resourceVersion`` names, and return it; reason ``conflict`` if it has changed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonpatch
 
-from injector.errors import AnnotationError, DataError
+from injector.errors import AnnotationError, DataError, InvalidPodError
 from injector.gotemplate.budget import Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
@@ -26,8 +26,10 @@ from injector.injection.steps.status import read_status, stripped
 from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.mesh import MeshFacts, apply_proxy_config, mesh_facts
+from injector.kube.escaping import escape_line
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
+from injector.kube.podvalidation import MAX_ANNOTATIONS, new_faults
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 
@@ -40,9 +42,10 @@ if TYPE_CHECKING:
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
-MOST_ANNOTATIONS: Final = 256 << 10
 _BUDGET: Final = Budget(steps=4 * Budget().steps, memory=4 * Budget().memory)
 """For all renderings of an injection: the pod's templates, and the renderings that the guard compares them with."""
+_LONGEST_TEXT: Final = 300
+"""Characters of a place or fault in a message: names can be as long as a pod."""
 _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 
 
@@ -73,6 +76,8 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         # Through JSON: the library changes objects in place, and an object in two places would change in both.
         copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(seen, result)))
         result = jsonpatch.apply_patch(copy, difference, in_place=True)
+    if facts.deny_invalid:
+        check_valid(result, admitted)
     given = patched_object(pod)
     patch = create_patch(given, without_namespace(result, given))
     return Injected.of(result, patch, outcome.templates, warnings + outcome.findings, outcome.findings)
@@ -174,11 +179,31 @@ def check_size(pod: c.Pod) -> None:
         AnnotationError: they are longer.
     """
     size = annotations_size(pod)
-    if size > MOST_ANNOTATIONS:
+    if size > MAX_ANNOTATIONS:
         raise AnnotationError(
-            f"{size} characters, more than the {MOST_ANNOTATIONS} bytes that Kubernetes permits",
+            f"{size} characters, more than the {MAX_ANNOTATIONS} bytes that Kubernetes permits",
             where="metadata.annotations",
             hint="shorten the annotations",
+        )
+
+
+def check_valid(injected: c.Pod, admitted: c.Pod) -> None:
+    """Check that the injection did not make a pod invalid.
+
+    A fault that the pod had before is the API server's business: a later webhook may correct it, and otherwise the API server names it.
+
+    Raises:
+        InvalidPodError: the API server would refuse the injected pod.
+    """
+    faults = new_faults(injected, admitted)
+    if faults:
+        where, what = (escape_line(text[:_LONGEST_TEXT]) for text in faults[0])
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise InvalidPodError(
+            f"{what}{more}: the API server would refuse the injected pod",
+            where=where,
+            hint="correct the template, or the annotations and containers of the pod that it uses",
+            lacks_volumes=all(fault.is_missing_volume for fault in faults),
         )
 
 

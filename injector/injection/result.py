@@ -28,12 +28,14 @@ class RequestFacts:
         proxy_envs: the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others).
         namespace_meta: the metadata of the namespace, if known (for OpenShift's annotations).
         guard: one of ``GUARDS``.
+        deny_invalid: refuse a pod that the injection makes invalid for the API server.
     """
 
     namespace: str = ""
     proxy_envs: Mapping[str, str] = field(default_factory=dict)
     namespace_meta: Mapping[str, Any] | None = None
     guard: str = ENFORCE
+    deny_invalid: bool = True
 
 
 @dataclass(frozen=True, slots=True)

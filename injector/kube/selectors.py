@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_SUBDOMAIN: Final = 253
+_MAX_KEY: Final = _MAX_SUBDOMAIN + 1 + 63
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _WITH_VALUES: Final = ("In", "NotIn")
 
@@ -75,19 +77,31 @@ def _check(requirement: Requirement, where: str) -> None:
     if requirement.operator not in _OPERATORS:
         what = f'"{requirement.operator}" is not a valid label selector operator'
         raise ManifestError(what, where=where, hint=f"use one of {', '.join(_OPERATORS)}")
-    if not _is_key(requirement.key):
+    if not is_label_key(requirement.key):
         what = f'key: Invalid value: "{requirement.key}"'
         raise ManifestError(what, where=where, hint="write the key of a label, such as app or example.com/app")
     if (requirement.operator in _WITH_VALUES) != bool(requirement.values):
         what = f"values: Invalid value: {sorted(requirement.values)} for {requirement.operator}"
         raise ManifestError(what, where=where, hint="give values to In and NotIn, and to no other operator")
     for value in requirement.values:
-        if value and not _NAME.fullmatch(value):
+        if not is_label_value(value):
             what = f'values[{requirement.key}]: Invalid value: "{value}"'
             raise ManifestError(what, where=where, hint="write the value of a label: up to 63 letters, digits and -_.")
 
 
-def _is_key(key: str) -> bool:
+def is_label_value(value: str) -> bool:
+    """Return whether Kubernetes accepts a label's value."""
+    return not value or _NAME.fullmatch(value) is not None
+
+
+def is_label_key(key: str) -> bool:
+    """Return whether Kubernetes accepts a key of a label."""
+    return len(key) <= _MAX_KEY and _matches_key(key)
+
+
+# A cluster uses few keys.
+@lru_cache(1024)
+def _matches_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
         return False

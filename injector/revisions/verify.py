@@ -13,7 +13,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import AnnotationError, ManifestError, RecentPodError, ReviewError, TemplateRenderError
+from injector.errors import (
+    AnnotationError,
+    InvalidPodError,
+    ManifestError,
+    RecentPodError,
+    ReviewError,
+    TemplateRenderError,
+)
 from injector.gotemplate.errors import ExecError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts, Skipped
@@ -160,14 +167,27 @@ def verify(revision: Revision) -> tuple[str, ...]:
     Raises:
         DataError: the templates fail, or do not render a pod.
     """
-    results = {
-        name: inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE)) for name, pod in BUILT_IN_PODS.items()
-    }
+    results = [_tried_built_in(revision, pod) for pod in BUILT_IN_PODS.values()]
     newer = newer_istio(revision.values)
     stage = " in development" if revision.minor > NEWEST else ""
     notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}{stage}"] if newer else []
-    notes += [f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped)]
+    notes += [f"{result.reason}: {result.detail}" for result in results if isinstance(result, Skipped)]
+    notes += [
+        f"other pods must have volumes that built-in pods lack: {each}"
+        for each in results
+        if isinstance(each, InvalidPodError)
+    ]
     return tuple(dict.fromkeys(notes))
+
+
+def _tried_built_in(revision: Revision, pod: dict[str, Any]) -> Injected | Skipped | InvalidPodError:
+    """Inject a built-in pod. That it lacks volumes which a template mounts says nothing about other pods."""
+    try:
+        return inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE))
+    except InvalidPodError as error:
+        if not error.lacks_volumes:
+            raise
+        return error
 
 
 def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod]) -> tuple[str, ...]:
@@ -220,7 +240,7 @@ def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> RecentPodE
     at = ""
     if isinstance(error, ExecError):
         at = f" at line {error.line} of template {error.template}"
-    elif isinstance(error, TemplateRenderError) and error.where:
+    elif isinstance(error, TemplateRenderError | InvalidPodError) and error.where:
         at = f" at {error.where}"
     return RecentPodError(
         f"it fails on the pod of {pod}, which the current revision injects ({type(error).__name__}{at})",

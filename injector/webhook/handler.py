@@ -20,6 +20,7 @@ from injector.errors import (
     BreakOutError,
     ConfigError,
     InjectorError,
+    InvalidPodError,
     ManifestError,
     OverlayError,
     PausedError,
@@ -59,6 +60,7 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
     (ReviewError, "review"),
     (AnnotationError, "annotation"),
     (BreakOutError, GUARD_REASON),
+    (InvalidPodError, "invalid_pod"),
     (PausedError, "paused"),
     (TemplateRenderError, "template"),
     (OverlayError, "overlay"),
@@ -130,6 +132,7 @@ class HandlerOptions:
         clock: returns seconds from any start; deadlines use the same clock.
         explained: adds the decision to responses; None does not.
         guard: one of ``result.GUARDS``.
+        deny_invalid: deny a pod that the injection makes invalid for the API server.
     """
 
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
@@ -137,6 +140,7 @@ class HandlerOptions:
     clock: Callable[[], float] = time.perf_counter
     explained: Explained | None = None
     guard: str = ENFORCE
+    deny_invalid: bool = True
 
 
 class InjectHandler:
@@ -222,7 +226,8 @@ class InjectHandler:
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._failed(review, error, None)
         metadata = resolved.revision.namespaces.get(review.namespace)
-        facts = RequestFacts(review.namespace, path.envs, metadata, self._options.guard)
+        options = self._options
+        facts = RequestFacts(review.namespace, path.envs, metadata, options.guard, options.deny_invalid)
         return PendingInjection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
 
     def _cached(self, snapshot: Snapshot, key: Key, review: admission.Request) -> Answer | None:

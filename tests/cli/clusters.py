@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,11 +72,21 @@ def _config_map(name: str, rev: str, **data: str) -> dict[str, Any]:
 
 
 class FakeKube(KubeClient):
-    """A client of a cluster of made-up objects; ``forbidden`` are the resources that may not be listed."""
+    """A client of a cluster of made-up objects.
 
-    def __init__(self, *objects: dict[str, Any], forbidden: tuple[str, ...] = ()) -> None:
+    ``forbidden`` are the resources that may not be listed. ``refuses`` says why a pod is refused, with the HTTP status.
+    """
+
+    def __init__(
+        self,
+        *objects: dict[str, Any],
+        forbidden: tuple[str, ...] = (),
+        refuses: Callable[[Mapping[str, Any]], tuple[int, str] | None] = lambda _: None,
+    ) -> None:
         self._reader = cluster(*objects)
         self._forbidden = forbidden
+        self._refuses = refuses
+        self.tried: list[Mapping[str, Any]] = []
         self.asked: list[str] = []
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
@@ -94,6 +104,15 @@ class FakeKube(KubeClient):
             return await self._reader.get(resource, name, namespace=namespace)
         except ManifestError as error:
             raise ClusterError("has no such object", hint="x", reason="missing", status=404) from error
+
+    async def create(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        assert (resource.plural, bool(manager), dry_run) == ("pods", True, True)
+        self.tried.append(manifest)
+        if answer := self._refuses(manifest):
+            raise ClusterError(answer[1], hint="x", reason="refused", status=answer[0])
+        return dict(manifest)
 
 
 class Refusing:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,9 @@ def test_the_guard_is_shown(folder: Path) -> None:
     for name in ("1-24", "1-30"):
         config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
         (folder / "revisions" / name / "config").write_text(config)
-    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod("a", labels={"a": "x" + "\n  - name: other"})))
+    (folder / "m.yaml").write_text(
+        yaml.safe_dump(make_pod("a", labels={"a": "x" + "\n  - name: other\n    image: other"}))
+    )
 
     refused, warned = diff(folder, "1-24", "1-30"), diff(folder, "1-24", "1-30", "--guard", "warn")
 
@@ -256,7 +259,7 @@ def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pyt
 
 def test_the_guard_applies_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
-    hostile = owned("web", "shop", labels={"a": "x" + "\n  - name: other"})
+    hostile = owned("web", "shop", labels={"a": "x" + "\n  - name: other\n    image: other"})
     sides = *revision("1-24", "1.24.6", config=pasting), *revision("1-30", "1.30.1", config=pasting)
     reached(monkeypatch, FakeKube(*sides, tag("prod", "1-24"), labelled("shop", "prod"), hostile))
 
@@ -307,6 +310,66 @@ def test_without_a_workload_or_a_revision_there_is_nothing_to_compare(
     result = live(*arguments)
 
     assert_fails(result, code, says)
+
+
+def tried(cluster: FakeKube, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+    reached(monkeypatch, cluster)
+    return live("--exit-code=false", *arguments)
+
+
+def test_the_api_server_checks_a_pod_of_each_group_of_changes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = (
+        CONFIG + "        {{- if eq (index .ObjectMeta.Labels `app`) `zed` }}\n        args: [a]\n        {{- end }}\n"
+    )
+    cluster = FakeKube(*LIVE[:3], *revision("1-30", "1.30.1", config=args), *LIVE[6:], owned("zed", "shop"))
+
+    result = tried(cluster, monkeypatch, "--confirm", "2")
+
+    assert result.stderr == ""
+    assert [each["metadata"]["generateName"] for each in cluster.tried] == ["lone-abc-", "zed-abc-"]
+
+
+def test_the_pod_that_is_checked_is_injected_and_no_webhook_of_istio_is_called_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeKube(*LIVE)
+
+    assert tried(cluster, monkeypatch, "--confirm", "0").stderr == ""
+    assert cluster.tried == []
+    tried(cluster, monkeypatch, "--confirm", "1")
+
+    (pod,) = cluster.tried
+    assert (pod["metadata"]["namespace"], pod["metadata"]["labels"]["sidecar.istio.io/inject"]) == ("shop", "false")
+    assert "ownerReferences" not in pod["metadata"]
+    assert [each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"] == ["proxy:1.30.1"]
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_a_pod_that_the_api_server_refuses_is_refused(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(pod: Mapping[str, Any]) -> tuple[int, str] | None:
+        return (status, "x is invalid") if "1.30.1" in str(pod) and pod["metadata"]["generateName"] == "web-" else None
+
+    result = tried(FakeKube(*LIVE, refuses=refuses), monkeypatch)
+
+    assert "1 refused: dry run: x is invalid: Deployment shop/web\n" in result.stdout
+    assert "1 image only: Deployment shop/lone\n" in result.stdout
+
+
+def test_a_pod_that_is_refused_with_both_revisions_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = tried(FakeKube(*LIVE, refuses=lambda _: (403, "violates PodSecurity")), monkeypatch, "--confirm", "1")
+
+    assert result.stderr == "warning: Deployment shop/lone: refused by both: dry run: violates PodSecurity\n"
+    assert result.stdout.startswith("1 image only: Deployment shop/web\n")
+
+
+@pytest.mark.parametrize("answer", [(403, 'user "a" cannot create resource "pods"'), (503, "is overloaded")])
+def test_that_the_api_server_cannot_be_asked_is_a_note(
+    answer: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = tried(FakeKube(*LIVE, refuses=lambda _: answer), monkeypatch)
+
+    assert result.stderr == f"note: the API server did not check the injected pods: {answer[1]}; x\n"
+    assert result.stdout.startswith("2 image only: ")
 
 
 def changed(name: str, *changes: Change) -> Comparison:

@@ -57,7 +57,10 @@ class FakeApi(KubeClient):
             raise refusal("missing", 404)
         return copy.deepcopy(found)
 
-    async def create(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def create(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        assert not dry_run
         await self._called("create")
         assert manager
         if _key(resource, manifest) in self.objects:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.handler import InjectHandler
+from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_requests
 from tests.conformance import compare, core, corpus, doors, workloads
@@ -28,11 +28,23 @@ pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook]
 REVIEWS = [case for minor in corpus.WEBHOOK_MINORS for case in corpus.webhook_cases(minor)]
 
+INVALID = {
+    "sidecar-spire.yaml.injected": "spec.containers[istio-proxy].image: Required value",
+    "only-proxy-container.yaml.injected": "spec.containers: Required value",
+}
+"""Cases with native sidecars, whose pods the API server refuses, each with the place and the reason."""
+NATIVE = ("1.28", "1.30")
+
 Answer = dict[str, Any]
 
 
 def name(case: corpus.Case | corpus.WebhookCase) -> str:
     return f"{case.minor}-{case.name}"
+
+
+def fault_of(case: corpus.Case | corpus.WebhookCase) -> str:
+    """Why the API server refuses the pod of a case; empty if it does not."""
+    return next((fault for end, fault in INVALID.items() if case.minor in NATIVE and case.name.endswith(end)), "")
 
 
 def test_the_corpus_has_cases_of_every_minor_that_must_pass() -> None:
@@ -45,7 +57,8 @@ async def test_the_pod_of_a_workload_becomes_the_pod_of_the_golden(case: corpus.
     assert case.expected is not None
     pairs = doors.pairs(case.minor, core.documents(case.source), core.documents(case.expected))
 
-    got = [patched(pod, await ask(case.settings, pod, namespace)) for pod, namespace, _ in pairs]
+    answers = [await ask(case.settings, pod, namespace, deny=not fault_of(case)) for pod, namespace, _ in pairs]
+    got = [patched(pod, answer) for (pod, _, _), answer in zip(pairs, answers, strict=True)]
 
     fault = compare.difference([doors.common(case.minor, pod) for pod in got], [golden for _, _, golden in pairs])
 
@@ -64,11 +77,19 @@ async def test_a_pod_that_istio_refuses_is_denied_with_the_reason(case: corpus.C
 
 @pytest.mark.parametrize("case", REVIEWS, ids=name)
 async def test_a_review_is_answered_as_istio_answers_it(case: corpus.WebhookCase) -> None:
-    response = await ask(case.settings, case.pod, case.namespace)
+    response = await ask(case.settings, case.pod, case.namespace, deny=not fault_of(case))
 
     fault = compare.difference([patched(case.pod, response)], [case.patched])
 
     assert not fault, f"\n{fault}"
+
+
+@pytest.mark.parametrize("case", [case for case in REVIEWS if fault_of(case)], ids=name)
+async def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(case: corpus.WebhookCase) -> None:
+    response = await ask(case.settings, case.pod, case.namespace)
+
+    assert (response["allowed"], "patch" in response) == (False, False)
+    assert response["status"]["message"].startswith(fault_of(case))
 
 
 @cache
@@ -79,15 +100,15 @@ def revisions() -> dict[corpus.Settings, Revision]:
 
 
 @cache
-def handler() -> InjectHandler:
-    """The one handler of all tests here."""
+def handler(*, deny: bool) -> InjectHandler:
+    """The handler of all tests here, and the one that allows invalid pods."""
     registry = Registry(snapshot_of(list(revisions().values()), {}))
-    return InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle())
+    return InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle(), options=HandlerOptions(deny_invalid=deny))
 
 
-async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str) -> Answer:
+async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str, *, deny: bool = True) -> Answer:
     """Post a pod, as it is created in a namespace, to the revision with some settings; return the response."""
-    client: TestClient[web.BaseRequest, None] = TestClient(RawTestServer(webhook_requests(handler())))
+    client: TestClient[web.BaseRequest, None] = TestClient(RawTestServer(webhook_requests(handler(deny=deny))))
     async with client:
         answer = await client.post(f"/inject/{revisions()[settings].name}", json=make_review(pod, namespace=namespace))
         assert answer.status == 200

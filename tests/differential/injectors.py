@@ -116,7 +116,7 @@ def _istios(pod: Pod, answer: Answer) -> Answer:
 def ours(plane: ControlPlane, pod: Pod) -> Answer:
     """Return what we make of a pod, without the guard, which Istio does not have."""
     try:
-        result = inject_pod(plane.revision, deepcopy(pod), RequestFacts(NAMESPACE, guard=OFF))
+        result = inject_pod(plane.revision, deepcopy(pod), RequestFacts(NAMESPACE, guard=OFF, deny_invalid=False))
     except DataError as error:
         return {**REFUSED, "why": str(error)}
     if not isinstance(result, Injected):

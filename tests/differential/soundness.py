@@ -65,7 +65,7 @@ class Soundness:
     def _made(
         revision: Revision, pods: list[dict[str, Any]], dice: random.Random
     ) -> tuple[Revision, dict[str, Any], RequestFacts]:
-        return revision, mutated(dice.choice(pods), dice), RequestFacts(dice.choice(NAMESPACES))
+        return revision, mutated(dice.choice(pods), dice), RequestFacts(dice.choice(NAMESPACES), deny_invalid=False)
 
     def _question(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Question | None:
         try:

@@ -128,6 +128,16 @@ class Lab:
         found: dict[str, Any] = json.loads(self._kubectl(*arguments, given=json.dumps(manifest)))
         return found
 
+    def refusal(self, pod: dict[str, Any], namespace: str) -> str:
+        """Why the API server refuses a pod, which it does not keep; empty where it accepts it."""
+        url = f"{self.url}{PATHS['pod'].format(namespace=namespace)}?dryRun=All"
+        request = urllib.request.Request(url, json.dumps(pod).encode(), {"Content-Type": "application/json"})  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, context=self.tls(), timeout=LIMIT):  # noqa: S310 -- loopback
+                return ""
+        except urllib.error.HTTPError as error:
+            return str(json.load(error)["message"])
+
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
         self._kubectl("delete", kind, name, "-n", namespace, "--wait=false")

@@ -19,6 +19,7 @@ from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import account_of, config_map, made, namespace_of
 from tests.e2e.served import ROOT, injector, of_cluster, until
 from tests.factories import make_container
+from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
@@ -163,6 +164,30 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
     assert "image, env, volumes, metadata: Deployment fleet/idle, Deployment fleet/lone, Deployment fleet/web\n" in (
         summary.stdout
     )
+
+
+def test_an_injected_pod_that_the_api_server_refuses_is_refused(live: Live) -> None:
+    live.lab.apply(namespace("checked", **{REV: "prod"}), account_of("checked"), deployment("web", "checked"))
+    variable = "        env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.nope}}}]\n"
+    for name, more in (("unknown-field", variable), ("no-image", "      - {name: extra}\n")):
+        config = CONFIG.replace("{{ .Values.global.tag }}", "v1")
+        maps = config_maps("canary", config=config + more)
+        live.lab.apply(*(json.loads(json.dumps(each).replace("canary", name)) for each in maps))
+    until(lambda: live.calls("checked"))
+
+    asked = live.injector("diff", "stable", "unknown-field", "--live", "-n", "checked", "--exit-code=false")
+    unasked = live.injector(
+        "diff", "stable", "unknown-field", "--live", "-n", "checked", "--exit-code=false", "--confirm", "0"
+    )
+    found = live.injector(
+        "diff", "stable", "no-image", "--live", "-n", "checked", "--exit-code=false", "--confirm", "0"
+    )
+
+    assert (asked.stderr, unasked.stderr) == ("", "")
+    assert asked.stdout.startswith("1 refused: dry run: the API server refuses it (HTTP 422): Pod ")
+    assert "error converting fieldPath: field label not supported" in asked.stdout
+    assert "refused" not in unasked.stdout
+    assert found.stdout.startswith("1 refused: spec.containers[extra].image: Required value: the API server would")
 
 
 def test_files_are_injected_with_the_revision_of_the_cluster(live: Live) -> None:

@@ -107,6 +107,14 @@ def test_a_template_that_fails_ends_it_at_the_render() -> None:
     assert step_of(trace, "templates").verdict == "passed"
 
 
+def test_a_pod_that_becomes_invalid_is_refused_with_the_fault() -> None:
+    trace = traced(f"{CONFIG}      - name: app\n        image: ''\n", containers=[{"name": "other", "image": "a"}])
+
+    step = step_of(trace, "pod_validation")
+    assert (trace.outcome, trace.reason, step.verdict) == ("refused", "pod_validation", "refuse")
+    assert step.detail.startswith("spec.containers[app].image: Required value: the API server would refuse")
+
+
 def test_aliases_are_shown_as_what_they_stand_for() -> None:
     config = CONFIG.replace("templates:", "aliases: {all: [sidecar, more]}\ntemplates:\n  more: ''")
 
@@ -147,7 +155,7 @@ def test_steps_before_come_before() -> None:
 @cases("guard", "verdict", "detail")
 def test_the_guard_is_a_step(guard: str, verdict: str, detail: str) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
-    pod = make_pod(labels={"a": "x" + "\n  - name: other"})
+    pod = make_pod(labels={"a": "x" + "\n  - name: other\n    image: other"})
 
     step = step_of(trace_pod(revision_of(config), pod, RequestFacts("shop", guard=guard)), "guard")
 

@@ -55,7 +55,7 @@ templates:
       {{- end }}
       {{- end }}
 """
-HOSTILE = "x" + "\n  - name: " + EVIL
+HOSTILE = "x" + f"\n  - name: {EVIL}\n    image: {EVIL}"
 BROKEN = CONFIG.replace("containers:", "containers: [")
 
 

@@ -18,6 +18,7 @@ from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 
 FACTS = RequestFacts(namespace="shop")
+UNCHECKED = RequestFacts(namespace="shop", deny_invalid=False)
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
 
 
@@ -230,7 +231,7 @@ def test_on_openshift_a_second_patch_is_empty_though_the_users_are_alike() -> No
 
 
 def test_up_to_1_8_lists_are_appended() -> None:
-    config = "policy: enabled\ntemplate: 'containers: [{name: istio-proxy}]'\n"
+    config = "policy: enabled\ntemplate: 'containers: [{name: istio-proxy, image: proxy}]'\n"
 
     result = injected(revision_of(8, config), make_pod())
 
@@ -247,7 +248,7 @@ def test_the_steps_can_be_run_one_by_one() -> None:
 
 def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_read() -> None:
     longest = {"a": "x" * ((256 << 10) - 1)}
-    injected(revision_of(), make_pod(annotations=longest))
+    assert isinstance(inject_pod(revision_of(), make_pod(annotations=longest), UNCHECKED), Injected)
     with pytest.raises(AnnotationError, match="262145 characters, more than the 262144 bytes") as caught:
         inject_pod(revision_of(), make_pod(annotations={**longest, "b": ""}), FACTS)
     assert caught.value.where == "metadata.annotations"

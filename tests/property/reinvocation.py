@@ -23,7 +23,7 @@ from tests.property.mutations import mutated
 Pod: TypeAlias = "dict[str, Any]"
 
 STATUS = "sidecar.istio.io/status"
-FACTS = RequestFacts("shop")
+FACTS = RequestFacts("shop", deny_invalid=False)
 SIDECAR = {"name": "vault-agent", "image": "registry.example.com/vault:1"}
 MORE = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
 LISTS = ("containers", "initContainers")

@@ -22,7 +22,7 @@ from injector.injection import guard
 from injector.injection.data import Parameters, template_data
 from injector.injection.pipeline import admitted_pod, inject_pod, render_guarded, webhook_parameters
 from injector.injection.render import OverlayTemplates
-from injector.injection.result import OFF, WARN, Injected, RequestFacts, Skipped
+from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
 from injector.kube.overlay import Overlay
@@ -67,7 +67,7 @@ def subject(dice: random.Random) -> dict[str, Any]:
 
 def injected(revision: Revision, pod: dict[str, Any], guard: str | None = None) -> Injected | Skipped | DataError:
     """What comes of a pod, refusals included."""
-    facts = RequestFacts("shop") if guard is None else RequestFacts("shop", guard=guard)
+    facts = RequestFacts("shop", guard=guard or ENFORCE, deny_invalid=False)
     try:
         return inject_pod(revision, pod, facts)
     except DataError as error:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.errors import ConfigError, DataError
+from injector.errors import ConfigError, DataError, InvalidPodError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
@@ -50,6 +50,21 @@ def test_pods_that_are_left_alone_are_a_note() -> None:
     assert note.startswith("illegal_policy: ")
 
 
+def test_a_template_that_makes_pods_invalid_is_found() -> None:
+    with pytest.raises(InvalidPodError) as caught:
+        verify(build(make_raw(config=f"{CONFIG}      - name: extra\n")))
+
+    assert str(caught.value).startswith("spec.containers[extra].image: Required value: the API server would refuse")
+
+
+def test_a_mounted_volume_that_built_in_pods_lack_is_a_note() -> None:
+    mounts = "        volumeMounts: [{name: logs, mountPath: /logs}]\n"
+
+    (note,) = verify(build(make_raw(config=CONFIG + mounts)))
+
+    assert note.startswith("other pods must have volumes that built-in pods lack: spec.containers[istio-proxy].volume")
+
+
 RECENT = recent_pods("a", labels={"tier": "s3cr3t"})["a"]
 LABEL = "(index .ObjectMeta.Labels `tier`)"
 
@@ -74,6 +89,13 @@ def test_a_build_that_fails_on_a_pod_that_is_injected_now_is_refused_by_the_name
     assert message.startswith("revisions/a: it fails on the pod of StatefulSet db in namespace shop, which ")
     assert "(ExecError at line 4 of template sidecar)" in message
     assert "s3cr3t" not in message
+
+
+def test_a_build_that_makes_an_injected_pod_invalid_is_refused_with_the_place() -> None:
+    clash = build(make_raw("a", config=f"{CONFIG}      - name: app\n        image: second\n        ports: [{{}}]\n"))
+
+    with pytest.raises(ConfigError, match=r"\(InvalidPodError at spec\.containers\[app\]\.ports"):
+        verify_recent(clash, built(), RECENT)
 
 
 def test_a_pod_that_is_refused_for_its_own_annotation_is_a_note() -> None:

@@ -22,6 +22,7 @@ from injector.errors import (
     ConfigError,
     DataError,
     InjectorError,
+    InvalidPodError,
     ManifestError,
     OverlayError,
     ReviewError,
@@ -132,6 +133,7 @@ async def test_an_unknown_revision_is_denied_with_the_uid_and_the_known_names(
         (AnnotationError("is wrong", where="metadata.annotations[a]", hint="correct it"), "annotation"),
         (TemplateRenderError("nil pointer", where="sidecar:3"), "template"),
         (BreakOutError("breaks out", where="metadata.labels[a]"), "guard"),
+        (InvalidPodError("Required value", where="spec.containers[a].image"), "invalid_pod"),
         (OverlayError("no pod"), "overlay"),
         (ManifestError("cannot unmarshal"), "pod"),
         (DataError("other"), "other"),
@@ -172,6 +174,13 @@ async def test_the_guard_of_the_options_is_that_of_each_request(client_of: Clien
     assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
 
 
+async def test_an_invalid_pod_is_allowed_if_the_options_say_so(client_of: ClientFactory, core: Core) -> None:
+    for options in ({}, {"deny_invalid": False}):
+        await answer_of(await client_of(**options))
+
+    assert [facts.deny_invalid for _, _, facts in core.asked] == [True, False]
+
+
 @pytest.mark.parametrize(("guard", "looked"), [("warn", REPLICAS), ("off", 0)])
 async def test_each_replica_of_a_pod_that_the_guard_warns_of_is_told_and_counted(
     client_of: ClientFactory,
@@ -185,7 +194,7 @@ async def test_each_replica_of_a_pod_that_the_guard_warns_of_is_told_and_counted
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     registry.swap(snapshot_of([build(make_raw("default", config=pasting))], parse_tags("")))
     client = await client_of(guard=guard)
-    review = make_review(make_pod(labels={"a": "x" + "\n  - name: other"}))
+    review = make_review(make_pod(labels={"a": "x" + "\n  - name: other\n    image: other"}))
     as_sent = {"kind": review.pop("kind"), **review}
 
     answers = [(await answer_of(client, review=as_sent))["response"] for _ in range(REPLICAS)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import AnnotationError, BreakOutError, DataError
+from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
 from injector.injection.pipeline import admitted_pod, inject_pod, validated
 from injector.injection.policy import verdicts
@@ -41,6 +41,7 @@ VALIDATION: Final = "validation"
 SELECTION: Final = "templates"
 RENDER: Final = "render"
 GUARD: Final = "guard"
+INVALID: Final = "pod_validation"
 RESULT: Final = "result"
 _ANNOTATIONS: Final = "metadata.annotations"
 _LISTS: Final = ("initContainers", "containers")
@@ -120,6 +121,8 @@ def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: R
         result = inject_pod(revision, pod, facts)
     except BreakOutError as error:
         return refused(GUARD, str(error), f"--guard {facts.guard}").after(*steps)
+    except InvalidPodError as error:
+        return refused(INVALID, str(error), "k8s.io/kubernetes, ValidatePodCreate").after(*steps)
     except DataError as error:
         step, where = (RENDER, _written_in(revision)) if known else (SELECTION, source)
         return refused(step, str(error), where).after(*steps)

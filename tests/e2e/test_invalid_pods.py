@@ -1,0 +1,112 @@
+"""An injected pod that is called invalid here is refused by a real API server, and the webhook denies it with the reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from injector.injection.pipeline import admitted_pod, inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.kube.podvalidation import new_faults
+from tests.conformance import core, corpus, workloads
+from tests.e2e.conftest import Figure
+from tests.e2e.kubelab import Lab
+from tests.e2e.manifests import account_of, namespace_of
+from tests.e2e.served import Certificate, injector
+from tests.e2e.webhooks import calling, written
+from tests.factories import make_container, make_pod
+from tests.kube.podcases import ACCEPTED, REFUSED, with_added
+from tests.revisions.fakes import CONFIG, write_revision
+
+PLACE = "invalid-pods"
+REV = "istio.io/rev"
+
+
+@pytest.fixture
+def place(lab: Lab) -> str:
+    """A namespace that pods can be created in."""
+    lab.apply(namespace_of(PLACE, {REV: "1-30"}), account_of(PLACE))
+    return PLACE
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_api_server_refuses_the_pod_of_each_case(lab: Lab, place: str, name: str) -> None:
+    added, _ = REFUSED[name]
+
+    assert lab.refusal(with_added(added), place)
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_the_api_server_accepts_the_pod_of_each_case_without_a_fault(lab: Lab, place: str, name: str) -> None:
+    assert not lab.refusal(with_added(ACCEPTED[name]), place)
+
+
+@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+def test_no_pod_of_istios_tests_is_called_invalid_that_the_api_server_accepts(
+    lab: Lab, place: str, figure: Figure
+) -> None:
+    counts = Counter[str]()
+    wrong = []
+    for name, before, after in injected_pods():
+        faults, refusal = new_faults(after, before), lab.refusal(as_created(after), place)
+        counts["invalid" if faults else "refused for another reason" if refusal else "accepted"] += 1
+        if faults and not refusal:
+            wrong.append((name, faults))
+
+    figure(f"pods of Istio's tests on a real API server: {dict(counts)}")
+    assert wrong == []
+    assert counts["invalid"] > 0
+    assert counts["accepted"] > 500
+
+
+def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
+    lab: Lab, place: str, trusted: Certificate, tmp_path: Path
+) -> None:
+    folder = tmp_path / "revisions"
+    write_revision(folder / "1-30", CONFIG.replace("name: istio-proxy", 'name: "{{ .ObjectMeta.Labels.app }}"'))
+    valid = make_pod("valid", namespace=place, labels={"app": "proxy"})
+    twice = make_pod("twice", namespace=place, labels={"app": "App"})
+
+    with injector(tmp_path, *trusted.flags, "--revisions-dir", str(folder)) as served:
+        webhooks = written("webhook", "--revisions-dir", str(folder), port=served.port, trusted=trusted)
+        with calling(lab, webhooks):
+            assert lab.refusal(valid, place) == ""
+            denied = lab.refusal(twice, place)
+    plain = lab.refusal(make_pod("plain", containers=[make_container(), make_container("App")]), place)
+
+    assert "denied the request: spec.containers[App].name: Invalid value" in denied
+    assert "denied the request" not in plain
+    assert "spec.containers[1].name: Invalid value" in plain
+
+
+@cache
+def injected_pods() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """The pods of Istio's tests, before and after their injection."""
+    return list(_injected_pods())
+
+
+def _injected_pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    for minor in corpus.MINORS:
+        for case in corpus.cases(minor):
+            if not case.webhook or not case.expected:
+                continue
+            revision = core.revision_of(case.settings)
+            for workload in workloads.injectable(core.documents(case.source)):
+                namespace = workloads.namespace_of(workload)
+                meta = revision.namespaces.get(namespace)
+                pod = workloads.as_pod(workload)
+                result = inject_pod(revision, pod, RequestFacts(namespace, namespace_meta=meta, deny_invalid=False))
+                if isinstance(result, Injected):
+                    yield f"{minor}-{case.name}", admitted_pod(pod, namespace), result.pod
+
+
+def as_created(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod in the namespace of the tests, with a name and with the account that exists there."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in ("ownerReferences", "namespace")}
+    spec = {key: value for key, value in pod["spec"].items() if key not in ("serviceAccountName", "serviceAccount")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "name": "a"}, "spec": spec}

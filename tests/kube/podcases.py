@@ -1,0 +1,33 @@
+"""Pods before and after an injection, out of the cases of ``test_podvalidation.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from injector.kube.typed import normalise
+from tests.cases import read_cases
+from tests.factories import make_container, make_pod
+
+_CASES = read_cases(Path(__file__).with_name("test_podvalidation.yaml"))
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = _CASES["a_fault_of_an_injection_is_found"]
+ACCEPTED: dict[str, dict[str, Any]] = _CASES["an_injection_that_kubernetes_accepts_has_no_fault"]
+
+
+def given() -> dict[str, Any]:
+    """The pod before the injection."""
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    containers = [make_container(volumeMounts=mounts)]
+    return make_pod(labels={"app": "a"}, containers=containers, volumes=[{"name": "data", "emptyDir": {}}])
+
+
+def with_added(added: dict[str, Any]) -> dict[str, Any]:
+    """The pod after an injection that added this, as Go reads it."""
+    pod = given()
+    for key, more in added.items():
+        if key in ("labels", "annotations"):
+            pod["metadata"][key] = {**pod["metadata"].get(key, {}), **more}
+        else:
+            pod["spec"][key] = [*pod["spec"].get(key, ()), *more]
+    found: dict[str, Any] = normalise(pod, "v1.Pod")
+    return found
