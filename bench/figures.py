@@ -25,6 +25,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.recording import ROOT, SHARED, record
 from bench.serving import Installation, missing, resident, revisions_folder, served
+from bench.startup import ENVIRONMENT
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.directory import DirectorySource
 from injector.revisions.registry import Registry, snapshot_of
@@ -102,7 +103,7 @@ def processor_time(manifest: Path, options: list[str]) -> float:
     times = []
     for _ in range(2):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, env=ENVIRONMENT)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(times)

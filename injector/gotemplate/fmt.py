@@ -11,7 +11,7 @@ from injector.golang.strconv import format_float, from_bytes, is_printable, quot
 from injector.gotemplate.budget import MAX_SIZE, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.reflect import ANY, NO_VALUE, basic_kind, is_nil, kind_of, sorted_items, type_of
-from injector.gotemplate.values import Func, Pointer, Slice, Struct, Uint8
+from injector.gotemplate.values import Func, Pointer, SizedInt, Slice, Struct, Uint8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -382,6 +382,7 @@ _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     int: int.__str__,
     float: lambda value: _float(value, math.copysign(1, value)),
+    **dict.fromkeys(SizedInt.__subclasses__(), int.__str__),
 }
 """The printers of the types that have no methods."""
 

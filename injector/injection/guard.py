@@ -55,9 +55,9 @@ _DANGEROUS: Final = re.compile(
     # A ``*`` alone is not an alias.
     rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-?:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
 )
-# The same for texts joined by NUL, in two steps that are fast if no text is dangerous.
-_PERHAPS: Final = re.compile(rf"[\x01-\x1f\s\x7f-\x9f{_SPECIAL}{_LEADING}]|:(?=[,\0])")
-_AT_AN_END: Final = re.compile(r"\0(?:[-?:]\0|,.|---|\.\.\.)")
+# Bytes that are harmless wherever they are in a text, but for a few at its ends. NUL separates texts.
+_HARMLESS: Final = bytes({0, *range(0x21, 0x7F)} - {ord(each) for each in f"\"'\\{{}}[]{_LEADING}"})
+_AT_AN_END: Final = (":,", ":\0", "\0,", "\0-\0", "\0?\0", "\0---", "\0...")
 
 _ALPHANUMERIC: Final = re.compile(r"[A-Za-z0-9]")
 _ANY: Final = re.compile(r".", re.DOTALL)
@@ -89,9 +89,11 @@ def is_encoded(text: str) -> bool:
 
 
 def none_dangerous(texts: list[str]) -> bool:
-    """Return whether none of the texts is dangerous. It is fast, but False for some harmless texts (those with spaces)."""
+    """Return whether none of the texts is dangerous. It is fast, but False for some harmless texts: with spaces, or beyond ASCII."""
     joined = "\0".join(["", *texts, ""])
-    return not (_PERHAPS.search(joined) or _AT_AN_END.search(joined)) and joined.count("\0") == len(texts) + 1
+    if joined.encode("utf-8", "surrogatepass").translate(None, _HARMLESS) or joined.count("\0") != len(texts) + 1:
+        return False
+    return not any(each in joined for each in _AT_AN_END)
 
 
 def decodes(templates: Mapping[str, Template]) -> bool:
@@ -426,13 +428,13 @@ def texts_of(value: Any) -> list[str]:
 
 def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
     """Return the dangerous texts of what templates see, each once; first those that most break-outs need, lines that are not JSON."""
-    texts = texts_of(given)
+    texts = texts_of(_without_unread(params, given))
     if decodes(params.revision.templates):
         found = [text for text in dict.fromkeys(texts) if is_encoded(text)]
     elif none_dangerous(texts):
         return []
     else:
-        found = [text for text in dict.fromkeys(texts_of(_without_unread(params, given))) if is_dangerous(text)]
+        found = [text for text in dict.fromkeys(texts) if is_dangerous(text)]
     return sorted(found, key=lambda text: is_document(text) or "\n" not in text)
 
 

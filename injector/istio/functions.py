@@ -131,8 +131,10 @@ def _indent(spaces: int, source: str) -> str:
 
 def _annotation(meta: Any, name: str, default: Any) -> str:
     """Return a pod's annotation, or ``default`` printed as fmt.Sprint does."""
-    value = meta.field("Annotations").get(name)
-    return value if value is not None else sprint(default)
+    value: str | None = meta.field("Annotations").get(name)
+    if value is not None:
+        return value
+    return default if default.__class__ is str else sprint(default)
 
 
 def _ports(containers: Iterable[Any], *, skip: str = "", protocols: frozenset[str] = frozenset({"UDP", "SCTP"})) -> str:

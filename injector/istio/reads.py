@@ -7,6 +7,7 @@ any way that is not known here, it can read all of them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from injector.gotemplate.nodes import (
@@ -63,7 +64,12 @@ def annotations_read(trees: Iterable[Tree]) -> frozenset[str] | None:
 
 def reads(keys: frozenset[str], key: str) -> bool:
     """Return whether ``keys``, from ``annotations_read``, has ``key``."""
-    return key in keys or any(each.endswith("*") and key.startswith(each[:-1]) for each in keys)
+    return key in keys or key.startswith(_beginnings(keys))
+
+
+@lru_cache(64)
+def _beginnings(keys: frozenset[str]) -> tuple[str, ...]:
+    return tuple(each[:-1] for each in keys if each.endswith("*"))
 
 
 class _Reader:

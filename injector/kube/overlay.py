@@ -241,7 +241,7 @@ def _boundary(column: int) -> re.Pattern[str]:
 
     Comments, and a line that closes a flow collection, belong to the entry before them.
     """
-    return re.compile(rf"\n(?= {{0,{column}}}[^ \n#}}\]])")
+    return re.compile(rf"\n(?! {{{column + 1}}})(?= *[^ \n#}}\]])")
 
 
 def _ends_line(value: Any) -> bool:
@@ -268,7 +268,7 @@ def _mapping(shape: _Shape, parts: list[str], column: int) -> _Read:
             if items:
                 entries[-1:] = [_listed(shape, last, items, column)]
                 items = []
-            found: _Entry | None = find((shape, part))
+            found: _Entry | None = find((shape, part)) if len(part) <= _LONGEST_BLOCK else None
             if found is None:
                 found = _entry(shape, part)
                 has_read = True

@@ -322,7 +322,7 @@ def test_ordinary_texts_are_not_dangerous_and_stay_as_they_are(text: str) -> Non
 
 def test_ordinary_texts_are_recognised_together() -> None:
     harmless = read_cases(Path(__file__).with_suffix(".yaml"))["ordinary_texts_are_not_dangerous_and_stay_as_they_are"]
-    assert none_dangerous([text for text in harmless if not set(text) & set(" *&%#")])
+    assert none_dangerous([text for text in harmless if text.isascii() and not set(text) & set(" *&%#")])
     assert none_dangerous([])
 
 

@@ -101,8 +101,8 @@ def strslice(value: Any) -> Slice:
 @FUNCTIONS.define("func(...interface {}) string", "quote", cost=costs.QUOTED)
 def quote(*values: Any) -> str:
     """Return the values in double quotes, nil left out."""
-    if len(values) == 1 and isinstance(values[0], str):
-        return go_quote(values[0])
+    if len(values) == 1:
+        return "" if values[0] is None else go_quote(strval(values[0]))
     return " ".join(go_quote(strval(value)) for value in values if value is not None)
 
 

@@ -114,7 +114,7 @@ class Rewrite:
         ports = {
             port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")
         }
-        for handler in self.handlers:
+        for handler in self._handlers_of(container):
             name = handler.action(container)
             if name is None:
                 continue
@@ -130,6 +130,10 @@ class Rewrite:
                 if action["port"] is None or rewritten_before:
                     continue
             yield url, self._prober_json(handler, name, action, probe)
+
+    def _handlers_of(self, container: c.Container) -> list[_Handler]:
+        """Return the handlers that a container may have."""
+        return [handler for handler in self.handlers if handler.path[0] in container]
 
     def _prober_json(self, handler: _Handler, name: str, action: Mapping[str, Any], probe: Mapping[str, Any]) -> str:
         text = go_struct_json(action, _ACTIONS[name])
@@ -149,7 +153,7 @@ class Rewrite:
     def _redirected(self, container: c.Container, port: int) -> c.Container:
         if container.get("name") == c.PROXY:
             return container
-        for handler in self.handlers:
+        for handler in self._handlers_of(container):
             name = handler.action(container)
             if name is not None:
                 container = _replaced(container, handler, name, port, scheme=self.scheme)

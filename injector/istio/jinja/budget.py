@@ -140,10 +140,13 @@ def measure(value: Any, cost: int = 1) -> int:
         BudgetSpentError: the value is too large.
         TemplateRuntimeError: an item is not data.
     """
+    budget = _CURRENT.get()
     if value.__class__ is str:
-        check_size(len(value))
-        tick(cost + len(value) // _TEXT_PER_STEP)
-        return len(value)
+        size = len(value)
+        if size > MAX_OUTPUT:
+            check_size(size)
+        budget.tick(cost + size // _TEXT_PER_STEP)
+        return size
     size = 0
     waiting = [value]
     while waiting:
@@ -151,16 +154,17 @@ def measure(value: Any, cost: int = 1) -> int:
         if isinstance(item, str):
             size += len(item)
         elif isinstance(item, dict):
-            tick(cost * (1 + 2 * len(item)))
+            budget.tick(cost * (1 + 2 * len(item)))
             waiting += item.keys()
             waiting += item.values()
         elif isinstance(item, list | tuple):
-            tick(cost * (1 + len(item)))
+            budget.tick(cost * (1 + len(item)))
             waiting += item
         else:
             size += _size_of_scalar(item)
-        check_size(size)
-    tick(cost + size // _TEXT_PER_STEP)
+        if size > MAX_OUTPUT:
+            check_size(size)
+    budget.tick(cost + size // _TEXT_PER_STEP)
     return size
 
 
