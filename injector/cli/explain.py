@@ -39,7 +39,7 @@ from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.injection.tools.podchanges import hiding_of
 from injector.kube.escaping import escape_line
-from injector.revisions.tags import workload_key
+from injector.revisions.tags import workload_of_pod
 from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def explain_workload(
 def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
     """Return the labels and annotations that decide which revision the pod of a workload gets."""
     meta = workload.pod["metadata"]
-    key = workload_key(workload.pod, workload.namespace)
-    return PodLabels(namespace_labels, meta.get("labels") or {}, meta.get("annotations") or {}, key)
+    own = workload_of_pod(workload.pod, workload.namespace)
+    return PodLabels(namespace_labels, meta.get("labels") or {}, meta.get("annotations") or {}, own)
 
 
 async def explain_live(

@@ -23,11 +23,11 @@ from injector.istio.webhooks import (
     webhooks_of,
     why_none,
 )
-from injector.revisions.tags import usable_tags
+from injector.revisions.tags import Workload, usable_tags
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from injector.cli.cluster import ClusterView
     from injector.cli.sources import RevisionList
@@ -37,6 +37,7 @@ WEBHOOK: Final = "webhook"
 TAG: Final = "tag"
 REVISION: Final = "revision"
 NO_WEBHOOK: Final = "no_webhook"
+UNKNOWN_WORKLOAD: Final = Workload(("", "", ""))
 _SELECTORS: Final = "selectors of Istio's own webhooks"
 _WEBHOOKS: Final = "the cluster's webhooks"
 
@@ -45,13 +46,13 @@ _WEBHOOKS: Final = "the cluster's webhooks"
 class PodLabels:
     """Everything about a pod that decides which revision it gets.
 
-    Selectors match the labels, not the ``annotations``. ``workload`` is the key by which a tag with weights chooses.
+    Selectors match the labels, not the ``annotations``. By the ``workload`` a tag with weights chooses.
     """
 
     namespace: Mapping[str, str]
     pod: Mapping[str, str]
     annotations: Mapping[str, str] = field(default_factory=dict)
-    workload: Sequence[str] = ()
+    workload: Workload = UNKNOWN_WORKLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +130,7 @@ def _not_called(step: Step, source: str) -> Trace:
     return ended(SKIPPED, NO_WEBHOOK, detail, source).after(step)
 
 
-def _resolve(
-    revisions: RevisionList, webhook: Step, requested: RequestedName, workload: Sequence[str]
-) -> Route | Trace:
+def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, workload: Workload) -> Route | Trace:
     """Return the revision that a requested name leads to for a workload, or the complete trace if it leads to none."""
     state, tags_where = revisions.state, revisions.tags_where
     name = requested.name or ""
@@ -144,7 +143,8 @@ def _resolve(
     tag = state.tags.get(wanted)
     detail = f"{wanted} is a revision, not a tag" if wanted in state.names else f"{wanted} is not a tag"
     try:
-        raw = revisions.find(name, lambda: workload)
+        resolved = revisions.resolve(name, lambda: workload)
+        raw = state.revision(resolved.revision)
     except UsageError as error:
         if requested.flag == REVISION_FLAG:
             raise
@@ -152,8 +152,9 @@ def _resolve(
         return refused(REVISION, str(error), revisions.where).after(webhook, Step(TAG, PASSED, detail, tags_where))
     if tag is not None:
         detail = f"{tag.name} is a tag of {raw.name if tag.sole else tag.destination}"
-        if not tag.sole:
-            detail += f"; {'/'.join(workload)} gets {raw.name}"
+        if not tag.sole or resolved.reason:
+            reason = f", {resolved.reason}" if resolved.reason else ""
+            detail += f"; {'/'.join(workload.key)} gets {raw.name}{reason}"
     if not name:
         detail = f"the default is {wanted}; {detail}"
     steps = (webhook, Step(TAG, PASSED, detail, tags_where))

@@ -20,11 +20,13 @@ from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_so
 from injector.revisions.names import checked_name, is_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator
 
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
+    from injector.revisions.names import ResolvedName
     from injector.revisions.source import RawRevision, SourceState
+    from injector.revisions.tags import Workload
 
 F = TypeVar("F", bound="Callable[..., Any]")
 ReadRevisions: TypeAlias = "Callable[[ObjectReader, Sources], Coroutine[Any, Any, RevisionList]]"
@@ -56,20 +58,28 @@ class RevisionList:
     where: str
     tags_where: str
 
-    def find(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> RawRevision:
+    def find(self, name: str) -> RawRevision:
         """Return the revision that ``name`` leads to: a revision, a tag, or empty for the default.
 
         Raises:
             UsageError: no revision or tag has this name.
             DataError: the revision or the tags cannot be read.
         """
+        return self.state.revision(self.resolve(name).revision)
+
+    def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> ResolvedName:
+        """Return the name of the revision that ``name`` leads to for a workload; see ``SourceState.resolve``.
+
+        Raises:
+            UsageError: no revision or tag has this name.
+            DataError: the tags cannot be read.
+        """
         try:
-            target = self.state.resolve(name, workload)
+            return self.state.resolve(name, workload)
         except UnknownRevisionError as error:
             if self.state.tags_error is not None:
                 raise self.state.tags_error from None
             raise UsageError(error.what, where=self.where, hint=error.hint) from None
-        return self.state.revision(target.revision)
 
 
 def directory_revisions(revisions_dir: Path | None) -> RevisionList:

@@ -29,7 +29,7 @@ from injector.injection.tools.drift import (
     injected_revision,
 )
 from injector.kube.typed import normalise
-from injector.revisions.tags import workload_key
+from injector.revisions.tags import workload_of_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,12 +105,12 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
         created = None  # the original pod cannot be restored, but its revision can be compared
     own_labels = c.labels_of(running if created is None else created)
     labels = PodLabels(
-        view.namespaces[meta["namespace"]], own_labels, workload=workload_key(running, meta["namespace"])
+        view.namespaces[meta["namespace"]], own_labels, workload=workload_of_pod(running, meta["namespace"])
     )
     sidecar = injected_revision(running)
     has = None if sidecar is None else sidecar or "(no name)"
     gets, drift = _compare(running, created, labels, view)
-    return None if has is None and drift.state == CURRENT else SidecarStatus(tuple(labels.workload), has, gets, drift)
+    return None if has is None and drift.state == CURRENT else SidecarStatus(labels.workload.key, has, gets, drift)
 
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:

@@ -17,7 +17,8 @@ from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webh
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Placement, Plan
-from injector.revisions.tags import Shadow, Tag, tag_annotations
+from injector.revisions.names import is_label
+from injector.revisions.tags import Shadow, Tag, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
 if TYPE_CHECKING:
@@ -25,23 +26,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.revisions.tags import Weights
 
-COLUMNS: Final = ("TAG", "REVISION", "NAMESPACES")
+NAMESPACE_WEIGHT: Final = "--namespace-weight"
 WHOLE: Final = 100
 """The sum of a tag's weights if ``--revision`` gets the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagChange:
-    """The tag to write, whether it may replace one of its name, and whether it keeps the shadow that it has."""
+    """The tag to write, whether it may replace one of its name, and which parts of that one it keeps."""
 
     tag: Tag
     overwrite: bool = False
     keep_shadow: bool = True
+    keep_namespaces: bool = True
 
     def checked(self, state: TagState) -> Tag:
         """Return the tag as it is to be written; see ``checked_tag``."""
-        return checked_tag(state, self.tag, overwrite=self.overwrite, keep_shadow=self.keep_shadow)
+        keep = {"keep_shadow": self.keep_shadow, "keep_namespaces": self.keep_namespaces}
+        return checked_tag(state, self.tag, overwrite=self.overwrite, **keep)
 
 
 def _tag_change(  # noqa: PLR0913 -- one parameter for each flag
@@ -52,12 +56,15 @@ def _tag_change(  # noqa: PLR0913 -- one parameter for each flag
     salt: str | None,
     shadow: str | None,
     no_shadow: bool,
+    namespace_weights: tuple[str, ...],
+    no_namespace_weights: bool,
     overwrite: bool,
 ) -> TagChange:
     if shadow is not None and no_shadow:
         raise UsageError("--shadow and --no-shadow exclude each other", hint="give one of the two")
-    tag = Tag(tag_name(name), _weights(revision, weights), salt or "", None if shadow is None else _shadow(shadow))
-    return TagChange(tag, overwrite, not no_shadow)
+    candidate, namespaces = None if shadow is None else _shadow(shadow), _namespace_weights(namespace_weights)
+    tag = Tag(tag_name(name), _weights(revision, weights), salt or "", candidate, namespaces)
+    return TagChange(tag, overwrite, not no_shadow, not no_namespace_weights)
 
 
 tag_change_options: Final = option_group(
@@ -79,6 +86,14 @@ tag_change_options: Final = option_group(
         "--shadow", metavar="REVISION[=PERCENT]", help="Candidate revision to try on a sample of the requests."
     ),
     click.option("--no-shadow", is_flag=True, help="Remove the tag's shadow."),
+    click.option(
+        NAMESPACE_WEIGHT,
+        "namespace_weights",
+        metavar="NAMESPACE/REVISION[=N]",
+        multiple=True,
+        help="Share of the workloads of a namespace for a revision, instead of the tag's weights. Repeatable.",
+    ),
+    click.option("--no-namespace-weights", is_flag=True, help="Remove the weights that namespaces have so far."),
     click.option("--overwrite", is_flag=True, help="Move the tag if it already exists."),
 )
 
@@ -215,12 +230,32 @@ def _weights(revision: str | None, weights: tuple[str, ...]) -> tuple[tuple[str,
     return ((name, rest), *shares.items())
 
 
-def _weight(pair: str) -> tuple[str, int]:
+def _weight(pair: str, flag: str = "--weight") -> tuple[str, int]:
     name, equals, number = pair.partition("=")
     if not equals or not (number.isascii() and number.isdecimal()):
         hint = "write REVISION=N, N a whole number from 0"
-        raise UsageError(f"{pair!r} is not a weight", where="--weight", hint=hint)
-    return revision_name(name, flag="--weight"), int(number)
+        raise UsageError(f"{pair!r} is not a weight", where=flag, hint=hint)
+    return revision_name(name, flag=flag), int(number)
+
+
+def _namespace_weights(given: tuple[str, ...]) -> dict[str, Weights]:
+    found: dict[str, dict[str, int]] = {}
+    for text in given:
+        namespace, slash, pair = text.partition("/")
+        if not slash or not is_label(namespace):
+            hint = "write NAMESPACE/REVISION, or NAMESPACE/REVISION=N for several revisions"
+            raise UsageError(f"{text[:80]!r} is not a weight of a namespace", where=NAMESPACE_WEIGHT, hint=hint)
+        name, number = _weight(pair if "=" in pair else f"{pair}=1", flag=NAMESPACE_WEIGHT)
+        shares = found.setdefault(namespace, {})
+        if name in shares:
+            what = f"revision {name} has two weights in namespace {namespace}"
+            raise UsageError(what, where=NAMESPACE_WEIGHT, hint="give each revision once")
+        shares[name] = number
+    for namespace, shares in found.items():
+        if not any(shares.values()):
+            what = f"every weight of namespace {namespace} is 0"
+            raise UsageError(what, where=NAMESPACE_WEIGHT, hint="give one revision a weight above 0")
+    return {namespace: tuple(shares.items()) for namespace, shares in found.items()}
 
 
 @click.group("tag", no_args_is_help=True)
@@ -300,7 +335,7 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, locati
 
 
 def _change_of(new: Tag, state: TagState) -> str:
-    """Return the word for a change: a tag is created, moved, or changed in its salt or shadow alone."""
+    """Return the word for a change: a tag is created, moved, or changed in another part alone."""
     if not state.has(new.name):
         return "created"
     before = state.tags.get(new.name)
@@ -337,22 +372,32 @@ def list_tags(*, location: TagLocation, output: str) -> None:
 
 
 def _table(tags: Sequence[Tag], namespaces: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the tags in istioctl's columns, and in one for shadows if there are any."""
-    rows = [(each.name, each.destination, ",".join(namespaces.get(each.name, ())) or "-") for each in tags]
-    shadows = [f"{each.shadow.revision}={each.shadow.sample}" if each.shadow else "-" for each in tags]
-    if not any(each.shadow for each in tags):
-        return table(COLUMNS, rows)
-    return table((*COLUMNS, "SHADOW"), [(*row, shadow) for row, shadow in zip(rows, shadows, strict=True)])
+    """Return the tags in istioctl's columns, and in further ones for shadows and the weights of namespaces if there are any."""
+    columns = {
+        "TAG": [each.name for each in tags],
+        "REVISION": [each.destination for each in tags],
+        "NAMESPACES": [",".join(namespaces.get(each.name, ())) or "-" for each in tags],
+    }
+    if any(each.shadow for each in tags):
+        columns["SHADOW"] = [f"{each.shadow.revision}={each.shadow.sample}" if each.shadow else "-" for each in tags]
+    if any(each.namespaces for each in tags):
+        columns["NAMESPACE-WEIGHTS"] = [
+            ";".join(f"{name}/{destination(weights)}" for name, weights in each.namespaces.items()) or "-"
+            for each in tags
+        ]
+    return table(tuple(columns), list(zip(*columns.values(), strict=True)))
 
 
 def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return a tag as istioctl prints it, with its weights if it has several, and with its shadow."""
+    """Return a tag as istioctl prints it, with its weights if it has several, its shadow, and the weights of namespaces."""
     data: dict[str, Any] = {"tag": each.name, "revision": each.revision}
     data["namespaces"] = list(namespaces.get(each.name, ()))
     if len(each.weights) > 1:
         data["weights"] = dict(each.weights)
     if each.shadow is not None:
         data["shadow"] = each.shadow.to_dict()
+    if each.namespaces:
+        data["namespaceWeights"] = namespace_weights(each)
     return data
 
 

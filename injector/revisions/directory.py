@@ -187,7 +187,7 @@ def _notes(first: SourceState, second: SourceState, hidden: list[RawRevision]) -
         notes[raw.name] = (*notes.get(raw.name, ()), f"{raw.origin} has the same name and is not served")
     for name, tag in first.tags.items():
         other = second.tags.get(name)
-        if other is not None and other.weights != tag.weights:
+        if other is not None and (other.weights, other.namespaces) != (tag.weights, tag.namespaces):
             said = f"tag `{name}` leads here; the cluster's tag, which leads to `{other.revision}`, is ignored"
             notes[tag.revision] = (*notes.get(tag.revision, ()), said)
     return notes

@@ -13,9 +13,9 @@ from injector.errors import ConfigError, UnknownRevisionError
 from injector.istio.webhooks import DEFAULT_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from injector.revisions.tags import Tag
+    from injector.revisions.tags import Tag, Workload
 
 # RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -29,10 +29,11 @@ _MAX_NAMES_IN_MESSAGE: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ResolvedName:
-    """The revision that a name leads to, and the tag in between, if there is one."""
+    """The revision that a name leads to, and the tag in between, if there is one; ``reason`` is that of its ``Choice``."""
 
     revision: str
     tag: Tag | None = None
+    reason: str = ""
 
 
 def resolve_name(
@@ -41,7 +42,7 @@ def resolve_name(
     tags: Mapping[str, Tag],
     *,
     default: str | None,
-    workload: Callable[[], Sequence[str]] | None = None,
+    workload: Callable[[], Workload] | None = None,
 ) -> ResolvedName:
     """Return the revision that ``name`` leads to.
 
@@ -50,8 +51,8 @@ def resolve_name(
         revisions: the names of all revisions.
         tags: all tags; a tag takes precedence over a revision of the same name.
         default: the name for requests without one; see ``default_name``.
-        workload: returns the key of the workload. It is called only if a tag distributes workloads over several
-            revisions. Without it such a tag leads to the revision with the largest weight.
+        workload: returns the workload. It is called only if a tag distributes workloads over several revisions.
+            Without it such a tag leads to the revision with the largest weight.
 
     Raises:
         UnknownRevisionError: no revision or tag has this name, or the tag leads to a missing revision.
@@ -61,10 +62,10 @@ def resolve_name(
         hint = f"name a revision, or create the tag `default`; {_known(revisions, tags)}"
         raise UnknownRevisionError("no default revision", where="path /inject", hint=hint)
     tag = tags.get(wanted)
-    revision = wanted if tag is None else tag.revision_for(workload)
+    revision, reason = (wanted, "") if tag is None else tag.choice_for(workload)
     if revision not in revisions:
         raise UnknownRevisionError(f"there is no revision or tag {revision!r}", hint=_known(revisions, tags))
-    return ResolvedName(revision, tag)
+    return ResolvedName(revision, tag, reason)
 
 
 def default_name(revisions: Collection[str], tags: Collection[str], *, stated: str | None = None) -> str | None:

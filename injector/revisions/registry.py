@@ -13,10 +13,10 @@ from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from injector.istio.revision import Revision
-    from injector.revisions.tags import Tag
+    from injector.revisions.tags import Tag, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The revision for one request, with the tag that led to it and the candidate of that tag, if any."""
+    """The revision for one request, with the tag that led to it, the candidate of that tag, if any, and the reason of its choice."""
 
     revision: Revision
     tag: str | None = None
     candidate: Candidate | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Snapshot:
         """
         return frozenset((*self.revisions, *self.tags, *((DEFAULT_NAME,) if self.default is not None else ())))
 
-    def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> Resolved:
+    def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> Resolved:
         """Return the revision that serves requests for ``name``; see ``resolve_name``.
 
         Raises:
@@ -69,7 +70,7 @@ class Snapshot:
             return Resolved(self.revisions[target.revision])
         shadow = target.tag.shadow
         candidate = None if shadow is None else Candidate(self.revisions[shadow.revision], shadow.sample)
-        return Resolved(self.revisions[target.revision], target.tag.name, candidate)
+        return Resolved(self.revisions[target.revision], target.tag.name, candidate, target.reason)
 
 
 class Registry:

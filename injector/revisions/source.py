@@ -10,9 +10,9 @@ from injector.kube.yaml import load_yaml
 from injector.revisions.names import ResolvedName, default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from injector.revisions.tags import Tag
+    from injector.revisions.tags import Tag, Workload
 
 SETTINGS_KEY: Final = "revision.yaml"
 """The file in a revision's folder, and the key of its ConfigMap, with the settings that Istio does not have."""
@@ -112,7 +112,7 @@ class SourceState:
         """The name for requests without one; None without a default."""
         return default_name(self.names, self.tags, stated=self.default)
 
-    def resolve(self, name: str, workload: Callable[[], Sequence[str]] | None = None) -> ResolvedName:
+    def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> ResolvedName:
         """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``.
 
         Raises:

@@ -5,10 +5,14 @@ A tag is written in ``tags.yaml`` of a directory of revisions::
     prod: 1-24
     canary: {1-24: 90, 1-30: 10}
     next: {weights: {1-24: 90, 1-30: 10}, salt: spring, shadow: {revision: 1-30, sample: 25}}
+    last: {weights: {1-24: 90, 1-30: 10}, namespaces: {payments: 1-24, test: {1-24: 50, 1-30: 50}}}
 
 In a cluster a tag is a MutatingWebhookConfiguration with the label ``istio.io/tag``. Its label ``istio.io/rev``, which istioctl and Istio's
-charts read, names the revision with the largest weight. Annotations that begin with ``revision-injector/`` hold the weights, the salt and
-the shadow. An empty annotation counts as absent.
+charts read, names the revision with the largest weight. Annotations that begin with ``revision-injector/`` hold the weights, the weights
+of namespaces, the salt and the shadow. An empty annotation counts as absent.
+
+A pod with the annotation ``revision-injector/pin`` gets the revision that it names, if the tag has it, also with weight 0. Otherwise the
+weights of its namespace decide, else those of the tag.
 
 Workloads are assigned to weights by weighted rendezvous hashing: each revision draws a number for the workload, always the same one, and
 divides it by its weight; the smallest quotient wins. Raising a weight only moves workloads to that revision, and lowering it only moves
@@ -20,7 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
@@ -28,7 +32,7 @@ from injector.kube.pods import workload_of
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
-from injector.revisions.names import checked_name
+from injector.revisions.names import checked_name, is_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,14 +45,44 @@ _ALL: Final = 100
 """The sample of a shadow that tries every request, in percent."""
 # Weights are shares, in percent or per mille; a larger number is a typing error.
 _MAX_WEIGHT: Final = 1_000_000
-_KEYS: Final = ("revision", "weights", "salt", "shadow")
+_KEYS: Final = ("revision", "weights", "salt", "shadow", "namespaces")
 _SHADOW_KEYS: Final = ("revision", "sample")
 
 WEIGHTS: Final = f"{ANNOTATIONS}weights"
 SALT: Final = f"{ANNOTATIONS}salt"
 SHADOW: Final = f"{ANNOTATIONS}shadow"
-_JSON_EXAMPLES: Final = {WEIGHTS: '{"1-24": 90, "1-30": 10}', SHADOW: '{"revision": "1-30", "sample": 25}'}
+NAMESPACES: Final = f"{ANNOTATIONS}namespaces"
+PIN: Final = f"{ANNOTATIONS}pin"
+"""The annotation of a pod that chooses a revision of its tag."""
+_JSON_EXAMPLES: Final = {
+    WEIGHTS: '{"1-24": 90, "1-30": 10}',
+    SHADOW: '{"revision": "1-30", "sample": 25}',
+    NAMESPACES: '{"payments": "1-24"}',
+}
 """The annotations that hold a JSON object, with an example for the error message."""
+
+
+Weights: TypeAlias = tuple[tuple[str, int], ...]
+"""Revisions with their weights, one of them above 0."""
+
+
+class Workload(NamedTuple):
+    """The workload of a pod, by which a tag chooses its revision.
+
+    Attributes:
+        key: its namespace, kind and name.
+        pin: the revision that the pod asks for; empty for none.
+    """
+
+    key: tuple[str, str, str]
+    pin: str = ""
+
+
+class Choice(NamedTuple):
+    """The revision that a tag chooses for a workload, and what decided if it was not the tag's weights."""
+
+    revision: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +101,15 @@ class Shadow:
 class Tag:
     """A name for one revision, or for several by weight.
 
-    ``weights`` are in the order of the file and may be 0. An empty ``salt`` means the tag's name.
+    ``weights`` are in the order of the file and may be 0. An empty ``salt`` means the tag's name. ``namespaces`` has the weights of
+    namespaces that have their own.
     """
 
     name: str
-    weights: tuple[tuple[str, int], ...]
+    weights: Weights
     salt: str = ""
     shadow: Shadow | None = None
+    namespaces: Mapping[str, Weights] = field(default_factory=dict)
 
     @property
     def revision(self) -> str:
@@ -82,18 +118,23 @@ class Tag:
 
     @property
     def sole(self) -> bool:
-        """Whether one revision receives all workloads."""
-        return len(self.weights) == 1 or sum(weight > 0 for _, weight in self.weights) == 1
+        """Whether one revision receives all workloads that are not pinned."""
+        return {name for each in self.shares for name, weight in each if weight} == {self.revision}
 
     @property
     def destination(self) -> str:
         """The revisions in one word: ``1-24``, or ``1-24=90,1-30=10``."""
-        return ",".join(f"{name}={weight}" for name, weight in self.weights) if len(self.weights) > 1 else self.revision
+        return destination(self.weights)
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every revision that the weights name."""
-        return tuple(name for name, _ in self.weights)
+        """Every revision that the weights name, those of namespaces included."""
+        return tuple(dict.fromkeys(name for each in self.shares for name, _ in each))
+
+    @property
+    def shares(self) -> tuple[Weights, ...]:
+        """The weights of the tag, and those of each namespace that has its own."""
+        return self.weights, *self.namespaces.values()
 
     @property
     def revisions(self) -> tuple[str, ...]:
@@ -103,19 +144,40 @@ class Tag:
     def among(self, revisions: Collection[str]) -> Tag | None:
         """Return the tag without the revisions that are missing among ``revisions``; None if no weight is left.
 
-        Their workloads go to the remaining revisions by weight, and all other workloads keep their revision.
+        Their workloads go to the remaining revisions by weight, and all other workloads keep their revision. A namespace whose own
+        weights have no revision left gets those of the tag.
         """
-        left = tuple(pair for pair in self.weights if pair[0] in revisions)
-        shadow = self.shadow if self.shadow is not None and self.shadow.revision in revisions else None
-        if left == self.weights and shadow is self.shadow:
+        if all(name in revisions for name in self.revisions):
             return self
-        return replace(self, weights=left, shadow=shadow) if any(weight for _, weight in left) else None
+        left = _among(self.weights, revisions)
+        shadow = self.shadow if self.shadow is not None and self.shadow.revision in revisions else None
+        namespaces = {name: kept for name, each in self.namespaces.items() if (kept := _among(each, revisions))}
+        return replace(self, weights=left, shadow=shadow, namespaces=namespaces) if left else None
 
-    def revision_for(self, workload: Callable[[], Sequence[str]] | None) -> str:
-        """Return the revision for the workload with this key; without a key, the one with the largest weight."""
-        if workload is None or self.sole:
-            return self.revision
-        return choose(self.weights, self.salt or self.name, workload())
+    def choice_for(self, workload: Callable[[], Workload] | None) -> Choice:
+        """Return the revision for a workload; without one, the revision with the largest weight."""
+        if workload is None or len(self.targets) == 1:
+            return Choice(self.revision)
+        key, pin = workload()
+        if pin in self.targets:
+            return Choice(pin, f"pinned by the annotation {PIN}")
+        ignored = "its pin does not count, since the tag does not name that revision" if pin else ""
+        weights = self.namespaces.get(key[0])
+        if weights is None:
+            return Choice(choose(self.weights, self.salt or self.name, key), ignored)
+        by = f"by the weights {destination(weights)} of namespace {key[0]}"
+        return Choice(choose(weights, self.salt or self.name, key), f"{by}; {ignored}" if ignored else by)
+
+
+def destination(weights: Weights) -> str:
+    """Return weights in one word: ``1-24``, or ``1-24=90,1-30=10``."""
+    return ",".join(f"{name}={weight}" for name, weight in weights) if len(weights) > 1 else weights[0][0]
+
+
+def _among(weights: Weights, revisions: Collection[str]) -> Weights:
+    """Return the weights of these revisions; none if no weight is left."""
+    left = tuple(pair for pair in weights if pair[0] in revisions)
+    return left if any(weight for _, weight in left) else ()
 
 
 def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
@@ -131,6 +193,17 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
     workload = workload_of(read)
     name = (workload.kind == "Pod" and meta.get("generateName")) or workload.name
     return workload.namespace or namespace, workload.kind, name
+
+
+def workload_of_pod(pod: Mapping[str, Any], namespace: str) -> Workload:
+    """Return the workload of ``pod``, the object of a review, with its pin.
+
+    Raises:
+        ManifestError: the pod's metadata is invalid.
+    """
+    key = workload_key(pod, namespace)
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    return Workload(key, annotations.get(PIN) or "")
 
 
 def choose(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) -> str:
@@ -202,7 +275,7 @@ def _without_missing(tag: Tag, revisions: Collection[str]) -> tuple[Tag, list[Co
 
 
 def _fault(tag: Tag, revisions: Collection[str]) -> ConfigError | None:
-    missing = [name for name, weight in tag.weights if weight and name not in revisions]
+    missing = dict.fromkeys(name for each in tag.shares for name, weight in each if weight and name not in revisions)
     if missing:
         return _not_served(missing, f"tag `{tag.name}`", "move the tag")
     if tag.name in revisions and tag.name != DEFAULT_NAME:
@@ -226,18 +299,41 @@ def _read_tag(name: str, value: Any, where: str) -> Tag:
         value = {"weights": value}
     at = f"{where}: {name}"
     _check_keys(value, _KEYS, at)
-    revision, weights, salt, shadow = (value.get(key) for key in _KEYS)
+    revision, weights, salt, shadow, namespaces = (value.get(key) for key in _KEYS)
     if revision is not None and weights is not None:
         raise ConfigError("it has both `revision` and `weights`", where=at, hint="keep one of the two")
     if salt is not None and (not isinstance(salt, str) or not salt):
         raise ConfigError(f"`salt` is {salt!r}", where=at, hint="make it a text; quote what reads as a number")
     if isinstance(revision, str):
-        shares: tuple[tuple[str, int], ...] = ((checked_name(revision, where=at), 1),)
+        shares: Weights = ((checked_name(revision, where=at), 1),)
     elif isinstance(weights, dict) and weights:
         shares = _weights(name, weights, where)
     else:
         raise _no_revision(name, where)
-    return Tag(name, shares, salt or "", None if shadow is None else _shadow(shadow, f"{at}: shadow"))
+    found = None if shadow is None else _shadow(shadow, f"{at}: shadow")
+    return Tag(name, shares, salt or "", found, _namespaces(name, namespaces, f"{at}: namespaces"))
+
+
+def _namespaces(tag: str, value: Any, at: str) -> dict[str, Weights]:
+    """Read the weights of namespaces, each a revision or a mapping of weights."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        hint = "write `namespaces: {NAMESPACE: REVISION}` or `namespaces: {NAMESPACE: {REVISION: WEIGHT}}`"
+        raise ConfigError("it is not a mapping", where=at, hint=hint)
+    found: dict[str, Weights] = {}
+    for namespace, target in value.items():
+        if not isinstance(namespace, str) or not is_label(namespace):
+            raise ConfigError(
+                f"{str(namespace)[:80]!r} is not a namespace", where=at, hint="use the name of a namespace"
+            )
+        if isinstance(target, str):
+            found[namespace] = ((checked_name(target, where=f"{at}: {namespace}"), 1),)
+        elif isinstance(target, dict) and target:
+            found[namespace] = _weights(tag, target, f"{at}: {namespace}")
+        else:
+            raise _no_revision(tag, f"{at}: {namespace}")
+    return found
 
 
 def _no_revision(name: str, where: str) -> ConfigError:
@@ -264,7 +360,7 @@ def _check_keys(target: Mapping[str, Any], known: tuple[str, ...], at: str) -> N
         raise ConfigError(f"unknown key `{unknown[0]}`", where=at, hint=f"known are {', '.join(known)}")
 
 
-def _weights(tag: str, target: Mapping[str, Any], where: str) -> tuple[tuple[str, int], ...]:
+def _weights(tag: str, target: Mapping[str, Any], where: str) -> Weights:
     if all(weight == 0 for weight in target.values()):
         raise ConfigError("every weight of a tag is 0", where=where, hint="give one revision a weight")
     return tuple(_weighted(tag, revision, weight, where) for revision, weight in target.items())
@@ -307,7 +403,8 @@ class TagObject:
         where = f"MutatingWebhookConfiguration {self.name}"
         name = checked_name(self.tag, where=where, kind="tag")
         revision = checked_name(self.revision, where=f"{where}: label {REVISION_LABEL}")
-        values = {key: self._value(key, where) for key in (WEIGHTS, SALT, SHADOW) if self.annotations.get(key)}
+        read = (WEIGHTS, SALT, SHADOW, NAMESPACES)
+        values = {key: self._value(key, where) for key in read if self.annotations.get(key)}
         rest = {key.removeprefix(ANNOTATIONS): value for key, value in values.items() if key != WEIGHTS}
         by_label = _read_tag(name, {"revision": revision, **rest}, where)
         if WEIGHTS not in values:
@@ -371,6 +468,11 @@ def read_tags(objects: Iterable[TagObject]) -> tuple[dict[str, Tag], dict[str, D
     return tags, faults
 
 
+def namespace_weights(tag: Tag) -> dict[str, str | dict[str, int]]:
+    """Return the weights of namespaces as they are written: a revision, or a mapping of weights."""
+    return {name: each[0][0] if each == ((each[0][0], 1),) else dict(each) for name, each in tag.namespaces.items()}
+
+
 def tag_annotations(tag: Tag) -> dict[str, str]:
     """Return the annotations of a tag's object; none if the label is sufficient."""
     found: dict[str, str] = {}
@@ -380,4 +482,6 @@ def tag_annotations(tag: Tag) -> dict[str, str]:
         found[SALT] = tag.salt
     if tag.shadow is not None:
         found[SHADOW] = dump_json(tag.shadow.to_dict()).decode()
+    if tag.namespaces:
+        found[NAMESPACES] = dump_json(namespace_weights(tag)).decode()
     return found

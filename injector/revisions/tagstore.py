@@ -21,7 +21,7 @@ from injector.kube.yaml.edit import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
 from injector.revisions.files import read_text, remove_folder, replace_file
 from injector.revisions.names import is_label, list_names
-from injector.revisions.tags import Tag, parse_tags
+from injector.revisions.tags import Tag, namespace_weights, parse_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,16 +127,20 @@ class TagStore(Protocol):
         """Remove a tag if it exists."""
 
 
-def checked_tag(state: TagState, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> Tag:
-    """Return ``tag`` as it is to be written. A tag that moves keeps its salt and its shadow.
+def checked_tag(
+    state: TagState, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True, keep_namespaces: bool = True
+) -> Tag:
+    """Return ``tag`` as it is to be written. A tag that moves keeps its salt, its shadow and the weights of namespaces.
 
     A shadow ends once its candidate receives all workloads.
 
     Raises:
         TagError: the tag would hide a revision of its name, leads to a missing revision, or exists and ``overwrite`` is false.
     """
-    _check_tag(state, tag, overwrite=overwrite)
     before = state.tags.get(tag.name, tag)
+    if keep_namespaces:
+        tag = replace(tag, namespaces={**before.namespaces, **tag.namespaces})
+    _check_tag(state, tag, overwrite=overwrite)
     shadow = tag.shadow or (before.shadow if keep_shadow else None)
     if shadow is not None and tag.sole and shadow.revision == tag.revision:
         shadow = None
@@ -297,13 +301,15 @@ def _tags_in(text: str) -> list[Tag] | None:
 def _entry(tag: Tag) -> str | dict[str, Any]:
     """Return the value of a tag in ``tags.yaml``."""
     is_plain = len(tag.weights) == 1 and tag.weights[0][1] == 1
-    if not tag.salt and tag.shadow is None:
+    if not tag.salt and tag.shadow is None and not tag.namespaces:
         return tag.revision if is_plain else dict(tag.weights)
     entry: dict[str, Any] = {"revision": tag.revision} if is_plain else {"weights": dict(tag.weights)}
     if tag.salt:
         entry["salt"] = tag.salt
     if tag.shadow is not None:
         entry["shadow"] = tag.shadow.to_dict()
+    if tag.namespaces:
+        entry["namespaces"] = namespace_weights(tag)
     return entry
 
 

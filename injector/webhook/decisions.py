@@ -189,5 +189,6 @@ def _by(resolved: Resolved) -> tuple[tuple[str, str], ...]:
 
 
 def _named(resolved: Resolved) -> str:
-    tag = "" if resolved.tag is None else f" (tag {resolved.tag})"
+    reason = f", {resolved.reason}" if resolved.reason else ""
+    tag = "" if resolved.tag is None else f" (tag {resolved.tag}{reason})"
     return f"revision {resolved.revision.name}{tag}"

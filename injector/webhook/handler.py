@@ -33,7 +33,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Outcome, Stopwatch
-from injector.revisions.tags import sampled, workload_key
+from injector.revisions.tags import sampled, workload_of_pod
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
 from injector.webhook.decisions import FAULT, Decision, Decisions
 from injector.webhook.path import parse_path
@@ -222,7 +222,7 @@ class InjectHandler:
             return self._failed(error.broken, error, None)
         try:
             path = parse_path(raw_path)
-            resolved = snapshot.resolve(path.name, partial(workload_key, pod, review.namespace))
+            resolved = snapshot.resolve(path.name, partial(workload_of_pod, pod, review.namespace))
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._failed(review, error, None)
         metadata = resolved.revision.namespaces.get(review.namespace)

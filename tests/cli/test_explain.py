@@ -20,6 +20,7 @@ from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
 from injector.revisions.build import build
+from injector.revisions.tags import Workload
 from tests.cases import cases
 from tests.cli.clusters import (
     HOME,
@@ -392,4 +393,4 @@ def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
 
     assert found.namespace["istio.io/rev"] == "prod"
     assert found.pod["app"] == "web"
-    assert found.workload == ("shop", "Deployment", "web")
+    assert found.workload == Workload(("shop", "Deployment", "web"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from injector.errors import ClusterError, ConfigError, UsageError
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
-from injector.revisions.tags import choose, parse_tags
+from injector.revisions.tags import Workload, choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
 from tests.revisions.fakes import make_raw, write_revision
 
@@ -88,13 +89,29 @@ def test_the_webhook_is_named_with_the_labels_that_ask_for_it_and_those_that_do_
 
 @pytest.mark.parametrize("name", ["a", "b", "c", "d", "e", "f"])
 def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -> None:
-    workload = ("shop", "Deployment", name)
+    workload = Workload(("shop", "Deployment", name))
     tag = STATE.tags["half"]
 
     found = routed(RequestedName(), PodLabels({REV: "half"}, {}, {}, workload))
 
-    assert found.raw.name == choose(tag.weights, "half", workload)
+    assert found.raw.name == choose(tag.weights, "half", workload.key)
     assert found.steps[1].detail == (f"half is a tag of 1-24=50,1-30=50; shop/Deployment/{name} gets {found.raw.name}")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pin", "says"),
+    [
+        ("shop", "1-30", "shop/Deployment/web gets 1-30, pinned by the annotation revision-injector/pin"),
+        ("payments", "", "payments/Deployment/web gets 1-24, by the weights 1-24 of namespace payments"),
+    ],
+)
+def test_the_reason_of_a_choice_is_named(namespace: str, pin: str, says: str) -> None:
+    tags = parse_tags("late: {weights: {1-24: 1, 1-30: 0}, namespaces: {payments: 1-24}}")
+    given = PodLabels({REV: "late"}, {}, workload=Workload((namespace, "Deployment", "web"), pin))
+
+    found = routed(RequestedName(), given, replace(STATE, tags=tags))
+
+    assert found.steps[1].detail.endswith(says)
 
 
 def test_a_tag_of_a_missing_revision_is_refused() -> None:
@@ -178,7 +195,7 @@ def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> Clust
 
 
 def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> PodLabels:
-    return PodLabels(namespace or {}, pod or {}, workload=("shop", "Deployment", "web"))
+    return PodLabels(namespace or {}, pod or {}, workload=Workload(("shop", "Deployment", "web")))
 
 
 def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:
@@ -262,7 +279,7 @@ def test_a_tag_with_weights_chooses_by_the_workload(tmp_path: Path) -> None:
     found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
 
     assert isinstance(found, Route)
-    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload)
+    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload.key)
 
 
 @pytest.mark.parametrize(

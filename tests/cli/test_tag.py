@@ -235,6 +235,40 @@ def test_a_tag_can_have_a_salt_and_a_shadow(directory: Path, flags: list[str], e
     assert tags_of(directory) == f"{TAGS}canary: {entry}\n"
 
 
+def test_a_namespace_can_have_its_own_weights(directory: Path) -> None:
+    weights = ("--namespace-weight", "payments/1-24", "--namespace-weight", "test/1-24=1", "--namespace-weight")
+    run(directory, "set", "late", "-r", "1-30", *weights, "test/1-30=3")
+
+    assert (
+        "{revision: 1-30, namespaces: {payments: 1-24, test: {1-24: 1, 1-30: 3}}}"
+        in (directory / "tags.yaml").read_text()
+    )
+    assert "late   1-30       -            payments/1-24;test/1-24=1,1-30=3" in run(directory, "list").stdout
+    listed = {each["tag"]: each for each in json.loads(run(directory, "list", "-o", "json").stdout)}
+    assert listed["late"]["namespaceWeights"] == {"payments": "1-24", "test": {"1-24": 1, "1-30": 3}}
+
+    assert run(directory, "set", "late", "-r", "1-30", "--no-namespace-weights", "--overwrite").exit_code == 0
+    assert "namespaces" not in (directory / "tags.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["payments"], "'payments' is not a weight of a namespace"),
+        (["Payments/1-24"], "'Payments/1-24' is not a weight of a namespace"),
+        (["payments/1-24=x"], "'1-24=x' is not a weight"),
+        (["payments/1-24=0"], "every weight of namespace payments is 0"),
+        (["payments/1-24", "payments/1-24=5"], "revision 1-24 has two weights in namespace payments"),
+    ],
+)
+def test_a_weight_of_a_namespace_that_cannot_be_used_is_refused(directory: Path, given: list[str], says: str) -> None:
+    flags = [text for each in given for text in ("--namespace-weight", each)]
+
+    result = run(directory, "set", "late", "-r", "1-30", *flags)
+
+    assert (result.exit_code, says in result.stderr) == (64, True)
+
+
 def test_a_shadow_can_be_removed(directory: Path) -> None:
     run(directory, "set", "canary", "-r", "1-24", "--shadow", "1-30", "--salt", "spring")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from injector.revisions.tags import PIN
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import made, namespace_of
 from tests.e2e.served import LIMIT, Certificate, command, injector
@@ -117,16 +119,58 @@ def revision_of(pod: dict[str, Any]) -> str:
 
 
 def created(lab: Lab) -> dict[tuple[str, str], dict[str, Any]]:
+    """The pods of the matrix."""
+    return until_created(lab, NAMESPACES, len(NAMESPACES) * len(PODS))
+
+
+def until_created(lab: Lab, namespaces: Collection[str], count: int) -> dict[tuple[str, str], dict[str, Any]]:
     """The pods that the controllers made of the Deployments, once all are there, by the names of namespace and Deployment."""
     deadline = time.monotonic() + LIMIT
     while True:
-        pods = [pod for pod in lab.pods() if pod["metadata"]["namespace"] in NAMESPACES]
-        if len(pods) >= len(NAMESPACES) * len(PODS) or time.monotonic() > deadline:
+        pods = [pod for pod in lab.pods() if pod["metadata"]["namespace"] in namespaces]
+        if len(pods) >= count or time.monotonic() > deadline:
             break
         time.sleep(0.5)
     found = {(pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]): pod for pod in pods}
     assert len(found) == len(pods)
     return found
+
+
+def test_a_pinned_pod_and_a_namespace_with_its_own_weights_get_their_revision(
+    controlled_lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path
+) -> None:
+    lab, directory = controlled_lab, ("--revisions-dir", str(revisions))
+    tag = {"weights": {NEW: 100, OLD: 0}, "namespaces": {"payments": OLD}}
+    (revisions / "tags.yaml").write_text(yaml.safe_dump({"late": tag}))
+    namespaces = [namespace_of(name, {REV: "late"}) for name in ("payments", "trade")]
+    wanted = [
+        deployment("trade", "plain", labels={}, annotations={}),
+        deployment("trade", "pinned", labels={}, annotations={PIN: OLD}),
+        deployment("trade", "astray", labels={}, annotations={PIN: "1-31"}),
+        deployment("payments", "plain", labels={}, annotations={}),
+        deployment("payments", "pinned", labels={}, annotations={PIN: NEW}),
+    ]
+
+    with injector(tmp_path, *trusted.flags, *directory) as served:
+        lab.apply(*namespaces)
+        with calling(lab, written("webhook", *directory, port=served.port, trusted=trusted)):
+            lab.apply(*wanted)
+            pods = until_created(lab, {"payments", "trade"}, len(wanted))
+
+    assert {cell: revision_of(pod) for cell, pod in pods.items()} == {
+        ("trade", "plain"): NEW,
+        ("trade", "pinned"): OLD,
+        ("trade", "astray"): NEW,
+        ("payments", "plain"): OLD,
+        ("payments", "pinned"): NEW,
+    }
+    (tmp_path / "manifest.yaml").write_text(yaml.safe_dump_all([*namespaces, *wanted]))
+    explained = json.loads(command("explain", "-f", tmp_path / "manifest.yaml", *directory, "-o", "json"))["workloads"]
+    assert {(each["namespace"], each["name"]): each["revision"] for each in explained} == {
+        cell: revision_of(pod) for cell, pod in pods.items()
+    }
+    (detail,) = [step["detail"] for step in explained[2]["steps"] if step["step"] == "tag"]
+    assert detail.endswith("its pin does not count, since the tag does not name that revision")
 
 
 @pytest.fixture

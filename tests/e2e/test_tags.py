@@ -443,6 +443,44 @@ def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, t
         served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(served.tag("prod")))
 
 
+def test_pins_and_the_weights_of_namespaces_are_served_and_explained(lab: Lab, tmp_path: Path) -> None:
+    pin = {"revision-injector/pin": "1-24"}
+    pods = {
+        "web": make_pod("web", namespace="shop"),
+        "pinned": make_pod("pinned", namespace="shop", annotations=pin),
+        "last": make_pod("last", namespace="payments"),
+    }
+    weights = ("--weight", "1-24=0", "--weight", "1-30=100", "--namespace-weight", "payments/1-24")
+    lab.apply(*(namespace_of(name, {"istio.io/rev": "prod"}) for name in ("shop", "payments")))
+    lab.apply(account_of("shop"), account_of("payments"), *pods.values())
+    done(lab, "tag", "set", "prod", *weights)
+
+    with injector(tmp_path, "--insecure-http", *of_cluster(lab, HOME)) as served:
+        images = {name: served.image("prod", pod) for name, pod in pods.items()}
+        assert images == {"web": "proxy:1.30.3", "pinned": "proxy:1.24.6", "last": "proxy:1.24.6"}
+        done(
+            lab,
+            "tag",
+            "set",
+            "prod",
+            "--weight",
+            "1-24=0",
+            "--weight",
+            "1-30=5",
+            "--no-namespace-weights",
+            "--overwrite",
+        )
+        served.until(lambda: served.image("prod", pods["last"]) == "proxy:1.30.3")
+        assert served.image("prod", pods["pinned"]) == "proxy:1.24.6"
+
+    done(lab, "tag", "set", "prod", *weights, "--overwrite")
+    assert "1-24=0,1-30=100   payments,shop   payments/1-24" in done(lab, "tag", "list")
+    said = {name: done(lab, "explain", f"pod/{name}", "-n", pod["metadata"]["namespace"]) for name, pod in pods.items()}
+    assert "shop/Pod/pinned gets 1-24, pinned by the annotation revision-injector/pin" in said["pinned"]
+    assert "payments/Pod/last gets 1-24, by the weights 1-24 of namespace payments" in said["last"]
+    assert "injected by 1-30" in said["web"]
+
+
 def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: Path) -> None:
     lab.apply(account_of("default", "nobody"))
     admin = yaml.safe_load(lab.kubeconfig.read_text())

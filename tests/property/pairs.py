@@ -31,7 +31,7 @@ from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Snapshot, snapshot_of
-from injector.revisions.tags import parse_tags, workload_key
+from injector.revisions.tags import parse_tags, workload_of_pod
 from injector.webhook.path import parse_path
 from tests.cases import read_cases
 from tests.conformance import core, corpus, workloads
@@ -120,7 +120,7 @@ def plain_answer(snapshot: Snapshot, raw_path: str, body: bytes) -> bytes:
     request = load_json(body)["request"]
     path, namespace = parse_path(raw_path), request["namespace"]
     try:
-        revision = snapshot.resolve(path.name, partial(workload_key, request["object"], namespace)).revision
+        revision = snapshot.resolve(path.name, partial(workload_of_pod, request["object"], namespace)).revision
         facts = RequestFacts(namespace, path.envs, revision.namespaces.get(namespace))
         result = inject_pod(revision, request["object"], facts)
     except InjectorError as error:

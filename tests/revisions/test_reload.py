@@ -17,7 +17,7 @@ from injector.revisions.build import build
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
-from injector.revisions.tags import parse_tags
+from injector.revisions.tags import Workload, parse_tags
 from tests.held import LOOKS, failures_held
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw, recent_pods
 
@@ -561,7 +561,9 @@ def keeping() -> Setup:
 def revisions_of(setup: Setup, tag: str, count: int = 200) -> list[str]:
     """The revisions of some workloads of a tag."""
     snapshot = setup.registry.snapshot
-    return [snapshot.resolve(tag, partial(tuple, ("shop", "Deployment", str(n)))).revision.name for n in range(count)]
+    return [
+        snapshot.resolve(tag, partial(Workload, ("shop", "Deployment", str(n)))).revision.name for n in range(count)
+    ]
 
 
 def test_a_removed_revision_is_served_for_some_time_and_shown(keeping: Setup) -> None:

@@ -17,6 +17,7 @@ from injector.revisions.tags import (
     Shadow,
     Tag,
     TagObject,
+    Workload,
     choose,
     draw,
     parse_tags,
@@ -26,6 +27,7 @@ from injector.revisions.tags import (
     tag_object,
     usable_tags,
     workload_key,
+    workload_of_pod,
 )
 from tests.cases import cases
 from tests.factories import make_pod
@@ -56,6 +58,11 @@ def test_the_first_of_equal_weights_stands_for_the_tag() -> None:
         ("prod: {revision: a, shadow: {revision: b}}", Tag("prod", (("a", 1),), "", Shadow("b", 100))),
         ("prod: {revision: a, shadow: {revision: b, sample: 0.5}}", Tag("prod", (("a", 1),), "", Shadow("b", 0.5))),
         ("prod: {revision: a, shadow: null}", Tag("prod", (("a", 1),))),
+        ("prod: {revision: a, namespaces: {x: b}}", Tag("prod", (("a", 1),), namespaces={"x": (("b", 1),)})),
+        (
+            "prod: {weights: {a: 9, b: 1}, namespaces: {x: {a: 0, b: 2}}}",
+            Tag("prod", (("a", 9), ("b", 1)), namespaces={"x": (("a", 0), ("b", 2))}),
+        ),
         ("prod: {revision: 9, weights: 1}", Tag("prod", (("revision", 9), ("weights", 1)))),
     ],
 )
@@ -69,6 +76,37 @@ def test_the_long_form_says_more_and_a_mapping_of_numbers_is_still_weights(text:
 )
 def test_a_tag_with_one_revision_that_gets_anything_has_no_choice(text: str, sole: bool) -> None:
     assert parse_tags(text)["prod"].sole is sole
+
+
+def test_a_tag_with_other_weights_in_a_namespace_has_a_choice() -> None:
+    tags = parse_tags("same: {revision: a, namespaces: {x: a}}\nother: {revision: a, namespaces: {x: b}}")
+
+    assert [tag.sole for tag in tags.values()] == [True, False]
+    assert tags["other"].targets == ("a", "b")
+
+
+def test_a_namespace_without_a_revision_gets_the_weights_of_the_tag() -> None:
+    tag = parse_tags("prod: {weights: {a: 9, b: 1}, namespaces: {x: c, w: {a: 1, c: 1}, z: b}}")["prod"]
+
+    left = tag.among({"a", "b"})
+
+    assert left == Tag("prod", tag.weights, namespaces={"w": (("a", 1),), "z": (("b", 1),)})
+    assert tag.among({"c"}) is None
+
+
+def test_a_tag_needs_the_revisions_of_its_namespaces() -> None:
+    usable, faults = usable_tags(parse_tags("prod: {revision: a, namespaces: {x: b}}"), {"a"})
+
+    assert (usable, "it names `b`" in str(faults[0])) == ({}, True)
+
+
+def test_the_pin_of_a_pod_is_its_annotation() -> None:
+    pod = make_pod("web", annotations={"revision-injector/pin": "1-24"})
+
+    assert workload_of_pod(pod, "shop") == Workload(("shop", "Pod", "web"), "1-24")
+    assert workload_of_pod(make_pod("web"), "shop") == Workload(("shop", "Pod", "web"))
+    with pytest.raises(ManifestError):
+        workload_of_pod({"metadata": {"annotations": {"revision-injector/pin": 1}}}, "shop")
 
 
 def test_an_empty_file_has_no_tags() -> None:
@@ -148,6 +186,7 @@ def test_a_tag_to_a_missing_revision_is_one_fault_whatever_its_shadow() -> None:
 WEIGHTS = "revision-injector/weights"
 SALT = "revision-injector/salt"
 SHADOW = "revision-injector/shadow"
+NAMESPACES = "revision-injector/namespaces"
 
 
 def prod_object(revision: str, **annotations: str) -> TagObject:
@@ -163,6 +202,10 @@ def prod_object(revision: str, **annotations: str) -> TagObject:
         (Tag("prod", (("1-24", 1), ("1-30", 0))), {WEIGHTS: '{"1-24":1,"1-30":0}'}),
         (Tag("prod", (("1-24", 1),), "spring"), {SALT: "spring"}),
         (Tag("prod", (("1-24", 1),), "", Shadow("1-30", 25)), {SHADOW: '{"revision":"1-30","sample":25}'}),
+        (
+            Tag("prod", (("1-24", 1),), namespaces={"a": (("1-30", 1),), "b": (("1-24", 5), ("1-30", 5))}),
+            {NAMESPACES: '{"a":"1-30","b":{"1-24":5,"1-30":5}}'},
+        ),
     ],
 )
 def test_a_tag_has_annotations_for_what_the_label_does_not_say(tag: Tag, expected: dict[str, str]) -> None:
@@ -176,6 +219,7 @@ def test_a_tag_has_annotations_for_what_the_label_does_not_say(tag: Tag, expecte
         Tag("prod", (("1-30", 10), ("1-24", 90))),
         Tag("prod", (("1-24", 5), ("1-30", 5)), "spring", Shadow("1-30", 0.5)),
         Tag("prod", (("1-24", 1),), 'a "quoted" salt', Shadow("1-30")),
+        Tag("prod", (("1-24", 9), ("1-30", 1)), namespaces={"a": (("1-24", 100),), "b": (("1-24", 0), ("1-30", 1))}),
     ],
 )
 def test_annotations_are_read_as_written(tag: Tag) -> None:

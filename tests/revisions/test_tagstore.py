@@ -344,6 +344,20 @@ def test_a_tag_that_moves_keeps_its_salt_and_its_shadow(directory: Path) -> None
     assert store.list().tags["prod"] == Tag("prod", (("1-24", 90), ("1-30", 10)), "spring", Shadow("1-30", 25))
 
 
+def test_a_tag_that_moves_keeps_the_weights_of_namespaces(directory: Path) -> None:
+    store = DirectoryTags(directory)
+    (directory / "tags.yaml").write_text("prod: {revision: 1-24, namespaces: {payments: 1-24, test: 1-30}}\n")
+    moved = Tag("prod", (("1-30", 1),), namespaces={"test": (("1-24", 1), ("1-30", 1))})
+
+    set_tag(store, moved, overwrite=True)
+
+    assert (directory / "tags.yaml").read_text() == (
+        "prod: {revision: 1-30, namespaces: {payments: 1-24, test: {1-24: 1, 1-30: 1}}}\n"
+    )
+    store.set(checked_tag(store.list(), Tag("prod", (("1-30", 1),)), overwrite=True, keep_namespaces=False))
+    assert (directory / "tags.yaml").read_text() == "prod: 1-30\n"
+
+
 def test_a_shadow_ends_on_request(directory: Path) -> None:
     store = DirectoryTags(directory)
     (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")

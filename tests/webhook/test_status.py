@@ -31,7 +31,10 @@ ASTRAY = replace(REPORT, webhook_faults=("MutatingWebhookConfiguration prod: it 
 
 
 def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> None:
-    snapshot = snapshot_of([fake_revision("a"), fake_revision("b")], parse_tags("prod: {a: 9, b: 1}\ndefault: b"))
+    snapshot = snapshot_of(
+        [fake_revision("a"), fake_revision("b")],
+        parse_tags("prod: {weights: {a: 9, b: 1}, namespaces: {payments: a}}\ndefault: b"),
+    )
 
     found = status(snapshot, ASTRAY, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
@@ -45,8 +48,15 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
     own = {"name": "a", "writtenRevision": "a", "notes": ["policy: none"], "origin": "revisions/a", "loadedAt": 12.5}
     assert found["revisions"][0] == {**REVISION, **own}
     assert found["tags"] == [
-        {"name": "default", "revision": "b", "weights": {"b": 1}, "salt": "default", "shadow": None},
-        {"name": "prod", "revision": "a", "weights": {"a": 9, "b": 1}, "salt": "prod", "shadow": None},
+        {"name": "default", "revision": "b", "weights": {"b": 1}, "salt": "default", "namespaces": {}, "shadow": None},
+        {
+            "name": "prod",
+            "revision": "a",
+            "weights": {"a": 9, "b": 1},
+            "salt": "prod",
+            "namespaces": {"payments": {"a": 1}},
+            "shadow": None,
+        },
     ]
     assert found["tagErrors"] == ["tag `x`: leads nowhere"]
     assert found["sourceError"] is None
@@ -79,7 +89,8 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
         "last": [{"kind": "env", "path": "spec.containers[app].env[A].value"}],
     }
     weights = {"a": 9, "b": 1}
-    assert found["tags"] == [{"name": "prod", "revision": "a", "weights": weights, "salt": "x", "shadow": shadow}]
+    tag = {"name": "prod", "revision": "a", "weights": weights, "salt": "x", "namespaces": {}, "shadow": shadow}
+    assert found["tags"] == [tag]
     assert found["shadowDropped"] == 0
     assert "s3cr3t" not in json.dumps(found)
 
@@ -167,7 +178,14 @@ STATUS: dict[str, Any] = {
     "reload": {"at": 30.0, "failure": None, "errors": []},
     "revisions": [REVISION, {**REVISION, "name": "1-30", "valid": False, "error": "config: is empty"}],
     "tags": [
-        {"name": "prod", "revision": "1-24", "weights": {"1-24": 90, "1-30": 10}, "salt": "prod", "shadow": SHADOW}
+        {
+            "name": "prod",
+            "revision": "1-24",
+            "weights": {"1-24": 90, "1-30": 10},
+            "salt": "prod",
+            "namespaces": {"payments": {"1-24": 1}},
+            "shadow": SHADOW,
+        }
     ],
     "requests": [REQUEST],
     "shadowDropped": 0,
@@ -198,7 +216,7 @@ def test_the_page_says_what_is_served_by_whom_and_how_often() -> None:
         "Last reload 1970-01-01 00:00:30Z , good",
         "1-24 served 1.24 (stated) f00d 1970-01-01 00:00:00Z revisions/1-24",
         "1-30 the last good one is served config: is empty",
-        "prod 1-24 90 % 100 % 1-30, 25 %: same 7, different 3 image 2",
+        "prod payments: 1-24 1 1-24 90 % 100 % 1-30, 25 %: same 7, different 3 image 2",
         "1-30 10 % 0 %",
         "image spec.containers[istio-proxy].image",
         "1-24 prod 1,900 1,600 200 label 200 100 template 60, annotation 40 94.12 % 1.2 ms 34.5 ms",

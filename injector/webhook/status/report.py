@@ -66,7 +66,13 @@ def _removal(state: RevisionState) -> list[str]:
 
 
 def _tag(tag: Tag) -> dict[str, Any]:
-    return {"name": tag.name, "revision": tag.revision, "weights": dict(tag.weights), "salt": tag.salt or tag.name}
+    return {
+        "name": tag.name,
+        "revision": tag.revision,
+        "weights": dict(tag.weights),
+        "salt": tag.salt or tag.name,
+        "namespaces": {name: dict(weights) for name, weights in tag.namespaces.items()},
+    }
 
 
 def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | None:
