@@ -38,6 +38,7 @@ class GoTemplate:
         run: renders the first.
         line_map: finds the template node behind a line of the Python text.
         trees: the parsed templates.
+        is_pure: whether nothing that they call changes a value of the data.
     """
 
     name: str
@@ -47,6 +48,7 @@ class GoTemplate:
     run: Callable[[Rendering, Any], None]
     line_map: LineMap
     trees: tuple[Tree, ...]
+    is_pure: bool
 
     def execute(self, data: Any, *, budget: Budget | None = None) -> str:
         """Return the rendered text.
@@ -118,7 +120,8 @@ def _compiled(
     filename = f"<template {name}>"
     run = python.run(filename)[bodies[name]]
     line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))
-    return GoTemplate(name, tuple(sorted(trees)), python.text(), python.functions, run, line_map, tuple(trees.values()))
+    names, parsed = tuple(sorted(trees)), tuple(trees.values())
+    return GoTemplate(name, names, python.text(), python.functions, run, line_map, parsed, is_pure)
 
 
 def printed(value: Any) -> str:

@@ -113,7 +113,7 @@ def _cpus(params: Parameters) -> Iterator[str]:
     if annotated:
         yield annotated[0]
         return
-    resources = _at(params.revision.values.tree, "global", "proxy", "resources")
+    resources = _at(params.revision.template_values, "global", "proxy", "resources")
     for kind in ("limits", "requests"):
         cpu = _at(resources, kind, "cpu")
         if cpu is not None:
@@ -151,7 +151,7 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
             "Spec": view("v1.PodSpec", stripped.get("spec") or {}),
             "ProxyConfig": params.proxy_config.proxy_config,
             "MeshConfig": params.mesh_in_data.mesh_pointer,
-            "Values": revision.values.tree,
+            "Values": revision.template_values,
             "Revision": params.written_revision,
             "NativeSidecars": params.native_sidecar,
             "EstimatedConcurrency": estimated_concurrency(params),

@@ -97,6 +97,7 @@ class Revision:
     """The injection of one control plane, compiled and deeply immutable.
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
+    ``shared_values`` are the values of templates that cannot change them, None if a template can.
     ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any. ``versions_by_node`` is
     empty if all nodes have the same version.
     """
@@ -118,12 +119,18 @@ class Revision:
     fingerprint: str
     hermetic: bool
     annotations_read: frozenset[str] | None
+    shared_values: dict[str, Any] | None = field(repr=False)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def istio_version(self) -> str:
         """The Istio minor, as ``1.24``."""
         return format_minor(self.minor)
+
+    @property
+    def template_values(self) -> dict[str, Any]:
+        """The values for one rendering: a copy if a template can change them."""
+        return self.values.tree if self.shared_values is None else self.shared_values
 
     @property
     def openshift(self) -> bool:
@@ -172,6 +179,7 @@ def build_revision(
         fingerprint=_fingerprint(config, values, mesh, settings),
         hermetic=all(template.hermetic for template in templates.values()),
         annotations_read=_annotations_read(templates.values()),
+        shared_values=tree.tree if all(template.is_pure for template in templates.values()) else None,
     )
 
 

@@ -45,6 +45,10 @@ class Template(Protocol):
         """Whether the result depends only on the data, not on a clock, the environment or random numbers."""
 
     @property
+    def is_pure(self) -> bool:
+        """Whether it cannot change the data."""
+
+    @property
     def called(self) -> frozenset[str]:
         """The names of the Go functions that it calls."""
 
@@ -84,6 +88,11 @@ class GoTextTemplate:
     def hermetic(self) -> bool:
         """Whether none of its functions reads a clock, the environment or random numbers."""
         return all(func.hermetic for func in self.compiled.functions.values())
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it calls no function that changes a map."""
+        return self.compiled.is_pure
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""

@@ -13,12 +13,14 @@ from injector.injection.data import (
     tag_of_type,
     template_data,
 )
-from injector.injection.pipeline import webhook_parameters
+from injector.injection.pipeline import try_inject_pod, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
 from tests.cases import cases
+from tests.conformance import corpus
 from tests.factories import make_pod
+from tests.property.test_guard import revisions
 
 VALUES = "{global: {hub: docker.io/istio, tag: 1.30.3, proxy: {image: proxyv2}}}"
 FEATURE = "ENABLE_NATIVE_SIDECARS"
@@ -115,11 +117,28 @@ def test_a_template_that_changes_its_values_changes_those_of_no_other_pod(change
     assert list(revision.values.tree) == ["global"]
 
 
-def test_each_injection_gets_a_copy_of_the_values() -> None:
-    revision = _revision(template="{{ .Values }}")
-    _data(revision).field("Values")["global"]["changed"] = True
+@pytest.mark.parametrize(
+    ("template", "shared"),
+    [("{{ .Values }}", True), ("{{ $_ := set .Values `a` `b` }}", False), ("{{ call .Values.f }}", False)],
+)
+def test_injections_share_the_values_unless_a_template_can_change_them(template: str, *, shared: bool) -> None:
+    revision = _revision(template=template)
 
-    assert "changed" not in _data(revision).field("Values")["global"]
+    first, second = (_data(revision).field("Values") for _ in range(2))
+
+    assert (first is second) == shared
+    assert first == second == revision.values.tree
+
+
+@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+def test_no_template_of_istio_changes_the_values_that_its_pods_share() -> None:
+    found = [each for each in revisions().values() if each.shared_values is not None]
+    for revision in found:
+        for name in revision.templates:
+            try_inject_pod(revision, make_pod(annotations={"inject.istio.io/templates": name}), RequestFacts("shop"))
+        assert revision.shared_values == revision.values.tree
+
+    assert len(found) >= 10
 
 
 CLUSTER = "ISTIO_META_CLUSTER_ID"

@@ -163,6 +163,7 @@ class JinjaTemplate:
     clock: Callable[[], float] = time.thread_time
     called: ClassVar[frozenset[str]] = frozenset()
     annotations_read: ClassVar[None] = None
+    is_pure: ClassVar[bool] = False
     hermetic: ClassVar[bool] = True
 
     def render(self, data: TemplateData) -> str:
