@@ -20,7 +20,7 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import EX_DATAERR, verbose
 from injector.cli.manifests import read_workloads
-from injector.cli.options import FILENAME, GUARD, RECURSIVE, REVISION_FLAG, output_format
+from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo
 from injector.cli.route import (
     NO_WEBHOOK,
@@ -38,6 +38,7 @@ from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.injection.tools.podchanges import hiding_of
+from injector.istio.webhooks import NAMESPACE, PRECEDENCES
 from injector.kube.escaping import escape_line
 from injector.revisions.tags import workload_of_pod
 from injector.webhook.path import PREFIX, parse_path
@@ -173,6 +174,14 @@ async def _explain_live(reader: ObjectReader, workload: Created, view: ClusterVi
     metavar="NAME=VALUE,...",
     help="Labels of the workloads' namespace. Default: those of the Namespace objects in FILES.",
 )
+@click.option(
+    PRECEDENCE_FLAG,
+    "precedence",
+    type=click.Choice(PRECEDENCES),
+    default=NAMESPACE,
+    show_default=True,
+    help="The label istio.io/rev that counts if a pod and its namespace have one. For FILES.",
+)
 @cluster_options
 @GUARD
 @output_format("text", "json", "yaml")
@@ -186,6 +195,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     path: str | None,
     namespace: str | None,
     namespace_labels: tuple[str, ...],
+    precedence: str,
     sources: Sources,
     kubeconfig: Kubeconfig,
     guard: str,
@@ -198,7 +208,13 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     The exit code is 65 if a pod would be refused.
     """
     if target or (namespace and not filenames):
-        only_files = {"-f": filenames, REVISION_FLAG: revision, PATH_FLAG: path, LABELS_FLAG: namespace_labels}
+        only_files: dict[str, object] = {
+            "-f": filenames,
+            REVISION_FLAG: revision,
+            PATH_FLAG: path,
+            LABELS_FLAG: namespace_labels,
+            PRECEDENCE_FLAG: precedence != NAMESPACE,
+        }
         for flag, value in only_files.items():
             if value:
                 raise UsageError("only for FILES, not for the cluster", where=flag, hint="leave it out")
@@ -207,7 +223,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace())
         explanations, notes = read_from((), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard))
     else:
-        requested, labels = _requested(revision, path), _labels(namespace_labels)
+        requested, labels = replace(_requested(revision, path), precedence=precedence), _labels(namespace_labels)
         workloads = read_workloads(filenames, recursive=recursive, namespace=namespace)
         by_namespace = (
             workloads.namespace_labels

@@ -22,6 +22,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 FILE: Final = click.Path(path_type=Path)
 REVISION_FLAG: Final = "--revision"
+PRECEDENCE_FLAG: Final = "--revision-label-precedence"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 

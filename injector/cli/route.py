@@ -15,11 +15,13 @@ from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WAR
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECT_LABEL,
+    NAMESPACE,
     LiveWebhook,
     LiveWebhooks,
     Webhook,
     called,
     passed_over,
+    precedence_of,
     unserved,
     webhooks_of,
     why_none,
@@ -61,12 +63,13 @@ class RequestedName:
     """The revision or tag that a webhook's path or a flag names.
 
     ``name`` is empty for the default, and None if the labels of the pod decide. ``envs`` are the proxy's environment variables from the
-    path. ``flag`` is the flag that names it, if one does.
+    path. ``flag`` is the flag that names it, if one does. ``precedence`` is that of the labels, one of ``PRECEDENCES``.
     """
 
     name: str | None = None
     flag: str = ""
     envs: Mapping[str, str] = field(default_factory=dict)
+    precedence: str = NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +96,15 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
         return _resolve(revisions, _forced_step(requested, labels), requested, labels.workload)
     # Istio's webhooks for `default` exist if any revision is the default, whatever its name.
     names = sorted(state.names | set(state.tags) | ({DEFAULT_NAME} if state.default_name else set()))
-    webhooks = called(names, labels.namespace, labels.pod)
+    both, precedence = (labels.namespace, labels.pod), requested.precedence
+    webhooks = called(names, *both, precedence)
     if not webhooks:
-        detail = f"no webhook is called: {why_none(labels.namespace, labels.pod, names)}"
+        detail = f"no webhook is called: {why_none(*both, names, precedence)}"
         if INJECT_LABEL in labels.annotations and INJECT_LABEL not in labels.pod:
             detail += f"; selectors match the label {INJECT_LABEL}, not the annotation"
         return _not_called(Step(WEBHOOK, SKIP, detail, _SELECTORS), _SELECTORS)
     first = webhooks[0]
-    details = _call_text(first.webhook, first.name, labels), *passed_over(labels.namespace, labels.pod)
+    details = _call_text(first.webhook, first.name, labels), *passed_over(*both, precedence)
     return _resolve(
         revisions, Step(WEBHOOK, PASSED, "; ".join(details), _SELECTORS), RequestedName(first.name), labels.workload
     )
@@ -165,7 +169,8 @@ def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, w
 def _forced_step(requested: RequestedName, labels: PodLabels) -> Step:
     """Return the step if a flag selects the webhook, which says whether the labels would select it too."""
     name = requested.name or DEFAULT_NAME
-    nearest = min(webhooks_of(name), key=lambda webhook: len(webhook.unmet(labels.namespace, labels.pod)))
+    webhooks = webhooks_of(name, requested.precedence)
+    nearest = min(webhooks, key=lambda webhook: len(webhook.unmet(labels.namespace, labels.pod)))
     missing = nearest.unmet(labels.namespace, labels.pod)
     if not missing:
         return Step(WEBHOOK, PASSED, _call_text(nearest, name, labels), _SELECTORS)
@@ -190,7 +195,9 @@ def served_names(webhooks: LiveWebhooks) -> frozenset[str]:
 def requested_name(webhooks: LiveWebhooks, labels: PodLabels) -> str | None:
     """Return the revision or tag of the webhook that is called, or the unknown one that the labels name."""
     webhook = called_last(webhooks, labels)
-    return _name(webhook) if webhook is not None else unserved(labels.namespace, labels.pod, served_names(webhooks))
+    if webhook is not None:
+        return _name(webhook)
+    return unserved(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
 
 
 def _name(webhook: LiveWebhook) -> str:
@@ -206,7 +213,7 @@ def _no_live_webhook(webhooks: LiveWebhooks, labels: PodLabels) -> Step:
         return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
     nearest = min(webhooks, key=lambda each: len(each.webhook.unmet(labels.namespace, labels.pod)))
     missing = nearest.webhook.unmet(labels.namespace, labels.pod)
-    why = why_none(labels.namespace, labels.pod, served_names(webhooks))
+    why = why_none(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
     detail = f"no webhook is called: {why}; the nearest is {_title(nearest)}, which requires {', '.join(missing)}"
     return Step(WEBHOOK, SKIP, detail, _WEBHOOKS)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.options import FILE, REVISION_FLAG, option_group, seconds_of, was_given
+from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, option_group, seconds_of, was_given
 from injector.cli.output import echo, yaml_text
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
@@ -26,6 +26,8 @@ from injector.errors import ClusterError, ConfigError, InjectorError, TagError, 
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     FAILURE_POLICIES,
+    NAMESPACE,
+    PRECEDENCES,
     REINVOCATION_POLICIES,
     TIMEOUTS,
     UNSERVED_ACTIONS,
@@ -53,7 +55,7 @@ _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE: Final = "PRIVATE KEY-----"
 
 _ENDPOINT_FIELDS: Final = ("service", "namespace", "port", "url")
-_FIELDS: Final = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout")
+_FIELDS: Final = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", "precedence")
 _ALWAYS: Final = ("istio_namespace", "auto_inject")
 WEBHOOK_PARAMETERS: Final = (*_ENDPOINT_FIELDS, *_FIELDS, *_ALWAYS)
 """The parameters of ``webhook_options``, which are the fields of ``Endpoint`` and ``WebhookOptions``."""
@@ -71,6 +73,7 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
     timeout: str | None,
     istio_namespace: str,
     auto_inject: bool,
+    precedence: str,
 ) -> WebhookOptions:
     if not _SERVICE.fullmatch(service):
         raise UsageError(
@@ -87,6 +90,7 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
         reinvocation_policy=reinvocation_policy,
         istio_namespace=istio_namespace,
         auto_inject=auto_inject,
+        precedence=precedence,
     )
 
 
@@ -132,6 +136,14 @@ webhook_options: Final = option_group(
         "auto_inject",
         is_flag=True,
         help="Let the tag or revision `default` also inject namespaces and pods without any injection label.",
+    ),
+    click.option(
+        PRECEDENCE_FLAG,
+        "precedence",
+        type=click.Choice(PRECEDENCES),
+        default=NAMESPACE,
+        show_default=True,
+        help="The label istio.io/rev that counts if a pod and its namespace have one. All webhooks need the same.",
     ),
 )
 """The options of ``WebhookOptions``, as the parameter ``options``."""

@@ -34,6 +34,10 @@ REVISION_LABEL: Final = "istio.io/rev"
 TAG_LABEL: Final = "istio.io/tag"
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 REINVOCATION_POLICIES: Final = ("Never", "IfNeeded")
+NAMESPACE: Final = "namespace"
+POD: Final = "pod"
+PRECEDENCES: Final = (NAMESPACE, POD)
+"""The objects whose label ``istio.io/rev`` counts if both a pod and its namespace have one; Istio's is ``namespace``."""
 TIMEOUTS: Final = range(1, 31)
 """The seconds that the API server takes as a webhook's timeout (k8s.io/kubernetes, admissionregistration/validation)."""
 
@@ -81,6 +85,11 @@ _EVERY: Final = (
     _Case("rev.namespace.", (_OWN_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED,)),
     _Case("rev.object.", (_NO_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED, _OWN_REVISION)),
 )
+# As in values.sidecarInjectorWebhook.revisionLabelPrecedence, istio/istio#60377.
+_EVERY_POD_FIRST: Final = (
+    _Case("rev.namespace.", (_OWN_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED, _NO_REVISION)),
+    _Case("rev.object.", (_NO_ENABLEMENT,), (_NOT_REFUSED, _OWN_REVISION)),
+)
 _DEFAULT: Final = (
     _Case("namespace.", ((INJECTION_LABEL, "In", ("enabled",)),), (_NOT_REFUSED,)),
     _Case("object.", (_NO_ENABLEMENT, _NO_REVISION), ((INJECT_LABEL, "In", ("true",)), _NO_REVISION)),
@@ -98,6 +107,10 @@ _AUTO: Final = (
 _UNSERVED: Final = (
     _Case("namespace.", (_HAS_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED,)),
     _Case("pod.", (_NO_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED, _HAS_REVISION)),
+)
+_UNSERVED_POD_FIRST: Final = (
+    _Case("namespace.", (_HAS_REVISION, _NO_ENABLEMENT), (_NOT_REFUSED, _NO_REVISION)),
+    _Case("pod.", (_NO_ENABLEMENT,), (_NOT_REFUSED, _HAS_REVISION)),
 )
 
 # The labels of the chart as istioctl and the operator render it: for every configuration, and only for a revision's.
@@ -148,6 +161,7 @@ class WebhookOptions:
         reinvocation_policy: ``Never`` or ``IfNeeded``.
         istio_namespace: Istio's namespace; one other than ``istio-system`` becomes a part of the names.
         auto_inject: whether the default also injects namespaces and pods without any label.
+        precedence: one of ``PRECEDENCES``. All configurations of a cluster must have the same, or some pods match two.
     """
 
     endpoint: Endpoint = field(default_factory=Endpoint)
@@ -157,6 +171,7 @@ class WebhookOptions:
     reinvocation_policy: str = "Never"
     istio_namespace: str = ISTIO_NAMESPACE
     auto_inject: bool = False
+    precedence: str = NAMESPACE
 
 
 def revision_webhook(revision: str, options: WebhookOptions) -> dict[str, Any]:
@@ -269,7 +284,17 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
         failure_policy=webhook.get("failurePolicy") or FAILURE_POLICIES[0],
         timeout=webhook.get("timeoutSeconds"),
         reinvocation_policy=webhook.get("reinvocationPolicy") or REINVOCATION_POLICIES[0],
+        precedence=_precedence_of(configuration),
     )
+
+
+def _precedence_of(configuration: Mapping[str, Any]) -> str:
+    """Return the precedence of a configuration's selectors: with ``pod``, those for labelled pods accept labelled namespaces."""
+    for webhook in sidecar_webhooks(configuration):
+        if webhook["name"].startswith(_EVERY[1].prefix):
+            keys = [each["key"] for each in (webhook.get("namespaceSelector") or {}).get("matchExpressions") or ()]
+            return POD if keys and REVISION_LABEL not in keys else NAMESPACE
+    return NAMESPACE
 
 
 def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -310,6 +335,7 @@ def unserved_webhook(action: str, options: WebhookOptions) -> dict[str, Any]:
         options, failure_policy="Ignore", reinvocation_policy="Never", timeout=options.timeout or _UNSERVED_TIMEOUT
     )
     excluded = (_NAMESPACE_NAME, "NotIn", (*_SYSTEM_NAMESPACES, options.endpoint.namespace))
+    cases = _UNSERVED_POD_FIRST if options.precedence == POD else _UNSERVED
     webhooks = [
         _webhook(
             _Case(case.prefix, (excluded, *case.namespaces), case.pods),
@@ -317,7 +343,7 @@ def unserved_webhook(action: str, options: WebhookOptions) -> dict[str, Any]:
             options,
             suffix=_UNSERVED_SUFFIX,
         )
-        for case, kind in zip(_UNSERVED, UNSERVED_KINDS, strict=True)
+        for case, kind in zip(cases, UNSERVED_KINDS, strict=True)
     ]
     # None of Istio's labels: istioctl and `serve --from-cluster` would read it as the configuration of a revision or tag.
     labels = {"app.kubernetes.io/name": "injector"}
@@ -325,7 +351,7 @@ def unserved_webhook(action: str, options: WebhookOptions) -> dict[str, Any]:
 
 
 def _configuration(metadata: dict[str, Any], name: str, options: WebhookOptions) -> dict[str, Any]:
-    cases: tuple[_Case, ...] = _EVERY
+    cases: tuple[_Case, ...] = _EVERY_POD_FIRST if options.precedence == POD else _EVERY
     if name == DEFAULT_NAME:
         cases += _DEFAULT + (_AUTO if options.auto_inject else ())
     return _document(metadata, [_webhook(case, f"{_PATH}/{name}", options, name) for case in cases])
@@ -424,47 +450,55 @@ class Called:
 
 
 @cache
-def webhooks_of(name: str) -> tuple[Webhook, ...]:
+def webhooks_of(name: str, precedence: str = NAMESPACE) -> tuple[Webhook, ...]:
     """Return the webhooks of a revision or tag; those of ``default`` are also called for ``istio-injection``."""
     return tuple(
         Webhook(raw["name"], Selector.compile(raw["namespaceSelector"]), Selector.compile(raw["objectSelector"]))
-        for raw in revision_webhook(name, WebhookOptions())["webhooks"]
+        for raw in revision_webhook(name, WebhookOptions(precedence=precedence))["webhooks"]
     )
 
 
-def called(names: Iterable[str], namespace_labels: Labels, labels: Labels) -> tuple[Called, ...]:
+def called(
+    names: Iterable[str], namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE
+) -> tuple[Called, ...]:
     """Return the webhooks of ``names``, revisions and tags, that the API server calls for a pod with these labels."""
     return tuple(
         Called(name, webhook)
         for name in names
-        for webhook in webhooks_of(name)
+        for webhook in webhooks_of(name, precedence)
         if not webhook.unmet(namespace_labels, labels)
     )
 
 
-def passed_over(namespace_labels: Labels, labels: Labels) -> tuple[str, ...]:
+def passed_over(namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE) -> tuple[str, ...]:
     """Describe the labels of a pod and its namespace that have no effect, because others take precedence."""
     rev, pod_rev = namespace_labels.get(REVISION_LABEL), labels.get(REVISION_LABEL)
     notes = []
     if rev is not None and INJECTION_LABEL in namespace_labels:
         notes.append(f"the namespace's {REVISION_LABEL}={rev} does not count beside {INJECTION_LABEL}")
-    if pod_rev is not None and (INJECTION_LABEL in namespace_labels or (rev is not None and rev != pod_rev)):
+    differ = rev is not None and pod_rev is not None and rev != pod_rev
+    if differ and precedence == POD and INJECTION_LABEL not in namespace_labels:
+        notes.append(f"the namespace's {REVISION_LABEL}={rev} does not count: the pod's label decides")
+    elif pod_rev is not None and (INJECTION_LABEL in namespace_labels or differ):
         notes.append(f"the pod's {REVISION_LABEL}={pod_rev} does not count: the namespace's label decides")
     return tuple(notes)
 
 
-def unserved(namespace_labels: Labels, labels: Labels, names: Collection[str]) -> str | None:
+def unserved(
+    namespace_labels: Labels, labels: Labels, names: Collection[str], precedence: str = NAMESPACE
+) -> str | None:
     """Return the revision or tag that a pod without a webhook names in its labels, unless it is one of ``names``."""
     injection, rev = namespace_labels.get(INJECTION_LABEL), namespace_labels.get(REVISION_LABEL)
     if labels.get(INJECT_LABEL) == "false" or injection not in (None, "enabled"):
         return None
-    wanted = DEFAULT_NAME if injection else rev or labels.get(REVISION_LABEL)
+    own = labels.get(REVISION_LABEL)
+    wanted = DEFAULT_NAME if injection else (own or rev if precedence == POD else rev or own)
     if wanted is None and labels.get(INJECT_LABEL) == "true":
         wanted = DEFAULT_NAME
     return None if wanted in names else wanted
 
 
-def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -> str:
+def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str], precedence: str = NAMESPACE) -> str:
     """Explain why no webhook of ``names`` is called for a pod with these labels."""
     injection, rev = namespace_labels.get(INJECTION_LABEL), namespace_labels.get(REVISION_LABEL)
     if labels.get(INJECT_LABEL) == "false":
@@ -473,7 +507,9 @@ def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str]) -
         return f"the namespace's label {INJECTION_LABEL} is `{injection}`"
     if injection is not None:
         return f"the namespace's label {INJECTION_LABEL} selects the default revision, which does not exist"
-    owner, name = ("namespace", rev) if rev is not None else ("pod", labels.get(REVISION_LABEL))
+    own = labels.get(REVISION_LABEL)
+    decides = rev is not None and not (precedence == POD and own is not None)
+    owner, name = ("namespace", rev) if decides else ("pod", own)
     if name is not None and (owner == "pod" or name not in names):
         known = ", ".join(sorted(names)) or "none"
         hint = did_you_mean(name, names)
@@ -552,6 +588,16 @@ class LiveWebhooks:
             found = [each for each in self.all if each.webhook.namespace.matches(namespace_labels)]
             self._by_namespace[key] = found
         return [each for each in found if each.webhook.object.matches(labels)]
+
+
+def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
+    """Return the precedence of a cluster's webhooks: ``pod`` if one for labelled namespaces leaves out labelled pods."""
+    leaves_out = any(
+        any(each.key == REVISION_LABEL and each.operator == "In" for each in webhook.webhook.namespace.requirements)
+        and any(each.key == REVISION_LABEL for each in webhook.webhook.object.requirements)
+        for webhook in webhooks
+    )
+    return POD if leaves_out else NAMESPACE
 
 
 def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:

@@ -265,6 +265,7 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
         (("web", "--path", "/inject/prod"), 64, "--path: only for FILES"),
         (("web", "-r", "prod"), 64, "--revision: only for FILES"),
         (("-n", "shop", "--namespace-labels", "a=b"), 64, "--namespace-labels: only for FILES"),
+        (("web", "--revision-label-precedence", "pod"), 64, "--revision-label-precedence: only for FILES"),
         (("svc/web",), 64, "'svc' is not a type of workload"),
         (("web", "-n", "shop"), 1, "has no such object"),
     ],

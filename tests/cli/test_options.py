@@ -173,6 +173,7 @@ KEPT = WebhookOptions(
     reinvocation_policy="IfNeeded",
     istio_namespace="mesh",
     auto_inject=True,
+    precedence="pod",
 )
 
 

@@ -81,9 +81,28 @@ disabled-new   -     -     -     -     -       -     -     -        -         - 
 """
 
 
-def expected() -> dict[tuple[str, str], str]:
-    """The matrix, by the names of namespace and pod."""
-    head, *rows = MATRIX.strip().splitlines()
+POD_FIRST = """
+               plain old   new   prod  unknown true  false new-true new-false note-true note-false host host-true host-new
+unlabelled     -     1-29  1-30  1-30  -       1-29  -     1-30     -         -         -          -    -         -
+enabled        1-29  1-29  1-29  1-29  1-29    1-29  -     1-29     -         1-29      -          -    -         -
+disabled       -     -     -     -     -       -     -     -        -         -         -          -    -         -
+old            1-29  1-29  1-30  1-30  -       1-29  -     1-30     -         1-29      -          -    -         -
+new            1-30  1-29  1-30  1-30  -       1-30  -     1-30     -         1-30      -          -    -         -
+prod           1-30  1-29  1-30  1-30  -       1-30  -     1-30     -         1-30      -          -    -         -
+default-tag    1-29  1-29  1-30  1-30  -       1-29  -     1-30     -         1-29      -          -    -         -
+unknown        -     1-29  1-30  1-30  -       -     -     1-30     -         -         -          -    -         -
+enabled-new    1-29  1-29  1-29  1-29  1-29    1-29  -     1-29     -         1-29      -          -    -         -
+disabled-new   -     -     -     -     -       -     -     -        -         -         -          -    -         -
+"""
+"""The same with `--revision-label-precedence pod`, by the selectors of istio/istio#60377: a pod's `istio.io/rev` wins over its namespace's,
+also if nothing serves it. `istio-injection` wins over both.
+"""
+MATRICES = {"namespace": MATRIX, "pod": POD_FIRST}
+
+
+def expected(precedence: str) -> dict[tuple[str, str], str]:
+    """The matrix of a precedence, by the names of namespace and pod."""
+    head, *rows = MATRICES[precedence].strip().splitlines()
     pods = head.split()
     cells = {(name, pod): cell for name, *row in map(str.split, rows) for pod, cell in zip(pods, row, strict=True)}
     assert set(cells) == {(name, pod) for name in NAMESPACES for pod in PODS}
@@ -183,23 +202,38 @@ def revisions(tmp_path: Path) -> Path:
     return folder
 
 
+def explained_live(lab: Lab, revisions: Path) -> dict[tuple[str, str], str]:
+    """The revision of each Deployment as `explain` finds it by the webhooks of the cluster."""
+    found = {}
+    for namespace in NAMESPACES:
+        where = ("-n", namespace, "--revisions-dir", str(revisions), "--kubeconfig", str(lab.kubeconfig))
+        for each in json.loads(command("explain", *where, "-o", "json"))["workloads"]:
+            found[namespace, each["name"]] = each["revision"] if each["outcome"] == "injected" else NONE
+    return found
+
+
+@pytest.mark.parametrize("precedence", MATRICES)
 def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_same(
-    controlled_lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path
+    controlled_lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path, precedence: str
 ) -> None:
+    flag = ("--revision-label-precedence", precedence)
     lab, directory = controlled_lab, ("--revisions-dir", str(revisions))
     namespaces = [namespace_of(name, labels) for name, labels in NAMESPACES.items()]
 
     with injector(tmp_path, *trusted.flags, *directory) as served:
-        webhooks = written("webhook", *directory, port=served.port, trusted=trusted)
+        webhooks = written("webhook", *directory, *flag, port=served.port, trusted=trusted)
         assert len(webhooks) == len((OLD, NEW)) + len(TAGS)
         for tag, revision in TAGS.items():
-            assert written("tag", tag, "--revision", revision, port=served.port, trusted=trusted)[0] in webhooks
+            assert written("tag", tag, "--revision", revision, *flag, port=served.port, trusted=trusted)[0] in webhooks
         lab.apply(*namespaces)
         with calling(lab, webhooks):
             lab.apply(*workloads())
             pods = created(lab)
+            live = explained_live(lab, revisions)
+        for namespace in NAMESPACES:
+            lab.kubectl("delete", "deployments,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
 
-        assert {cell: revision_of(pod) for cell, pod in pods.items()} == expected()
+        assert {cell: revision_of(pod) for cell, pod in pods.items()} == live == expected(precedence)
         owners = {pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods.values()}
         assert owners == {"ReplicaSet"}
         called = served.total("sidecar_injection_requests_total")
@@ -207,8 +241,8 @@ def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_sam
 
     manifest = tmp_path / "manifest.yaml"
     manifest.write_text(yaml.safe_dump_all([*namespaces, *workloads()]))
-    explained = json.loads(command("explain", "-f", manifest, *directory, "-o", "json"))["workloads"]
+    explained = json.loads(command("explain", "-f", manifest, *directory, *flag, "-o", "json"))["workloads"]
     said = {(each["namespace"], each["name"]): each for each in explained}
     assert {
         cell: each["revision"] if each["outcome"] == "injected" else NONE for cell, each in said.items()
-    } == expected()
+    } == expected(precedence)

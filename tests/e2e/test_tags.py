@@ -481,6 +481,30 @@ def test_pins_and_the_weights_of_namespaces_are_served_and_explained(lab: Lab, t
     assert "injected by 1-30" in said["web"]
 
 
+def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(lab: Lab) -> None:
+    def first_of(tag: str) -> str:
+        keys = [
+            each["key"]
+            for each in webhooks(lab, f"istio-revision-tag-{tag}")["rev.object"]["namespaceSelector"][
+                "matchExpressions"
+            ]
+        ]
+        return "namespace" if "istio.io/rev" in keys else "pod"
+
+    flag = "--revision-label-precedence"
+    done(lab, "webhook", "apply", "--revision", "1-24", flag, "pod")
+    done(lab, "webhook", "apply", "--revision", "1-30", flag, "pod")
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+    assert first_of("prod") == "pod"
+    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+    assert first_of("prod") == "pod"
+
+    mixed = command(lab, "tag", "set", "blue", "-r", "1-30", flag, "namespace", "--dry-run")
+    assert "Webhook overlaps with others: [istio-revision-tag-prod/rev.object.sidecar-injector.istio.io" in mixed.stderr
+    done(lab, "tag", "set", "prod", "-r", "1-30", flag, "namespace", "--overwrite", "-y")
+    assert first_of("prod") == "namespace"
+
+
 def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: Path) -> None:
     lab.apply(account_of("default", "nobody"))
     admin = yaml.safe_load(lab.kubeconfig.read_text())

@@ -19,6 +19,7 @@ from injector.istio.webhooks import (
     options_of,
     overlaps,
     passed_over,
+    precedence_of,
     revision_webhook,
     tag_service,
     tag_webhook,
@@ -121,6 +122,72 @@ def test_every_webhook_of_a_configuration_has_the_options() -> None:
         }
         for prefix in ("rev.namespace", "rev.object", "namespace", "object", "auto")
     }
+
+
+def selectors(webhook: dict[str, Any]) -> list[list[str]]:
+    """The keys and operators of the selectors for namespaces and pods."""
+    found = (webhook[key]["matchExpressions"] for key in ("namespaceSelector", "objectSelector"))
+    return [[f"{each['key']} {each['operator']}" for each in expressions] for expressions in found]
+
+
+def test_the_label_of_a_pod_can_count_before_that_of_its_namespace() -> None:
+    by_namespace, by_pod, *others = revision_webhook("default", WebhookOptions(precedence="pod"))["webhooks"]
+
+    assert selectors(by_namespace) == [
+        ["istio.io/rev In", "istio-injection DoesNotExist"],
+        ["sidecar.istio.io/inject NotIn", "istio.io/rev DoesNotExist"],
+    ]
+    assert selectors(by_pod) == [["istio-injection DoesNotExist"], ["sidecar.istio.io/inject NotIn", "istio.io/rev In"]]
+    assert others == revision_webhook("default", WebhookOptions())["webhooks"][2:]
+
+
+@pytest.mark.parametrize("precedence", ["namespace", "pod"])
+@pytest.mark.parametrize("name", ["default", "1-24"])
+def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: str) -> None:
+    configuration = revision_webhook(name, WebhookOptions(precedence=precedence))
+    tag = tag_webhook("prod", name, WebhookOptions(precedence=precedence))
+
+    for each, path in ((configuration, name), (tag, "prod")):
+        options = options_of(each, path)
+        assert options is not None
+        assert options.precedence == precedence
+    assert precedence_of(live_webhooks([configuration, tag])) == precedence
+    deactivated_options = options_of(deactivated(configuration), name)
+    assert deactivated_options is not None
+    assert deactivated_options.precedence == "namespace"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "pod", "name"),
+    [
+        ({REV: "a"}, {}, "a"),
+        ({REV: "a"}, {REV: "b"}, "b"),
+        ({}, {REV: "b"}, "b"),
+        ({REV: "gone"}, {REV: "b"}, "b"),
+        ({AUTO: "enabled"}, {REV: "b"}, "default"),
+        ({REV: "a"}, {REV: "b", INJECT: "true"}, "b"),
+        ({REV: "a"}, {INJECT: "true"}, "a"),
+    ],
+)
+def test_one_webhook_is_called_if_pods_choose_first(namespace: dict[str, str], pod: dict[str, str], name: str) -> None:
+    assert [each.name for each in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
+
+
+def test_the_label_of_a_pod_that_nothing_serves_counts_too_if_pods_choose_first() -> None:
+    labels: tuple[dict[str, str], dict[str, str]] = {REV: "a"}, {REV: "gone"}
+
+    assert called(("a", "b"), *labels, "pod") == ()
+    assert unserved(*labels, ("a", "b"), "pod") == "gone"
+    assert unserved(*labels, ("a", "b")) is None
+    assert why_none(*labels, ("a", "b"), "pod").startswith(
+        "the pod's label istio.io/rev names `gone`, which is not served"
+    )
+    assert passed_over({REV: "a"}, {REV: "b"}, "pod") == (
+        "the namespace's istio.io/rev=a does not count: the pod's label decides",
+    )
+    (by_namespace, by_pod) = unserved_webhook("warn", WebhookOptions(precedence="pod"))["webhooks"]
+    assert selectors(by_namespace)[1] == ["sidecar.istio.io/inject NotIn", "istio.io/rev DoesNotExist"]
+    assert "istio.io/rev DoesNotExist" not in selectors(by_pod)[0]
 
 
 def test_only_the_default_injects_namespaces_without_labels() -> None:

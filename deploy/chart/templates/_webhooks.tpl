@@ -33,7 +33,7 @@
   {{- toJson $wanted -}}
 {{- end }}
 
-{{/* The webhooks with the computed keys `path`, `object`, `leads` (the revision) and `never`, as JSON. */}}
+{{/* The webhooks with the computed keys `path`, `object`, `leads` (the revision), `never` and `podFirst`, as JSON. */}}
 {{- define "injector.webhooks" -}}
   {{- $wanted := include "injector.wantedWebhooks" . | fromJsonArray -}}
   {{- $suffix := "" -}}
@@ -56,7 +56,7 @@
     {{- end -}}
     {{- if and $known (not (hasKey $.Values.revisions $leads)) }}{{ fail (printf "webhooks: no revision %q is served; add it to `revisions`" $leads) }}{{ end -}}
     {{- $never := and $default (eq $path "default") (not .tag) -}}
-    {{- $all = append $all (merge (dict "path" $path "leads" $leads "object" (default (printf "%s%s" $object $suffix) .name) "never" $never) .) -}}
+    {{- $all = append $all (merge (dict "path" $path "leads" $leads "object" (default (printf "%s%s" $object $suffix) .name) "never" $never "podFirst" (eq $.Values.revisionLabelPrecedence "pod")) .) -}}
   {{- end -}}
   {{- toJson $all -}}
 {{- end }}
@@ -69,9 +69,14 @@
     - {key: istio-injection, operator: DoesNotExist}
   pods:
     - {key: sidecar.istio.io/inject, operator: NotIn, values: ["false"]}
+    {{- if .podFirst }}
+    - {key: istio.io/rev, operator: DoesNotExist}
+    {{- end }}
 - prefix: rev.object.
   namespaces:
+    {{- if not .podFirst }}
     - {key: istio.io/rev, operator: DoesNotExist}
+    {{- end }}
     - {key: istio-injection, operator: DoesNotExist}
   pods:
     - {key: sidecar.istio.io/inject, operator: NotIn, values: ["false"]}
