@@ -24,7 +24,11 @@ RUN uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python
 # Removes the shell, the package manager and all setuid programs. The last stage copies the rest as one layer, so no lower layer has them.
 FROM ${PYTHON} AS bare
 COPY --from=build /opt/injector /opt/injector
-RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3.*/site-packages/pip* /usr/local/lib/python3.*/ensurepip \
+# /usr/local/bin/sidecar-injector and /health are the program and the health check file in the charts of Istio 1.0 to 1.4.
+RUN ln -s /opt/injector/bin/sidecar-injector /usr/local/bin/sidecar-injector \
+ && touch /health \
+ && chown 65532:65532 /health \
+ && rm -rf /usr/local/bin/pip* /usr/local/lib/python3.*/site-packages/pip* /usr/local/lib/python3.*/ensurepip \
       /usr/bin/apt* /usr/bin/dpkg* /usr/bin/perl* \
  && find / -xdev -type f -perm /6000 -delete \
  && rm -f /bin/bash /bin/dash /bin/sh

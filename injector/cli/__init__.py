@@ -9,11 +9,18 @@ from __future__ import annotations
 import signal
 import sys
 
-if "serve" in sys.argv[1:3]:
+from injector.cli.oldinjector import arguments_of, serves
+
+if serves(sys.argv):
     # By default SIGHUP would end a server that is starting. It stays pending until webhook/server.py can handle it. This comes before
     # all other imports, because they take long enough for a signal to arrive.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 from injector.cli.commands import root as main
 
-__all__ = ["main"]
+__all__ = ["main", "sidecar_injector"]
+
+
+def sidecar_injector() -> None:
+    """Run the command ``sidecar-injector``."""
+    main(arguments_of(sys.argv[1:]), prog_name="injector")

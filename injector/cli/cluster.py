@@ -24,7 +24,7 @@ from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, ManifestError, UsageError
 from injector.injection.tools.drift import as_created
-from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhook, live_webhooks
+from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import Created, controller_of, created_pods
 from injector.kube.serial import load_json
 from injector.kube.typed import normalise
@@ -179,7 +179,7 @@ class ClusterView:
 
     revisions: RevisionList
     built: Built
-    webhooks: tuple[LiveWebhook, ...]
+    webhooks: LiveWebhooks
     namespaces: Mapping[str, Mapping[str, str]]
 
 

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from injector.cli.oldinjector import arguments_of, is_old_flag
 from injector.cli.output import data_text, echo, one_line
 from injector.errors import InjectorError
 
@@ -136,7 +137,9 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse the options before the command's name."""
+        """Parse the options before the command's name; flags of the old ``sidecar-injector`` need no command."""
+        if args and is_old_flag(args[0]):
+            args = arguments_of(args)
         with _failures(info_name or "injector", {}):
             return super().make_context(info_name, args, parent, **extra)
 

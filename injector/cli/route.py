@@ -17,6 +17,7 @@ from injector.istio.webhooks import (
     INJECT_LABEL,
     NAMESPACE,
     LiveWebhook,
+    LiveWebhooks,
     Webhook,
     called,
     passed_over,
@@ -29,7 +30,7 @@ from injector.revisions.tags import Workload, usable_tags
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from injector.cli.cluster import ClusterView
     from injector.cli.sources import RevisionList
@@ -115,10 +116,10 @@ def live_route(view: ClusterView, labels: PodLabels) -> Route | Trace:
     Raises:
         DataError: the revision cannot be read.
     """
-    webhook = called_last(view.webhooks, labels)
-    if webhook is None:
+    matching = view.webhooks.called(labels.namespace, labels.pod)
+    if not matching:
         return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)
-    others = [each for each in view.webhooks if each is not webhook and each.calls(labels.namespace, labels.pod)]
+    *others, webhook = matching
     source = _configuration(webhook)
     step = Step(WEBHOOK, PASSED, _live_call_text(webhook, others, labels), source)
     try:
@@ -181,20 +182,18 @@ def _call_text(webhook: Webhook, name: str, labels: PodLabels) -> str:
     return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
 
 
-def called_last(webhooks: Iterable[LiveWebhook], labels: PodLabels) -> LiveWebhook | None:
+def called_last(webhooks: LiveWebhooks, labels: PodLabels) -> LiveWebhook | None:
     """Return the webhook that decides about a pod: of several, the last one replaces the injection of the others."""
-    matching = [each for each in webhooks if each.calls(labels.namespace, labels.pod)]
-    return matching[-1] if matching else None
+    return next(reversed(webhooks.called(labels.namespace, labels.pod)), None)
 
 
-def served_names(webhooks: Iterable[LiveWebhook]) -> frozenset[str]:
+def served_names(webhooks: LiveWebhooks) -> frozenset[str]:
     """Return the revisions and tags that a cluster has webhooks for."""
     return frozenset(map(_name, webhooks))
 
 
-def requested_name(webhooks: Iterable[LiveWebhook], labels: PodLabels) -> str | None:
+def requested_name(webhooks: LiveWebhooks, labels: PodLabels) -> str | None:
     """Return the revision or tag of the webhook that is called, or the unknown one that the labels name."""
-    webhooks = tuple(webhooks)
     webhook = called_last(webhooks, labels)
     if webhook is not None:
         return _name(webhook)
@@ -209,7 +208,7 @@ def _name(webhook: LiveWebhook) -> str:
     return name or webhook.tag or webhook.revision
 
 
-def _no_live_webhook(webhooks: tuple[LiveWebhook, ...], labels: PodLabels) -> Step:
+def _no_live_webhook(webhooks: LiveWebhooks, labels: PodLabels) -> Step:
     if not webhooks:
         return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
     nearest = min(webhooks, key=lambda each: len(each.webhook.unmet(labels.namespace, labels.pod)))

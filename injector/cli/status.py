@@ -12,7 +12,7 @@ from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_f
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import data_text, echo, printable, table
-from injector.cli.route import NO_WEBHOOK, PodLabels, Route, live_route, requested_name
+from injector.cli.route import PodLabels, Route, called_last, live_route, requested_name
 from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
@@ -115,6 +115,9 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
+    if called_last(view.webhooks, labels) is None:
+        wanted = requested_name(view.webhooks, labels)
+        return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN)
     try:
         routed = live_route(view, labels)
     except DataError:
@@ -128,10 +131,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
         answer = _inject(revision, created, routed)
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
-    wanted = requested_name(view.webhooks, labels)
-    if wanted is not None or routed.reason != NO_WEBHOOK:
-        return wanted, Drift(UNKNOWN)
-    return None, drift_of(running, None)
+    return requested_name(view.webhooks, labels), Drift(UNKNOWN)
 
 
 def _inject(revision: Revision, created: c.Pod, routed: Route) -> Answer:

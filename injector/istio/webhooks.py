@@ -560,9 +560,34 @@ class LiveWebhook:
     trusted: bool
     conditional: bool
 
-    def calls(self, namespace_labels: Labels, labels: Labels) -> bool:
-        """Return whether the selectors match a pod with these labels."""
-        return not self.webhook.unmet(namespace_labels, labels)
+
+@dataclass(frozen=True, slots=True)
+class LiveWebhooks:
+    """The webhooks of a cluster, in the API server's order.
+
+    A large cluster has hundreds of webhooks and thousands of pods, but few namespaces that differ in their labels. The webhooks whose
+    selectors match a namespace are therefore found once for all of its pods.
+    """
+
+    all: tuple[LiveWebhook, ...]
+    _by_namespace: dict[frozenset[tuple[str, str]], list[LiveWebhook]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def __iter__(self) -> Iterator[LiveWebhook]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def called(self, namespace_labels: Labels, labels: Labels) -> list[LiveWebhook]:
+        """Return the webhooks that are called for a pod with these labels."""
+        key = frozenset(namespace_labels.items())
+        found = self._by_namespace.get(key)
+        if found is None:
+            found = [each for each in self.all if each.webhook.namespace.matches(namespace_labels)]
+            self._by_namespace[key] = found
+        return [each for each in found if each.webhook.object.matches(labels)]
 
 
 def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
@@ -575,7 +600,7 @@ def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
     return POD if leaves_out else NAMESPACE
 
 
-def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> tuple[LiveWebhook, ...]:
+def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:
     """Return the webhooks of MutatingWebhookConfigurations that call an injector, in the API server's order.
 
     They are found by their path and their rules, whatever their name. The API server sorts the configurations by name and keeps the
@@ -585,7 +610,7 @@ def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> tuple[LiveWebh
         ManifestError: a configuration or a selector cannot be read.
     """
     ordered = sorted(configurations, key=lambda each: str(_mapping(each.get("metadata")).get("name", "")))
-    return tuple(webhook for configuration in ordered for webhook in _of_configuration(configuration))
+    return LiveWebhooks(tuple(webhook for each in ordered for webhook in _of_configuration(each)))
 
 
 def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]:

@@ -343,7 +343,7 @@ SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"
 
 
 def webhook(**options: Any) -> LiveWebhook:
-    return live_webhooks([revision_webhook("1-30", WebhookOptions(**options))])[0]
+    return live_webhooks([revision_webhook("1-30", WebhookOptions(**options))]).all[0]
 
 
 def steps(made: LiveWebhook, *objects: dict[str, Any]) -> tuple[Step, ...]:

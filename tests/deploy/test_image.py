@@ -43,12 +43,17 @@ def test_the_image_runs_as_nobody_and_installs_nothing_when_it_starts() -> None:
 def test_the_image_has_no_shell_no_installer_and_no_program_with_its_owners_rights() -> None:
     assert BARE.rests("COPY") == ["--from=build /opt/injector /opt/injector"]
     (run,) = BARE.rests("RUN")
-    removed, found, last = (part.strip() for part in run.split(" && "))
+    *old, removed, found, last = (part.strip() for part in run.split(" && "))
 
     assert {"/usr/local/bin/pip*", "/usr/bin/apt*", "/usr/bin/dpkg*", "/usr/bin/perl*"} <= set(removed.split())
     assert found == "find / -xdev -type f -perm /6000 -delete"
     # It is a shell that takes the shells away, so this comes last.
     assert last == "rm -f /bin/bash /bin/dash /bin/sh"
+    assert old == [
+        "ln -s /opt/injector/bin/sidecar-injector /usr/local/bin/sidecar-injector",
+        "touch /health",
+        "chown 65532:65532 /health",
+    ]
 
 
 def test_everything_is_installed_by_hash() -> None:

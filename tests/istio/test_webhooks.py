@@ -306,7 +306,7 @@ def test_a_deactivated_configuration_is_recognised_matches_nothing_and_keeps_the
     ]
     assert dump_json(configuration) == before
     labels = {"istio-injection": "enabled"}, {REV: "default"}
-    assert not any(each.calls(label, {}) for each in live_webhooks([found]) for label in labels)
+    assert not any(live_webhooks([found]).called(label, {}) for label in labels)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,8 @@ def configuration(name: str = "w", **changed: Any) -> dict[str, Any]:
 def test_the_configuration_of_a_revision_is_read_back() -> None:
     options = WebhookOptions(Endpoint("injector", "home"), ca_bundle="QQ==", failure_policy="Ignore")
 
-    first, second = live_webhooks([revision_webhook("1-30", options)])
+    found = live_webhooks([revision_webhook("1-30", options)])
+    first, second = found
 
     assert (first.configuration, first.webhook.name) == (
         "istio-sidecar-injector-1-30",
@@ -415,8 +416,8 @@ def test_the_configuration_of_a_revision_is_read_back() -> None:
         False,
     )
     assert str(first.service) == "home/injector"
-    assert (first.calls({REV: "1-30"}, {}), second.calls({REV: "1-30"}, {})) == (True, False)
-    assert (first.calls({}, {REV: "1-30"}), second.calls({}, {REV: "1-30"})) == (False, True)
+    assert found.called({REV: "1-30"}, {}) == [first]
+    assert found.called({}, {REV: "1-30"}) == [second]
 
 
 def test_a_tag_is_read_from_its_label_and_the_path_from_a_url() -> None:
@@ -434,6 +435,22 @@ def test_live_webhooks_are_in_the_api_servers_order() -> None:
     assert [each.configuration for each in found] == ["a", "b", "c"]
 
 
+def test_webhooks_that_were_found_for_a_namespace_are_those_of_each_of_its_pods() -> None:
+    names = ("default", "1-24", "1-30")
+    found = live_webhooks([revision_webhook(name, WebhookOptions(auto_inject=True)) for name in names])
+    revisions: list[dict[str, str]] = [{}, *({REV: name} for name in (*names, "other"))]
+    namespaces = [{**each, **more} for each in revisions for more in ({}, {"istio-injection": "enabled"}, {"a": "b"})]
+    pods = [{**each, **more} for each in revisions for more in ({}, {"sidecar.istio.io/inject": "false"})]
+    calls = 0
+    for _ in range(2):  # the second time nothing is looked for in the namespaces
+        for namespace in namespaces:
+            for pod in pods:
+                expected = [each for each in found if not each.webhook.unmet(namespace, pod)]
+                assert found.called(dict(reversed(namespace.items())), pod) == expected
+                calls += bool(expected)
+    assert calls > len(namespaces)
+
+
 @pytest.mark.parametrize("path", ["/inject", "/inject/", "/inject/1-30", "/inject/cluster/c/net/n"])
 def test_webhooks_of_an_injector_are_found_by_their_path(path: str) -> None:
     service = {"name": "s", "namespace": "n", "path": path}
@@ -443,7 +460,7 @@ def test_webhooks_of_an_injector_are_found_by_their_path(path: str) -> None:
 
 @cases("changed")
 def test_other_webhooks_are_left_out(changed: dict[str, Any]) -> None:
-    assert live_webhooks([configuration(**changed)]) == ()
+    assert live_webhooks([configuration(**changed)]).all == ()
 
 
 def test_a_rule_for_everything_includes_pods_and_conditions_are_reported() -> None:
