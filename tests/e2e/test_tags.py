@@ -451,18 +451,18 @@ def test_pins_and_the_weights_of_namespaces_are_served_and_explained(lab: Lab, t
         "last": make_pod("last", namespace="payments"),
     }
     weights = ("--weight", "1-24=0", "--weight", "1-30=100", "--namespace-weight", "payments/1-24")
-    lab.apply(*(namespace_of(name, {"istio.io/rev": "prod"}) for name in ("shop", "payments")))
+    lab.apply(*(namespace_of(name, {"istio.io/rev": "late"}) for name in ("shop", "payments")))
     lab.apply(account_of("shop"), account_of("payments"), *pods.values())
-    done(lab, "tag", "set", "prod", *weights)
+    done(lab, "tag", "set", "late", *weights)
 
     with injector(tmp_path, "--insecure-http", *of_cluster(lab, HOME)) as served:
-        images = {name: served.image("prod", pod) for name, pod in pods.items()}
+        images = {name: served.image("late", pod) for name, pod in pods.items()}
         assert images == {"web": "proxy:1.30.3", "pinned": "proxy:1.24.6", "last": "proxy:1.24.6"}
         done(
             lab,
             "tag",
             "set",
-            "prod",
+            "late",
             "--weight",
             "1-24=0",
             "--weight",
@@ -470,10 +470,10 @@ def test_pins_and_the_weights_of_namespaces_are_served_and_explained(lab: Lab, t
             "--no-namespace-weights",
             "--overwrite",
         )
-        served.until(lambda: served.image("prod", pods["last"]) == "proxy:1.30.3")
-        assert served.image("prod", pods["pinned"]) == "proxy:1.24.6"
+        served.until(lambda: served.image("late", pods["last"]) == "proxy:1.30.3")
+        assert served.image("late", pods["pinned"]) == "proxy:1.24.6"
 
-    done(lab, "tag", "set", "prod", *weights, "--overwrite")
+    done(lab, "tag", "set", "late", *weights, "--overwrite")
     assert "1-24=0,1-30=100   payments,shop   payments/1-24" in done(lab, "tag", "list")
     said = {name: done(lab, "explain", f"pod/{name}", "-n", pod["metadata"]["namespace"]) for name, pod in pods.items()}
     assert "shop/Pod/pinned gets 1-24, pinned by the annotation revision-injector/pin" in said["pinned"]
