@@ -11,7 +11,6 @@ names are compared with those that were accepted before.
 from __future__ import annotations
 
 import re
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from injector.kube.quantity import parse_quantity
@@ -52,7 +51,6 @@ _OVERCOMMITTED: Final = ("cpu", "memory", "ephemeral-storage")
 _LARGEST_PORT: Final = 65535
 _SPACE: Final = " \t\n\v\f\r\x85\xa0"
 _NOTHING: Final[Object] = {}
-_NAME: Final = itemgetter("name")
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _PORT_NAME: Final = re.compile(r"(?=.{0,14}[a-z])(?!.*--)[a-z0-9](?:[-a-z0-9]{0,13}[a-z0-9])?", re.ASCII)
