@@ -25,8 +25,8 @@ MAX_OUTPUT: Final = 1 << 20
 """Bytes of the output, characters of a text, items of a list."""
 MAX_STEPS: Final = 200_000
 MAX_SECONDS: Final = 0.5
-STEPS_UNTIL_CLOCK_CHECK: Final = 32
-"""Reading the clock may take as long as several steps."""
+STEPS_UNTIL_CLOCK_CHECK: Final = 512
+"""Reading the clock is a system call, which takes up to 10 us on a virtual machine."""
 MAX_MEMORY: Final = 20 << 20
 """Bytes of all values that a rendering creates, since a template can keep them."""
 MAX_BITS: Final = 256
@@ -51,7 +51,7 @@ class JinjaBudget:
         self._memory = 0
         self._steps = 0
         # The steps left until the next check, and their number after the last one.
-        self._left = self._stretch = 0
+        self._left = self._stretch = STEPS_UNTIL_CLOCK_CHECK
 
     def tick(self, steps: int = 1) -> None:
         """Count steps."""
