@@ -106,12 +106,12 @@ def managers(item: Mapping[str, Any]) -> frozenset[str]:
 
 
 def endpoint_manager(configuration: Mapping[str, Any]) -> str:
-    """Return the field manager that wrote the Service or the URL of a configuration's webhooks last; empty if it is not known."""
+    """Return the field manager that wrote the path of a configuration's webhooks, or their URL, last; empty if it is not known."""
     written = []
     for entry in configuration["metadata"].get("managedFields") or ():
         webhooks = (entry.get("fieldsV1") or {}).get("f:webhooks") or {}
         clients = (fields.get("f:clientConfig") or {} for fields in webhooks.values() if isinstance(fields, dict))
-        if any(f"f:{key}" in client for client in clients for key in _ENDPOINTS):
+        if any("f:url" in client or "f:path" in (client.get("f:service") or {}) for client in clients):
             written.append((entry.get("time") or "", _manager_of(entry)[0]))
     return max(written, default=("", ""))[1]
 
