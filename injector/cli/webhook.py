@@ -168,6 +168,7 @@ def _checked_url(url: str) -> str:
             "it has no host": not parts.hostname,
             "its port is 0": parts.port == 0,
             "it has a user": parts.username is not None,
+            "it has a path, and that of a webhook is /inject/NAME": parts.path not in ("", "/"),
             "it has a query": "?" in url,
             "it has a fragment": "#" in url,
             "it contains a space": any(character.isspace() for character in url),

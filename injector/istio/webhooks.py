@@ -3,8 +3,8 @@
 Follows Istio 1.30.3: manifests/charts/istio-control/istio-discovery/templates/mutatingwebhook.yaml and revision-tags-*.yaml,
 manifests/charts/default/templates/validatingwebhook.yaml, istioctl/pkg/tag/generate.go, and
 pkg/config/analysis/analyzers/webhook/webhook.go. Labels and selectors are identical to Istio's, so that istioctl finds and lists the
-configurations. Two things differ: they name the injector's Service, and the path is ``/inject/<revision or tag>``, so that one process
-can serve them all.
+configurations. Three things differ: labels by which Helm and Argo CD recognise their own objects are left out, the Service is the
+injector's, and the path is ``/inject/<revision or tag>``, so that one process can serve them all.
 
 The other objects of a tag lead to istiod, as Istio's own do: a Service, and for the tag ``default`` a ValidatingWebhookConfiguration.
 """
@@ -113,15 +113,13 @@ _UNSERVED_POD_FIRST: Final = (
     _Case("pod.", (_NO_ENABLEMENT,), (_NOT_REFUSED, _HAS_REVISION)),
 )
 
-# The labels of the chart as istioctl and the operator render it: for every configuration, and only for a revision's.
+# The labels of the chart as istioctl and the operator render it, without those of an owner: for every configuration, and only for a
+# revision's.
 _LABELS: Final = {
     "app": "sidecar-injector",
-    "app.kubernetes.io/instance": "istio",
-    "app.kubernetes.io/managed-by": "Helm",
     "app.kubernetes.io/name": "istiod",
     "app.kubernetes.io/part-of": "istio",
     "app.kubernetes.io/version": "1.0.0",
-    "helm.sh/chart": "istiod-1.0.0",
     "release": "istio",
 }
 _INSTALLED: Final = {"install.operator.istio.io/owning-resource": "unknown", "operator.istio.io/component": "Pilot"}

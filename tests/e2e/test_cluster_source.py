@@ -72,6 +72,7 @@ def test_a_weighted_tag_serves_while_a_revision_is_replaced_and_after_it_is_remo
         assert images.distinct() == {"proxy:1.24.6", "proxy:1.28.1"}
 
         remove(lab, canary, home)
+        served.until(lambda: "canary: removed" in served.log.read_text())
         lab.apply(*canary)
         served.until(lambda: "canary: its source has it again" in served.log.read_text())
         assert images.by_pod() == before

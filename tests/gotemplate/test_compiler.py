@@ -76,7 +76,7 @@ def test_templates_may_nest_as_deep_as_the_budget() -> None:
 
 def test_a_rendering_stops_when_its_time_is_up() -> None:
     with pytest.raises(BudgetError, match=r"more than 0\.5 s"):
-        render("{{ range 20000 }}{{ end }}", budget=Budget(clock=_Clock()))
+        render("{{ range 60000 }}{{ end }}", budget=Budget(clock=_Clock()))
 
 
 class _Clock:
