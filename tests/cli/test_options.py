@@ -112,9 +112,7 @@ def test_a_timeout_is_whole_seconds(text: str, seconds: int) -> None:
     assert options("--timeout", text).timeout == seconds
 
 
-@pytest.mark.parametrize(
-    "url", ["https://injector.example", "https://10.0.0.1:9443/inject", "https://[fd00::1]:9443/", "https://h/a/b"]
-)
+@pytest.mark.parametrize("url", ["https://injector.example", "https://10.0.0.1:9443", "https://[fd00::1]:9443/"])
 def test_a_url_that_the_api_server_takes_is_taken(url: str) -> None:
     assert options("--url", url).endpoint.url == url
 
